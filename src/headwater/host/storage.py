@@ -1,0 +1,268 @@
+"""Where commits wait for the disk: whatever waits when somebody turns to it shares one fsync.
+
+Whoever holds the lock decides a group: a thread that waits for its commits does it itself, without a switch to
+another thread; otherwise the space's own thread does, a moment later. Every attached replica is handed the outcomes
+in the order of the log. Readers that miss a document ask the engine under the same lock.
+
+Must never know: what a commit means.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TypeAlias, TypeVar
+
+from headwater.cells.replica import Failure, Replica
+from headwater.errors import ClosedError, HeadwaterError, StoreError, StoreFullError, UnavailableError
+from headwater.store.backend import Backend
+from headwater.store.commit import Outcome, Submission
+from headwater.store.document import Found
+from headwater.store.engine import Engine
+from headwater.values.ids import MAIN, BranchId, DocKey, Seq, SessionId
+from headwater.values.seams import Clock, Entropy
+
+_T = TypeVar("_T")
+
+GROUP_MAX: Final = 64
+"""Commits in one transaction. The fsync is a small part of their cost by then; more would keep the first one waiting."""
+
+WAITING_MAX: Final = 20_000
+"""Commits that may wait for the disk. A writer that is faster than the disk is slowed down here, not out of memory."""
+
+LINGER_S: Final = 0.002
+"""How long the thread lets commits gather while a program is busy committing."""
+
+LINGER_ROUNDS: Final = 25
+"""Rounds without work after which the thread sleeps until it is woken: an idle space costs nothing."""
+
+Decided: TypeAlias = list[Outcome | Failure]
+
+
+class Port:
+    """A replica's connection to the storage: its way in, and the box its outcomes wait in for the replica's thread."""
+
+    def __init__(self, storage: Storage, branch: BranchId, wake: Callable[[], None] | None) -> None:
+        self._storage = storage
+        self._branch = branch
+        self._wake = wake
+        self._inbox: deque[Decided] = deque()
+
+    def load(self, doc: DocKey, through: Seq) -> Found | None:
+        """The document as of a place in the log; from the engine's cache if it has not moved on since."""
+        return self._storage.load(self._branch, doc, through)
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a commit; waits while too many do."""
+        self._storage.submit(submission)
+
+    def deliver(self, decided: Decided) -> None:
+        """Called by the storage's thread."""
+        self._inbox.append(decided)
+        if self._wake is not None:
+            self._wake()
+
+    def take(self) -> Decided:
+        """Everything delivered so far, in order."""
+        taken: Decided = []
+        while self._inbox:
+            taken += self._inbox.popleft()
+        return taken
+
+
+class AttachedReplica(Replica):
+    """A replica whose store is in this process. `refresh` takes in what was decided since; so does every `sync`."""
+
+    def __init__(self, storage: Storage, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> None:
+        super().__init__(port, session, branch=branch, seq=seq)
+        self._storage = storage
+        self._port = port
+
+    def refresh(self) -> None:
+        """Take in what others committed and what became of our own commits."""
+        decided = self._port.take()
+        if decided:
+            self.integrate(decided)
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Return when every commit made so far is decided, and if accepted, on disk."""
+        self._storage.wait(timeout)
+        self.refresh()
+
+    def detach(self) -> None:
+        """Hear no more. Commits under way are still decided."""
+        self._storage.detach(self._port)
+
+
+class Storage:
+    """One open space: its engine, its writing thread, and the replicas attached to it."""
+
+    def __init__(
+        self, backend: Backend, clock: Clock, entropy: Entropy, *, name: str = "", group_max: int = GROUP_MAX
+    ) -> None:
+        self.name = name
+        self.groups = 0
+        self._clock = clock
+        self._entropy = entropy
+        self._group_max = group_max
+        self._engine = Engine(backend, clock)
+        # Guards the engine and everything that follows from a decision.
+        self._lock = threading.Lock()
+        self._ports: list[Port] = []
+        self._decided = 0
+        self._closed = False
+        # Appended by writers without the lock; taken from by whoever holds it.
+        self._waiting: deque[Submission] = deque()
+        self._submitted = 0
+        self._bell = threading.Event()
+        self._asleep = False
+        self._thread = threading.Thread(target=self._run, name=f"headwater-{name}", daemon=True)
+        self._thread.start()
+
+    # -- for replicas --------------------------------------------------------------------------------------
+
+    def attach(self, *, branch: BranchId = MAIN, wake: Callable[[], None] | None = None) -> AttachedReplica:
+        """A new replica. `wake` is called by the writing thread when there is something to `refresh`."""
+        port = Port(self, branch, wake)
+        with self._lock:
+            self._check_open()
+            self._engine.documents.branch(branch)
+            self._ports.append(port)
+            return AttachedReplica(self, port, SessionId(self._entropy.token()), branch, self._engine.head)
+
+    def detach(self, port: Port) -> None:
+        """Deliver nothing more there."""
+        with self._lock:
+            if port in self._ports:
+                self._ports.remove(port)
+
+    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
+        """A document as of a place in the log."""
+        with self._lock:
+            self._check_open()
+            state = self._engine.states.get(branch, doc)
+            if state.seq <= through:
+                return Found(state.value, state.seq)
+            return self._engine.documents.at(branch, doc, through)
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a commit."""
+        if self._closed:
+            self._check_open()
+        self._waiting.append(submission)
+        self._submitted += 1
+        if self._asleep:
+            self._bell.set()
+        elif self._submitted - self._decided > WAITING_MAX:
+            self.wait()
+
+    def nudge(self) -> None:
+        """Have what waits decided now, by the space's thread."""
+        self._bell.set()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return when everything submitted before is decided; raises UnavailableError if that takes too long."""
+        target = self._submitted
+        while self._decided < target:
+            if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+                left = target - self._decided
+                message = f"{left} commits of space {self.name!r} are not on disk after {timeout} s; they are still tried"
+                raise UnavailableError(message, waiting=left)
+            try:
+                self._work()
+            finally:
+                self._lock.release()
+
+    def call(self, work: Callable[[Engine], _T]) -> _T:
+        """Use the engine directly, between two groups: for reading, branches and care."""
+        with self._lock:
+            self._check_open()
+            return work(self._engine)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            message = f"space {self.name!r} was closed; open it again to use it"
+            raise ClosedError(message, space=self.name)
+
+    # -- deciding ------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        quiet = 0
+        while not self._closed:
+            if self._waiting:
+                quiet = 0
+                with self._lock:
+                    self._work()
+            elif quiet < LINGER_ROUNDS:
+                quiet += 1
+                self._bell.wait(LINGER_S)
+            else:
+                # Said before looking once more: who appends after the look sees it and rings.
+                self._asleep = True
+                if not self._waiting and not self._closed:
+                    self._bell.wait()
+                self._asleep = False
+                quiet = 0
+            self._bell.clear()
+
+    def _work(self) -> None:
+        """Decide one group and hand out what came of it. The lock is held."""
+        count = min(len(self._waiting), self._group_max)
+        if not count:
+            return
+        group = [self._waiting.popleft() for _ in range(count)]
+        try:
+            decided = self._decide(group)
+        except BaseException:
+            # Interrupted between two steps (Ctrl-C in the thread that waits): what the log holds is true, so the
+            # engine starts from it again, and the group is decided anew. What was accepted gets the same verdict.
+            self._waiting.extendleft(reversed(group))
+            self._engine = Engine(self._engine.backend, self._clock)
+            raise
+        for port in self._ports:
+            port.deliver(decided)
+        self._decided += count
+        self.groups += 1
+
+    def _decide(self, group: list[Submission]) -> Decided:
+        """One group through the engine. If it fails as a whole it is tried one by one: the others may still succeed."""
+        try:
+            return list(self._engine.admit(group))
+        except HeadwaterError as error:
+            hopeless = isinstance(error, StoreError) and not isinstance(error, StoreFullError)
+            if len(group) == 1 or hopeless:
+                return [Failure(submission.commit, error) for submission in group]
+        return [one for submission in group for one in self._decide([submission])]
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Decide what waits, fold the log's tail, let go of the file. Idempotent."""
+        if self._closed:
+            return
+        try:
+            self.wait()
+        finally:
+            self._closed = True
+            self._bell.set()
+            self._thread.join()
+            with self._lock:
+                self._shut()
+
+    def _shut(self) -> None:
+        try:
+            self._engine.fold()
+        except StoreError:
+            # The log holds everything already; the next opening replays its tail.
+            pass
+        finally:
+            self._engine.backend.close()
+
+    def __enter__(self) -> Storage:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+

@@ -1,0 +1,149 @@
+"""What the engine asks of a database: rows in, rows out. A backend holds no rule of the store.
+
+The log is the truth. Everything a `Fold` brings is a cache of it: which commits touched a document, where its head
+is, whole documents at some places, who sent what. Until a horizon is set the caches could be thrown away and made
+again; below a horizon the log was dropped on purpose and snapshots stand in for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+
+
+class LogRow(msgspec.Struct, frozen=True, gc=False):
+    """One commit. `chain` is the hash of the chain before it and the body: nothing can be changed or lost between."""
+
+    seq: Seq
+    body: bytes
+    chain: bytes
+
+
+class HeadRow(msgspec.Struct, frozen=True, gc=False):
+    """The newest state of a document on a branch, as of the last fold."""
+
+    doc: DocKey
+    seq: Seq
+    live: bool
+    size: int
+    """Encoded, at most: patches count as growth until the next snapshot measures."""
+    since: int
+    """Log bytes that have to be read to rebuild the document."""
+
+
+class SnapshotRow(msgspec.Struct, frozen=True, gc=False):
+    """A whole document at one place of the log. No body: it was deleted there."""
+
+    doc: DocKey
+    seq: Seq
+    body: bytes | None
+
+
+class BranchRow(msgspec.Struct, frozen=True, gc=False):
+    """A branch: its parent's documents as of `fork_seq`, and its own since."""
+
+    name: BranchId
+    parent: BranchId | None
+    fork_seq: Seq
+    at: Millis
+    merges: tuple[tuple[BranchId, Seq, Seq], ...] = ()
+    """What was merged into it: (source, the source's newest commit then, the merge's own place)."""
+
+
+@dataclass(slots=True)
+class Fold:
+    """Everything the caches learn from a stretch of the log, up to and including `through`."""
+
+    through: Seq
+    branches: list[BranchRow] = field(default_factory=list)
+    revisions: list[tuple[BranchId, DocKey, Seq]] = field(default_factory=list)
+    heads: list[tuple[BranchId, HeadRow]] = field(default_factory=list)
+    snapshots: list[tuple[BranchId, SnapshotRow]] = field(default_factory=list)
+    replays: list[tuple[SessionId, LocalSeq, Seq]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Horizon:
+    """Where the kept log begins: everything up to `seq` was dropped, `chain` is what the next row is linked to."""
+
+    seq: Seq
+    chain: bytes
+
+
+Progress = Callable[[int, int], None]
+"""Called with how much is done and how much there is."""
+
+
+class Backend(Protocol):
+    """A database that holds one space. Every writing method is one transaction, durable when it returns."""
+
+    def append(self, rows: Sequence[LogRow], fold: Fold | None) -> None:
+        """Add to the log, and fold if asked. Nothing of it is there if this raises."""
+
+    def folded(self) -> Seq:
+        """How far the caches reach."""
+
+    def horizon(self) -> Horizon:
+        """Where the log begins."""
+
+    def last(self) -> LogRow | None:
+        """The newest row of the log."""
+
+    def log(self, after: Seq, through: Seq) -> Iterator[LogRow]:
+        """Rows in order, with `after < seq <= through`."""
+
+    def row(self, seq: Seq) -> LogRow | None:
+        """One row."""
+
+    def branches(self) -> list[BranchRow]:
+        """All of them, in the order they were made."""
+
+    def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
+        """A document's newest folded state on this very branch."""
+
+    def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
+        """Folded heads in key order, keys above `after` that start with `prefix`."""
+
+    def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> list[Seq]:
+        """Commits that touched a document on this very branch, newest first, with `after < seq <= through`."""
+
+    def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
+        """The newest one at or before a place."""
+
+    def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
+        """All of a document, oldest first."""
+
+    def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
+        """Where an accepted commit of a session is."""
+
+    def last_local(self, session: SessionId) -> LocalSeq:
+        """The newest accepted commit of a session; 0 if there is none."""
+
+    def meta(self, key: str) -> str | None:
+        """A fact about the space, such as its name."""
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Durable when it returns."""
+
+    def drop_log(self, horizon: Horizon) -> None:
+        """Forget the log up to the horizon, and snapshots that a newer one at or below it replaces."""
+
+    def integrity(self) -> list[str]:
+        """What the database itself finds wrong with its file; empty when all is well."""
+
+    def compact(self) -> None:
+        """Give free room back to the file system."""
+
+    def backup(self, path: str, progress: Progress) -> None:
+        """A consistent copy in a new file."""
+
+    def bytes_used(self) -> int:
+        """Size on disk, or an estimate."""
+
+    def close(self) -> None:
+        """Idempotent. Waits for nothing: what was appended is durable already."""

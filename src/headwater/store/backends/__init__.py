@@ -1,0 +1,1 @@
+"""Databases the store can stand on: rows in, rows out, no rules."""

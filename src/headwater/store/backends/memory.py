@@ -1,0 +1,127 @@
+"""A backend that lives and dies with its process; also the plainest statement of what a backend does."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Sequence
+
+from headwater.errors import UsageError
+from headwater.store.backend import BranchRow, Fold, HeadRow, Horizon, LogRow, Progress, SnapshotRow
+from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+
+
+class MemoryBackend:
+    """Rows in dicts and lists."""
+
+    def __init__(self) -> None:
+        self._log: dict[Seq, LogRow] = {}
+        self._horizon = Horizon(NEVER, b"")
+        self._folded = NEVER
+        self._branches: dict[BranchId, BranchRow] = {}
+        self._heads: dict[BranchId, dict[DocKey, HeadRow]] = {}
+        self._keys: dict[BranchId, list[DocKey]] = {}
+        self._revisions: dict[tuple[BranchId, DocKey], list[Seq]] = {}
+        self._snapshots: dict[tuple[BranchId, DocKey], list[SnapshotRow]] = {}
+        self._replays: dict[SessionId, dict[LocalSeq, Seq]] = {}
+        self._meta: dict[str, str] = {}
+
+    def append(self, rows: Sequence[LogRow], fold: Fold | None) -> None:
+        for row in rows:
+            self._log[row.seq] = row
+        if fold is not None:
+            self._fold(fold)
+
+    def _fold(self, fold: Fold) -> None:
+        self._folded = fold.through
+        for row in fold.branches:
+            self._branches[row.name] = row
+        for branch, doc, seq in fold.revisions:
+            self._revisions.setdefault((branch, doc), []).append(seq)
+        for branch, head in fold.heads:
+            heads = self._heads.setdefault(branch, {})
+            if head.doc not in heads:
+                insort(self._keys.setdefault(branch, []), head.doc)
+            heads[head.doc] = head
+        for branch, snapshot in fold.snapshots:
+            self._snapshots.setdefault((branch, snapshot.doc), []).append(snapshot)
+        for session, local_seq, seq in fold.replays:
+            self._replays.setdefault(session, {})[local_seq] = seq
+
+    def folded(self) -> Seq:
+        return self._folded
+
+    def horizon(self) -> Horizon:
+        return self._horizon
+
+    def last(self) -> LogRow | None:
+        return self._log[max(self._log)] if self._log else None
+
+    def log(self, after: Seq, through: Seq) -> Iterator[LogRow]:
+        return iter([row for seq, row in self._log.items() if after < seq <= through])
+
+    def row(self, seq: Seq) -> LogRow | None:
+        return self._log.get(seq)
+
+    def branches(self) -> list[BranchRow]:
+        return list(self._branches.values())
+
+    def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
+        return self._heads.get(branch, {}).get(doc)
+
+    def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
+        keys = self._keys.get(branch, [])
+        start = bisect_right(keys, after) if after >= prefix else bisect_right(keys, prefix) - (prefix in keys)
+        found: list[HeadRow] = []
+        for key in keys[start:]:
+            if len(found) == limit or not key.startswith(prefix):
+                break
+            found.append(self._heads[branch][key])
+        return found
+
+    def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> list[Seq]:
+        seqs = self._revisions.get((branch, doc), [])
+        return [seq for seq in reversed(seqs) if after < seq <= through]
+
+    def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
+        rows = self._snapshots.get((branch, doc), [])
+        return next((row for row in reversed(rows) if row.seq <= through), None)
+
+    def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
+        return list(self._snapshots.get((branch, doc), []))
+
+    def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
+        return self._replays.get(session, {}).get(local_seq)
+
+    def last_local(self, session: SessionId) -> LocalSeq:
+        return max(self._replays.get(session, {}), default=LocalSeq(0))
+
+    def meta(self, key: str) -> str | None:
+        return self._meta.get(key)
+
+    def set_meta(self, key: str, value: str) -> None:
+        self._meta[key] = value
+
+    def drop_log(self, horizon: Horizon) -> None:
+        self._horizon = horizon
+        self._log = {seq: row for seq, row in self._log.items() if seq > horizon.seq}
+        for place, rows in self._snapshots.items():
+            below = [row for row in rows if row.seq <= horizon.seq]
+            self._snapshots[place] = below[-1:] + [row for row in rows if row.seq > horizon.seq]
+        for place, seqs in self._revisions.items():
+            self._revisions[place] = [seq for seq in seqs if seq > horizon.seq]
+
+    def integrity(self) -> list[str]:
+        return []
+
+    def compact(self) -> None:
+        """Nothing to give back."""
+
+    def backup(self, path: str, progress: Progress) -> None:
+        message = f"cannot back up to {path}: a space in memory has no file; export it instead"
+        raise UsageError(message, path=path)
+
+    def bytes_used(self) -> int:
+        return sum(len(row.body) for row in self._log.values())
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,268 @@
+"""A space in one SQLite file: one connection, write-ahead log, every transaction on disk before it returns.
+
+Keys are kept once and referred to by number, because the index of revisions repeats them for every commit.
+
+Must never know: what a row means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+from zlib import crc32
+
+import apsw
+import msgspec
+
+from headwater.errors import CorruptError, StoreError
+from headwater.store.backend import BranchRow, Fold, HeadRow, Horizon, LogRow, Progress, SnapshotRow
+from headwater.store.backends import sqlite_file
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
+
+_T = TypeVar("_T")
+
+_TABLES: Final = """
+create table log(seq integer primary key, body blob not null, chain blob not null, sum integer not null) strict;
+create table meta(key text primary key, value text not null) strict, without rowid;
+create table doc(id integer primary key, key text not null unique) strict;
+create table session(id integer primary key, name text not null unique) strict;
+create table branch(id integer primary key, name text not null unique, parent text, fork_seq integer not null,
+    at integer not null, merges blob not null) strict;
+create table head(branch integer not null, doc integer not null, seq integer not null, live integer not null,
+    size integer not null, since integer not null, primary key(branch, doc)) strict, without rowid;
+create table revision(branch integer not null, doc integer not null, seq integer not null,
+    primary key(branch, doc, seq)) strict, without rowid;
+create table snapshot(branch integer not null, doc integer not null, seq integer not null, body blob, sum integer not null,
+    primary key(branch, doc, seq)) strict;
+create table replay(session integer not null, local_seq integer not null, seq integer not null,
+    primary key(session, local_seq)) strict, without rowid;
+insert into meta values ('folded', '0'), ('horizon', '0'), ('horizon_chain', '');
+"""
+
+_BRANCH: Final = "(select id from branch where name = ?)"
+_DOC: Final = "(select id from doc where key = ?)"
+_SESSION: Final = "(select id from session where name = ?)"
+_KEY_END: Final = "\U0010ffff"
+_merges: Final = msgspec.msgpack.Decoder(tuple[tuple[BranchId, Seq, Seq], ...])
+
+
+class SqliteBackend:
+    """Rows in the tables above."""
+
+    def __init__(self, path: str, *, durability: sqlite_file.Durability = "full", vfs: str | None = None) -> None:
+        self._path = path
+        self._poison: StoreError | None = None
+        self._db = sqlite_file.connect(path, tables=_TABLES, durability=durability, vfs=vfs)
+
+    # -- every access goes through one of these two --------------------------------------------------------
+
+    def _read(self, query: str, values: Sequence[object] = ()) -> list[tuple[apsw.SQLiteValue, ...]]:
+        with sqlite_file.translated(self._path, self._fail):
+            self._check()
+            return self._db.execute(query, tuple(values)).fetchall()  # type: ignore[arg-type]
+
+    def _write(self, work: Callable[[apsw.Connection], _T]) -> _T:
+        with sqlite_file.translated(self._path, self._fail):
+            self._check()
+            self._db.execute("begin immediate")
+            try:
+                result = work(self._db)
+                self._db.execute("commit")
+            except BaseException:
+                # SQLite has already rolled back for some errors (disk full, I/O): only then is this not needed.
+                if self._db.in_transaction:
+                    self._db.execute("rollback")
+                raise
+            return result
+
+    def _check(self) -> None:
+        if self._poison is not None:
+            raise self._poison
+
+    def _fail(self, error: StoreError) -> None:
+        """After a failed write to the disk nobody knows what it holds: nothing goes through this connection again."""
+        self._poison = error
+
+    # -- the log -------------------------------------------------------------------------------------------
+
+    def append(self, rows: Sequence[LogRow], fold: Fold | None) -> None:
+        def work(db: apsw.Connection) -> None:
+            db.executemany(
+                "insert into log values (?, ?, ?, ?)", [(r.seq, r.body, r.chain, crc32(r.body)) for r in rows]
+            )
+            if fold is not None:
+                _fold(db, fold)
+
+        self._write(work)
+
+    def last(self) -> LogRow | None:
+        found = self._read("select seq, body, chain, sum from log order by seq desc limit 1")
+        return self._row(*found[0]) if found else None
+
+    def row(self, seq: Seq) -> LogRow | None:
+        found = self._read("select seq, body, chain, sum from log where seq = ?", (seq,))
+        return self._row(*found[0]) if found else None
+
+    def log(self, after: Seq, through: Seq) -> Iterator[LogRow]:
+        while after < through:
+            # In pages, so that a long walk neither holds a statement open nor the whole log in memory.
+            query = "select seq, body, chain, sum from log where seq > ? and seq <= ? order by seq limit 256"
+            rows = self._read(query, (after, through))
+            if not rows:
+                return
+            for row in rows:
+                yield self._row(*row)
+            after = Seq(rows[-1][0])  # type: ignore[arg-type]
+
+    def _row(self, *row: apsw.SQLiteValue) -> LogRow:
+        seq, body, chain, checksum = row
+        assert isinstance(seq, int) and isinstance(body, bytes) and isinstance(chain, bytes)
+        if crc32(body) != checksum:
+            raise self._corrupt(f"commit {seq} does not match its checksum")
+        return LogRow(Seq(seq), body, chain)
+
+    def _corrupt(self, what: str) -> CorruptError:
+        message = f"{self._path} is damaged: {what}; run `headwater verify`, then restore a backup"
+        return CorruptError(message, path=self._path, found=what)
+
+    # -- the caches ----------------------------------------------------------------------------------------
+
+    def folded(self) -> Seq:
+        return Seq(int(self.meta("folded") or 0))
+
+    def branches(self) -> list[BranchRow]:
+        rows = self._read("select name, parent, fork_seq, at, merges from branch order by id")
+        return [BranchRow(*row[:4], _merges.decode(row[4])) for row in rows]  # type: ignore[arg-type]
+
+    def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
+        query = f"select seq, live, size, since from head where branch = {_BRANCH} and doc = {_DOC}"
+        found = self._read(query, (branch, doc))
+        return _head(doc, *found[0]) if found else None
+
+    def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
+        query = (
+            "select key, seq, live, size, since from doc join head on head.doc = doc.id "
+            f"where branch = {_BRANCH} and key > ? and key >= ? and key < ? order by key limit ?"
+        )
+        return [_head(*row) for row in self._read(query, (branch, after, prefix, prefix + _KEY_END, limit))]
+
+    def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> list[Seq]:
+        query = (
+            f"select seq from revision where branch = {_BRANCH} and doc = {_DOC} "
+            "and seq > ? and seq <= ? order by seq desc"
+        )
+        return [Seq(row[0]) for row in self._read(query, (branch, doc, after, through))]  # type: ignore[arg-type]
+
+    def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
+        query = (
+            f"select seq, body, sum from snapshot where branch = {_BRANCH} and doc = {_DOC} "
+            "and seq <= ? order by seq desc limit 1"
+        )
+        found = self._read(query, (branch, doc, through))
+        return self._snapshot(doc, *found[0]) if found else None
+
+    def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
+        query = f"select seq, body, sum from snapshot where branch = {_BRANCH} and doc = {_DOC} order by seq"
+        return [self._snapshot(doc, *row) for row in self._read(query, (branch, doc))]
+
+    def _snapshot(self, doc: DocKey, *row: apsw.SQLiteValue) -> SnapshotRow:
+        seq, body, checksum = row
+        assert isinstance(seq, int) and (body is None or isinstance(body, bytes))
+        if crc32(body or b"") != checksum:
+            raise self._corrupt(f"the snapshot of {doc} at {seq} does not match its checksum")
+        return SnapshotRow(doc, Seq(seq), body)
+
+    def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
+        found = self._read(f"select seq from replay where session = {_SESSION} and local_seq = ?", (session, local_seq))
+        return Seq(found[0][0]) if found else None  # type: ignore[arg-type]
+
+    def last_local(self, session: SessionId) -> LocalSeq:
+        [[last]] = self._read(f"select coalesce(max(local_seq), 0) from replay where session = {_SESSION}", (session,))
+        return LocalSeq(last)  # type: ignore[arg-type]
+
+    # -- care ----------------------------------------------------------------------------------------------
+
+    def meta(self, key: str) -> str | None:
+        found = self._read("select value from meta where key = ?", (key,))
+        return str(found[0][0]) if found else None
+
+    def set_meta(self, key: str, value: str) -> None:
+        self._write(lambda db: _set_meta(db, key, value))
+
+    def horizon(self) -> Horizon:
+        return Horizon(Seq(int(self.meta("horizon") or 0)), bytes.fromhex(self.meta("horizon_chain") or ""))
+
+    def drop_log(self, horizon: Horizon) -> None:
+        def work(db: apsw.Connection) -> None:
+            db.execute("delete from log where seq <= ?", (horizon.seq,))
+            db.execute("delete from revision where seq <= ?", (horizon.seq,))
+            db.execute(
+                "delete from snapshot as old where seq < (select max(seq) from snapshot as new "
+                "where new.branch = old.branch and new.doc = old.doc and new.seq <= ?)",
+                (horizon.seq,),
+            )
+            _set_meta(db, "horizon", str(horizon.seq))
+            _set_meta(db, "horizon_chain", horizon.chain.hex())
+
+        self._write(work)
+
+    def integrity(self) -> list[str]:
+        found = [str(row[0]) for row in self._read("pragma integrity_check")]
+        return [] if found == ["ok"] else found
+
+    def compact(self) -> None:
+        with sqlite_file.translated(self._path, self._fail):
+            self._check()
+            self._db.execute("vacuum")
+            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+
+    def backup(self, path: str, progress: Progress) -> None:
+        with sqlite_file.translated(path, lambda _error: None):
+            self._check()
+            sqlite_file.copy(self._db, path, progress)
+
+    def bytes_used(self) -> int:
+        [[pages]], [[size]] = self._read("pragma page_count"), self._read("pragma page_size")
+        return int(pages) * int(size)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _head(*row: object) -> HeadRow:
+    doc, seq, live, size, since = row
+    return HeadRow(doc, seq, bool(live), size, since)  # type: ignore[arg-type]
+
+
+def _set_meta(db: apsw.Connection, key: str, value: str) -> None:
+    db.execute("insert into meta values (?, ?) on conflict(key) do update set value = excluded.value", (key, value))
+
+
+def _fold(db: apsw.Connection, fold: Fold) -> None:
+    db.executemany(
+        "insert into branch(name, parent, fork_seq, at, merges) values (?, ?, ?, ?, ?) "
+        "on conflict(name) do update set merges = excluded.merges",
+        [(b.name, b.parent, b.fork_seq, b.at, msgspec.msgpack.encode(b.merges)) for b in fold.branches],
+    )
+    keys = sorted({head.doc for _, head in fold.heads})
+    db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
+    sessions = sorted({session for session, _, _ in fold.replays})
+    db.executemany("insert into session(name) values (?) on conflict do nothing", [(name,) for name in sessions])
+    # Numbers are looked up once per fold, not once per row.
+    branch = dict(db.execute("select name, id from branch"))
+    doc = {key: db.execute("select id from doc where key = ?", (key,)).get for key in keys}
+    session = {name: db.execute("select id from session where name = ?", (name,)).get for name in sessions}
+    db.executemany("insert into revision values (?, ?, ?)", [(branch[b], doc[d], s) for b, d, s in fold.revisions])
+    db.executemany(
+        "insert into head values (?, ?, ?, ?, ?, ?) on conflict do update set "
+        "seq = excluded.seq, live = excluded.live, size = excluded.size, since = excluded.since",
+        [(branch[b], doc[h.doc], h.seq, h.live, h.size, h.since) for b, h in fold.heads],
+    )
+    db.executemany(
+        "insert into snapshot values (?, ?, ?, ?, ?)",
+        [(branch[b], doc[s.doc], s.seq, s.body, crc32(s.body or b"")) for b, s in fold.snapshots],
+    )
+    db.executemany("insert into replay values (?, ?, ?)", [(session[n], local, seq) for n, local, seq in fold.replays])
+    _set_meta(db, "folded", str(fold.through))
+
+

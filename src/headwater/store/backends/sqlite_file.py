@@ -1,0 +1,180 @@
+"""Opening a SQLite file safely, saying who holds it, and telling its errors in our words.
+
+Write-ahead log, `synchronous=full` and exclusive locking: in every crash image of a disk this combination loses no
+acknowledged commit. Exclusive locking also means one connection, which keeps the log's index in memory.
+
+Must never know: tables.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import apsw
+
+from headwater.errors import (
+    CorruptError,
+    MigrationError,
+    NotFoundError,
+    PoisonedError,
+    SpaceHeldError,
+    StoreError,
+    StoreFullError,
+    UnavailableError,
+    UnsafeLibraryError,
+)
+from headwater.store.backend import Progress
+
+Durability: TypeAlias = Literal["full", "normal"]
+"""`full`: a commit is on disk before it is confirmed. `normal`: a power cut may lose the newest ones, never half of one."""
+
+APPLICATION_ID: Final = 0x48445752
+"""The letters HDWR in the file's header: what `file` and other tools can tell a space by."""
+
+FORMAT: Final = 1
+"""Raised when the tables change; every later version opens every earlier format."""
+
+SQLITE_SAFE: Final = (3, 51, 3)
+"""Before it, resetting the write-ahead log could corrupt the database."""
+
+_CHECKPOINT_PAGES: Final = 4000
+"""16 MB of log before pages move to the main file: each hot page is then written once for many commits."""
+
+_COPY_PAGES: Final = 256
+"""A megabyte between two calls of the progress function."""
+
+# The lock bytes of SQLite's file format: one gigabyte in, then one reserved byte, then the shared range.
+_LOCK_START: Final = 0x40000000
+_LOCK_LENGTH: Final = 512
+
+
+def connect(path: str, *, tables: str, durability: Durability, vfs: str | None) -> apsw.Connection:
+    """The one connection to a space's file, which is made if it is missing."""
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < SQLITE_SAFE:
+        message = (
+            f"SQLite {apsw.sqlite_lib_version()} can corrupt a write-ahead log when it is reset; "
+            f"install apsw {'.'.join(map(str, SQLITE_SAFE))} or newer"
+        )
+        raise UnsafeLibraryError(message, version=version)
+    with translated(path, lambda _error: None):
+        db = apsw.Connection(path, vfs=vfs)
+        try:
+            _configure(db, durability)
+            _check_format(db, path, tables)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+
+def _configure(db: apsw.Connection, durability: Durability) -> None:
+    db.execute("pragma locking_mode = exclusive")
+    db.execute("pragma journal_mode = wal").fetchall()
+    db.execute(f"pragma synchronous = {durability}")
+    db.execute("pragma mmap_size = 0")
+    db.execute("pragma trusted_schema = off")
+    db.execute("pragma cell_size_check = on")
+    db.execute(f"pragma wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    # Takes the lock now, not at the first write: who comes second learns it at once.
+    db.execute("begin immediate; commit")
+
+
+def _check_format(db: apsw.Connection, path: str, tables: str) -> None:
+    application, version = db.execute("pragma application_id").get, db.execute("pragma user_version").get
+    if not application and not db.execute("select count(*) from sqlite_schema").get:
+        db.execute(
+            f"begin immediate; {tables} pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}; commit"
+        )
+        return
+    if application != APPLICATION_ID:
+        message = f"{path} is a SQLite database, but not a Headwater space; choose another file"
+        raise MigrationError(message, path=path)
+    if not isinstance(version, int) or version > FORMAT:
+        message = f"{path} has format {version}, this Headwater reads up to {FORMAT}; install a newer Headwater"
+        raise MigrationError(message, path=path, found=version, known=FORMAT)
+
+
+@contextmanager
+def translated(path: str, poison: Callable[[StoreError], None]) -> Iterator[None]:
+    """SQLite's errors in our words. An I/O error also calls `poison`: the connection must not be used again."""
+    try:
+        yield
+    except apsw.BusyError as error:
+        raise held(path) from error
+    except apsw.FullError as error:
+        message = f"no room to write {path}: the disk is full; nothing of this commit was kept, reads go on"
+        raise StoreFullError(message, path=path) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        message = f"{path} is damaged: {error}; run `headwater verify`, then restore a backup"
+        raise CorruptError(message, path=path, found=str(error)) from error
+    except apsw.CantOpenError as error:
+        raise _cannot_open(path) from error
+    except apsw.ReadOnlyError as error:
+        message = f"cannot write {path}: the file or its folder is read-only"
+        raise UnavailableError(message, path=path) from error
+    except apsw.IOError as error:
+        message = (
+            f"the disk failed while writing {path} ({error}); nobody knows what it holds now, so this opening is over; "
+            "every confirmed commit was on disk before; check the disk, then open the space again"
+        )
+        poisoned = PoisonedError(message, path=path, found=str(error))
+        poison(poisoned)
+        raise poisoned from error
+    except apsw.ConnectionClosedError as error:
+        message = f"{path} was closed"
+        raise UnavailableError(message, path=path) from error
+
+
+def _cannot_open(path: str) -> StoreError | NotFoundError:
+    folder = Path(path).parent
+    if not folder.is_dir():
+        return NotFoundError(f"cannot open {path}: there is no folder {folder}; make it first", path=path)
+    return UnavailableError(f"cannot open {path}: is it a file, and may this user write {folder}?", path=path)
+
+
+def held(path: str) -> SpaceHeldError:
+    """The error that names the process holding a space's file."""
+    pid = holder(path)
+    who = "another process" if pid is None else f"process {pid} ({_command(pid)})"
+    message = f"{path} is open in {who}; one process at a time owns a space: close it there, or share it with `headwater serve`"
+    return SpaceHeldError(message, path=path, pid=pid)
+
+
+def holder(path: str) -> int | None:
+    """Ask the kernel who holds SQLite's lock. Only for files this process has not open: closing would drop its locks."""
+    try:
+        import fcntl  # not on Windows, where the holder stays unnamed
+    except ImportError:
+        return None
+    layout = "hhqqi4x"
+    question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, _LOCK_START, _LOCK_LENGTH, 0)
+    try:
+        with Path(path).open("r+b") as file:
+            answer = fcntl.fcntl(file, fcntl.F_GETLK, question)
+    except OSError:
+        return None
+    kind, _, _, _, pid = struct.unpack(layout, answer)
+    return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return "its command is not known"
+    return b" ".join(words).decode(errors="replace").strip()[:200]
+
+
+def copy(db: apsw.Connection, path: str, progress: Progress) -> None:
+    """A consistent copy of an open database in a new file."""
+    with apsw.Connection(path) as target, target.backup("main", db, "main") as backup:
+        while not backup.done:
+            backup.step(_COPY_PAGES)
+            progress(backup.page_count - backup.remaining, backup.page_count)
+    target.close()

@@ -1,0 +1,167 @@
+"""The newest state of documents in use, and who wrote it last. A cache: everything in it can be read again.
+
+Must never know: verdicts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from headwater.store.backend import Backend, Fold
+from headwater.store.commit import Commit, Effect
+from headwater.store.conflict import EVERYTHING, TouchIndex
+from headwater.store.document import Documents
+from headwater.store.limits import CACHE_BYTES, RECENT_MAX
+from headwater.values.address import Depth
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.patch import Touches
+from headwater.values.tree import Maybe, Path
+
+_STATE_BYTES: Final = 600
+"""What a cached document costs besides its value, measured."""
+
+_BLOWUP: Final = 4
+"""Bytes in memory per encoded byte of a value, about."""
+
+
+class Recent(msgspec.Struct, frozen=True, gc=False):
+    """One write of a document, with its author."""
+
+    seq: Seq
+    session: SessionId
+    local_seq: LocalSeq
+    touches: Touches
+
+
+@dataclass(slots=True, eq=False)
+class DocState:
+    """A document on a branch, as of the newest commit decided."""
+
+    value: Maybe
+    # Its newest revision, NEVER if it has none.
+    seq: Seq
+    # No encoded size above this: whole writes set it, patches add to it, a measurement corrects it.
+    bound: int
+    # Exact encoded size, more or less, when it was last written whole or snapshotted.
+    size: int
+    # Log bytes to read to rebuild it.
+    since_bytes: int
+    # Writes up to here are known only to the log.
+    floor: Seq
+    # Writes after `recent_floor`, with their authors; those the index has not seen yet are at its end.
+    recent: list[Recent] = field(default_factory=list)
+    recent_floor: Seq = Seq(0)
+    indexed: int = 0
+    index: TouchIndex | None = None
+    # Set by every use, cleared by the sweep that looks for what to drop.
+    used: bool = True
+
+    def write(self, seq: Seq, commit: Commit, effect: Effect, weight: int) -> None:
+        """A commit moved this document."""
+        self.value = effect.after
+        self.seq = seq
+        if effect.touches is EVERYTHING:
+            self.bound = self.size = self.since_bytes = weight
+        else:
+            self.bound += weight
+            self.since_bytes += weight
+        self.recent.append(Recent(seq, commit.session, commit.local_seq, effect.touches))
+        if len(self.recent) > 2 * RECENT_MAX:
+            self._note_recent()
+            self.recent_floor = self.recent[RECENT_MAX - 1].seq
+            del self.recent[:RECENT_MAX]
+            self.indexed -= RECENT_MAX
+
+    def newest_touch(self, path: Path, depth: Depth) -> Seq:
+        """The newest write since `floor` that a read of this path would notice."""
+        return self._note_recent().newest(path, depth)
+
+    def _note_recent(self) -> TouchIndex:
+        """Most writes are never asked about: they enter the index when the first question comes."""
+        index = self.index
+        if index is None:
+            index = self.index = TouchIndex(self.floor)
+        for recent in self.recent[self.indexed :]:
+            index.note(recent.touches, recent.seq)
+        self.indexed = len(self.recent)
+        self.floor = index.floor
+        return index
+
+    def since(self, seq: Seq) -> list[Recent] | None:
+        """Writes after a place of the log, newest first; None if not all of them are remembered."""
+        if seq < self.recent_floor:
+            return None
+        later = []
+        for recent in reversed(self.recent):
+            if recent.seq <= seq:
+                break
+            later.append(recent)
+        return later
+
+
+class StateCache:
+    """Document states by branch and key, bounded by an estimate of their memory."""
+
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        self._backend = backend
+        self._documents = documents
+        self._states: dict[BranchId, dict[DocKey, DocState]] = {}
+        self._bytes = 0
+
+    def get(self, branch: BranchId, doc: DocKey) -> DocState:
+        """The state of a document, read if it is not in use yet."""
+        states = self._states.get(branch)
+        if states is None:
+            states = self._states[branch] = {}
+        state = states.get(doc)
+        if state is None:
+            state = states[doc] = self._load(branch, doc)
+            self._bytes += _STATE_BYTES + _BLOWUP * state.bound
+        state.used = True
+        return state
+
+    def _load(self, branch: BranchId, doc: DocKey) -> DocState:
+        newest = Seq(2**63 - 1)
+        found = self._documents.at(branch, doc, newest)
+        row = self._backend.head(branch, doc) if found.seq else None
+        size, since = (row.size, row.since) if row is not None else (0, 0)
+        weight = sum(r.weight for r in self._documents.tail.revisions.get(branch, {}).get(doc, ()))
+        return DocState(
+            value=found.value,
+            seq=found.seq,
+            bound=size + since + weight,
+            size=size,
+            since_bytes=since + weight,
+            floor=found.seq,
+            recent_floor=found.seq,
+        )
+
+    def drop(self, branch: BranchId, doc: DocKey) -> None:
+        """Forget a state that is not true any more; it is read again when needed."""
+        state = self._states.get(branch, {}).pop(doc, None)
+        if state is not None:
+            self._bytes -= _STATE_BYTES
+
+    def after_fold(self, fold: Fold) -> None:
+        """Snapshots were taken: rebuilding starts there."""
+        for branch, row in fold.heads:
+            state = self._states.get(branch, {}).get(row.doc)
+            if state is not None:
+                state.size, state.since_bytes = row.size, row.since
+                state.bound = min(state.bound, row.size + row.since)
+
+    def evict(self) -> None:
+        """Drop the least used states while there are too many: those not used since the sweep before."""
+        if self._bytes <= CACHE_BYTES:
+            return
+        self._bytes = 0
+        for states in self._states.values():
+            for doc in [doc for doc, state in states.items() if not state.used]:
+                del states[doc]
+            for state in states.values():
+                state.used = False
+                self._bytes += _STATE_BYTES + _BLOWUP * state.bound
+        # If everything was in use, the next sweep finds what was not used since this one.

@@ -1,0 +1,104 @@
+"""Did a later write touch what a commit read?
+
+Per document a tree of paths remembers the newest write at each place, so that a read is checked in as many steps as
+its path is long, however often the document was written since. Set and delete touch the root and thereby everything;
+a patch touches its leaves, and the shape of a container whose keys it changed. May over-approximate, never under.
+
+Must never know: where writes come from, or what happens to a commit in conflict.
+"""
+
+from __future__ import annotations
+
+from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.store.limits import TOUCHES_MAX
+from headwater.values.address import Depth, overlaps
+from headwater.values.ids import NEVER, Seq
+from headwater.values.patch import Remove, RemoveByValue, Replace, Splice, Touch, Touches
+from headwater.values.tree import Path, Step
+
+EVERYTHING: Touches = (Touch((), True),)
+"""What set and delete touch, and every patch whose effect is not known exactly."""
+
+
+class _Place:
+    """One step of the tree: the newest writes at, around and below it."""
+
+    __slots__ = ("below", "leaf", "places", "shape")
+
+    def __init__(self) -> None:
+        self.leaf = NEVER
+        self.shape = NEVER
+        self.below = NEVER
+        self.places: dict[Step, _Place] | None = None
+
+
+class TouchIndex:
+    """The newest write at every place of one document, since `floor`. Of writes up to `floor` it knows nothing."""
+
+    __slots__ = ("_root", "_size", "floor")
+
+    def __init__(self, floor: Seq) -> None:
+        self.floor = floor
+        self._root = _Place()
+        self._size = 0
+
+    def note(self, touches: Touches, seq: Seq) -> None:
+        """A commit at this place of the log touched these paths."""
+        for touch in touches:
+            place = parent = self._root
+            place.below = seq
+            for step in touch.path:
+                parent = place
+                if place.places is None:
+                    place.places = {}
+                below = place.places.get(step)
+                if below is None:
+                    below = place.places[step] = _Place()
+                    self._size += 1
+                place = below
+                place.below = seq
+            place.leaf = seq
+            if touch.reshaped:
+                parent.shape = seq
+        if self._size > TOUCHES_MAX:
+            self.floor = seq
+            self._root = _Place()
+            self._size = 0
+
+    def newest(self, path: Path, depth: Depth) -> Seq:
+        """The newest write that a read of this path and depth would notice; NEVER if there was none since `floor`."""
+        place = self._root
+        newest = place.leaf
+        for step in path:
+            below = None if place.places is None else place.places.get(step)
+            if below is None:
+                return newest
+            place = below
+            newest = max(newest, place.leaf)
+        return max(newest, place.below if depth is Depth.DEEP else place.shape)
+
+
+def notices(path: Path, depth: Depth, touch: Touch) -> bool:
+    """Would a read notice this one touch? The rule the index answers for many at once."""
+    if depth is Depth.DEEP or len(touch.path) <= len(path):
+        return overlaps(path, touch.path)
+    return touch.reshaped and touch.path[:-1] == path
+
+
+def possible_touches(operation: Operation) -> Touches:
+    """What an operation may have touched, told from its text alone: exact effects depend on what it met."""
+    match operation:
+        case SetDoc() | DeleteDoc():
+            return EVERYTHING
+        case PatchDoc(_, ops):
+            touches: list[Touch] = []
+            for op in ops:
+                match op:
+                    case Replace(path) | Splice(path) | RemoveByValue(path):
+                        touches.append(Touch(path, False))
+                    case Remove(path):
+                        touches.append(Touch(path[:-1], False))
+                    case _:
+                        # The others may have made containers on their way, which changes what is reachable.
+                        return EVERYTHING
+            return tuple(touches)

@@ -1,0 +1,207 @@
+"""Documents out of the log: what an operation does to one, and how one is rebuilt at any place of the log.
+
+A document on a branch is its newest snapshot, or its newest whole write, with the patches since; before its first
+revision on the branch it is the parent's as of the fork.
+
+Must never know: why a commit was accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from headwater.errors import CorruptError, HistoryError, NotFoundError
+from headwater.store.backend import Backend, BranchRow, Fold, LogRow
+from headwater.store.commit import CommitEntry, Entry, Operation, PatchDoc, SetDoc, decode_entry
+from headwater.store.conflict import EVERYTHING
+from headwater.values.codec import decode
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+from headwater.values.patch import Touches, apply_patch
+from headwater.values.tree import ABSENT, Maybe, same
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """A document as of some place in the log; `seq` is its newest revision there, NEVER if it has none."""
+
+    value: Maybe
+    seq: Seq
+
+
+NOT_FOUND: Final = Found(ABSENT, NEVER)
+
+
+def apply_operation(before: Maybe, operation: Operation) -> tuple[Maybe, Touches]:
+    """The document after an operation, and what it touched. Raises AddressError if a patch does not fit."""
+    kind = type(operation)
+    if kind is PatchDoc:
+        ops = operation.ops  # type: ignore[union-attr]
+        if len(ops) == 1:
+            return apply_patch(before, ops[0])
+        after = before
+        touches: Touches = ()
+        for op in ops:
+            after, touched = apply_patch(after, op)
+            touches += touched
+        return after, touches
+    after = operation.value if kind is SetDoc else ABSENT  # type: ignore[union-attr]
+    return (before, ()) if same(before, after) else (after, EVERYTHING)
+
+
+def read_entry(row: LogRow) -> Entry:
+    """A row of the log, decoded. It passed its checksum, so bytes that mean nothing were written by something else."""
+    try:
+        return decode_entry(row.body)
+    except msgspec.MsgspecError as error:
+        message = f"commit {row.seq} cannot be decoded: {error}"
+        raise CorruptError(message, seq=row.seq) from error
+
+
+class Revision(msgspec.Struct, frozen=True, gc=False):
+    """What one commit asked of one document; `weight` is the size of the whole commit's row."""
+
+    seq: Seq
+    operations: tuple[Operation, ...]
+    weight: int
+
+
+@dataclass(slots=True)
+class Tail:
+    """The log after the last fold, by document. An index of rows that are durable already; emptied by a fold."""
+
+    revisions: dict[BranchId, dict[DocKey, list[Revision]]] = field(default_factory=dict)
+    replays: list[tuple[SessionId, LocalSeq, Seq]] = field(default_factory=list)
+    commits: int = 0
+    weight: int = 0
+
+    def add(self, seq: Seq, entry: CommitEntry, weight: int) -> None:
+        """One more accepted commit."""
+        on_branch = self.revisions.setdefault(entry.branch, {})
+        operations = entry.operations
+        if len(operations) == 1:
+            on_branch.setdefault(operations[0].doc, []).append(Revision(seq, operations, weight))
+        else:
+            grouped: dict[DocKey, list[Operation]] = {}
+            for operation in operations:
+                grouped.setdefault(operation.doc, []).append(operation)
+            for doc, ops in grouped.items():
+                on_branch.setdefault(doc, []).append(Revision(seq, tuple(ops), weight))
+        self.replays.append((entry.session, entry.local_seq, seq))
+        self.commits += 1
+        self.weight += weight
+
+
+class Documents:
+    """Every document of a space, on every branch, at every place of the log that is kept."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.tail = Tail()
+        self.folded = backend.folded()
+        self.horizon = backend.horizon()
+        self.branches: dict[BranchId, BranchRow] = {row.name: row for row in backend.branches()}
+        self.branches.setdefault(MAIN, BranchRow(MAIN, None, NEVER, Millis(0)))
+
+    def take_in(self, row: LogRow, entry: Entry) -> None:
+        """A row of the log is durable."""
+        if isinstance(entry, CommitEntry):
+            self.tail.add(row.seq, entry, len(row.body))
+            if entry.merged is not None:
+                source, through = entry.merged
+                branch = self.branches[entry.branch]
+                merges = (*branch.merges, (source, through, row.seq))
+                self.branches[entry.branch] = msgspec.structs.replace(branch, merges=merges)
+        else:
+            self.branches[entry.name] = BranchRow(entry.name, entry.parent, entry.fork_seq, entry.at)
+
+    def after_fold(self, fold: Fold) -> None:
+        """The caches reach further now; the tail starts anew."""
+        self.folded = fold.through
+        self.tail = Tail()
+
+    def branch(self, name: BranchId) -> BranchRow:
+        """A branch that exists."""
+        row = self.branches.get(name)
+        if row is None:
+            known = ", ".join(self.branches)
+            message = f"there is no branch {name!r}; the branches are: {known}"
+            raise NotFoundError(message, branch=name)
+        return row
+
+    def at(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
+        """The document as of a place in the log."""
+        row: BranchRow | None = self.branch(branch)
+        while row is not None:
+            found = self._on_branch(row.name, doc, through)
+            if found.seq:
+                return found
+            through = min(through, row.fork_seq)
+            row = self.branches[row.parent] if row.parent is not None else None
+        return NOT_FOUND
+
+    def _on_branch(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
+        """The document by revisions of this very branch; NOT_FOUND if it has none so early."""
+        pending: list[Revision] = []
+        base: Maybe = ABSENT
+        newest = NEVER
+        for revision, snapshot in self._backwards(branch, doc, through):
+            newest = newest or revision.seq
+            if snapshot is not None:
+                base = decode(snapshot) if snapshot else ABSENT
+                break
+            pending.append(revision)
+            if type(revision.operations[0]) is not PatchDoc:
+                break
+        value = base
+        for revision in reversed(pending):
+            for operation in revision.operations:
+                value, _ = apply_operation(value, operation)
+        return Found(value, newest)
+
+    def _backwards(self, branch: BranchId, doc: DocKey, through: Seq) -> Iterator[tuple[Revision, bytes | None]]:
+        """Revisions from newest to oldest; a snapshot comes as its encoded body, an empty one for a deletion."""
+        for revision in reversed(self.tail.revisions.get(branch, {}).get(doc, ())):
+            if revision.seq <= through:
+                yield revision, None
+        if self._backend.head(branch, doc) is None:
+            return
+        snapshot = self._backend.snapshot(branch, doc, through)
+        after = snapshot.seq if snapshot is not None else NEVER
+        for seq in self._backend.revisions(branch, doc, after, through):
+            yield self.revision(seq, doc), None
+        if snapshot is not None:
+            yield Revision(snapshot.seq, (), 0), snapshot.body or b""
+
+    def revision(self, seq: Seq, doc: DocKey) -> Revision:
+        """What the commit at a place of the log asked of a document."""
+        row = self._backend.row(seq)
+        if row is None:
+            raise CorruptError(f"commit {seq}, which changed {doc}, is missing from the log", seq=seq, doc=doc)
+        entry = read_entry(row)
+        operations = entry.operations if isinstance(entry, CommitEntry) else ()
+        mine = tuple(operation for operation in operations if operation.doc == doc)
+        if not mine:
+            raise CorruptError(f"commit {seq} is said to have changed {doc}, but did not", seq=seq, doc=doc)
+        return Revision(seq, mine, len(row.body))
+
+    def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> Iterator[Revision]:
+        """What happened to a document as a branch sees it, newest first; the parent's past included."""
+        row: BranchRow | None = self.branch(branch)
+        while row is not None:
+            for revision in reversed(self.tail.revisions.get(row.name, {}).get(doc, ())):
+                if after < revision.seq <= through:
+                    yield revision
+            for seq in self._backend.revisions(row.name, doc, after, through):
+                yield self.revision(seq, doc)
+            through = min(through, row.fork_seq)
+            row = self.branches[row.parent] if row.parent is not None else None
+
+    def check_kept(self, seq: Seq, head: Seq) -> None:
+        """Is this place of the log one that can be read at?"""
+        if self.horizon.seq <= seq <= head:
+            return
+        message = f"sequence {seq} is not kept: the log reaches from {self.horizon.seq} to {head}"
+        raise HistoryError(message, seq=seq, first=self.horizon.seq, last=head)

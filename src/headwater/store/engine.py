@@ -1,0 +1,317 @@
+"""Decides commits: check, apply, append, one function per stage. The log is written here and nowhere else.
+
+A batch is decided in memory, commit by commit, then written as one transaction. Only when that is durable does
+anything become visible outside: the tail, the sequence number, the outcomes. If it fails, it never happened.
+
+Must never know: threads, sockets, who waits for a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from headwater.errors import AddressError, LocalProtocolError
+from headwater.store.backend import Backend, Fold, LogRow
+from headwater.store.cache import DocState, StateCache
+from headwater.store.commit import (
+    Absent,
+    Commit,
+    CommitEntry,
+    Committed,
+    Conflict,
+    Effect,
+    Entry,
+    OriginCommitted,
+    Outcome,
+    PendingRead,
+    Precondition,
+    Read,
+    Refused,
+    Submission,
+    ValueIs,
+    Verdict,
+    encode_entry,
+)
+from headwater.store.conflict import notices, possible_touches
+from headwater.store.document import Documents, apply_operation, read_entry
+from headwater.store.fold import build_fold
+from headwater.store.limits import FOLD_BYTES, FOLD_COMMITS
+from headwater.store.session import Session, Sessions
+from headwater.values.address import address_text
+from headwater.values.codec import digest, encode
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+from headwater.values.limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
+from headwater.values.seams import Clock
+from headwater.values.tree import ABSENT
+
+GENESIS: Final = b"\0" * 32
+"""What the first commit of a space is chained to."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Commits decided but not yet on disk."""
+
+    at: Millis
+    rows: list[LogRow] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    touched: list[tuple[BranchId, DocKey]] = field(default_factory=list)
+    decided: list[tuple[SessionId, LocalSeq]] = field(default_factory=list)
+    fold: Fold | None = None
+
+
+class Engine:
+    """One space: its log, and the newest state of the documents in use."""
+
+    def __init__(self, backend: Backend, clock: Clock) -> None:
+        self.backend = backend
+        self._clock = clock
+        self.documents = Documents(backend)
+        self._sessions = Sessions(backend)
+        last = backend.last()
+        horizon = self.documents.horizon
+        self.head = last.seq if last is not None else horizon.seq
+        self._chain = last.chain if last is not None else horizon.chain or GENESIS
+        self.states = StateCache(backend, self.documents)
+        for row in backend.log(self.documents.folded, self.head):
+            self._take_in(row, read_entry(row))
+
+    # -- admission -----------------------------------------------------------------------------------------
+
+    def admit(self, submissions: Sequence[Submission]) -> list[Outcome]:
+        """Decide commits in order and make the accepted ones durable, together. Raises StoreError: none was kept."""
+        batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
+        try:
+            outcomes = [self._decide(submission, batch) for submission in submissions]
+            self._write(batch)
+        except BaseException:
+            self._undo(batch)
+            raise
+        self.states.evict()
+        return outcomes
+
+    def _decide(self, submission: Submission, batch: _Batch) -> Outcome:
+        commit = submission.commit
+        session = self._sessions.get(commit.session)
+        if commit.local_seq <= session.last:
+            return Outcome(commit, self._replay(session, commit, batch))
+        verdict: Verdict | None = self._check(commit, session)
+        effects: tuple[Effect, ...] = ()
+        if verdict is None:
+            applied = self._apply(submission)
+            if type(applied) is list:
+                effects = tuple([effect for _, effect in applied])
+                verdict = self._append(commit, applied, batch)
+            else:
+                verdict = applied
+        self._sessions.note(session, commit.local_seq, verdict)
+        batch.decided.append((commit.session, commit.local_seq))
+        return Outcome(commit, verdict, effects if type(verdict) is Committed else ())
+
+    def _replay(self, session: Session, commit: Commit, batch: _Batch) -> Verdict:
+        """A commit that was decided before gets the same verdict again, before anything else is looked at."""
+        seq = self._sessions.seq_of(session, commit.local_seq)
+        if seq is None:
+            stored = session.rejected.get(commit.local_seq)
+            return stored if stored is not None else Refused("decided before, and rejected")
+        entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
+        if entry is not None and (not isinstance(entry, CommitEntry) or entry.operations != commit.operations):
+            message = (
+                f"commit {commit.local_seq} of session {commit.session} was accepted at {seq} with other operations; "
+                "a local sequence number names one commit for ever"
+            )
+            raise LocalProtocolError(message, session=commit.session, local_seq=commit.local_seq, seq=seq)
+        return Committed(seq)
+
+    def _entry(self, seq: Seq) -> Entry | None:
+        row = self.backend.row(seq)
+        return None if row is None else read_entry(row)
+
+    # -- checking ------------------------------------------------------------------------------------------
+
+    def _check(self, commit: Commit, session: Session) -> Verdict | None:
+        """What stands against the commit; None if nothing does."""
+        if commit.branch not in self.documents.branches:
+            return Refused(f"there is no branch {commit.branch!r}")
+        for precondition in commit.preconditions:
+            unmet = self._unmet(precondition, commit.branch, session)
+            if unmet is not None:
+                return unmet
+        for read in commit.reads:
+            state = self.states.get(commit.branch, read.doc)
+            if state.seq > read.seq:
+                conflict = self._overwritten(commit.branch, state, read)
+                if conflict is not None:
+                    return conflict
+        for pending in commit.pending_reads:
+            conflict = self._undermined(commit.branch, session, pending)
+            if conflict is not None:
+                return conflict
+        return None
+
+    def _unmet(self, precondition: Precondition, branch: BranchId, session: Session) -> Refused | None:
+        match precondition:
+            case Absent(doc):
+                if self.states.get(branch, doc).seq:
+                    return Refused("the document exists already", doc)
+            case ValueIs(doc, expected):
+                value = self.states.get(branch, doc).value
+                if (b"" if value is ABSENT else digest(value)) != expected:
+                    return Refused("the document holds another value", doc)
+            case OriginCommitted(local_seq):
+                if self._sessions.seq_of(session, local_seq) is None:
+                    return Refused(f"commit {local_seq}, which it follows from, was not accepted")
+        return None
+
+    def _overwritten(self, branch: BranchId, state: DocState, read: Read) -> Conflict | None:
+        """A confirmed read against every later write of the document."""
+        if read.seq >= state.floor:
+            newest = state.newest_touch(read.path, read.depth)
+            return None if newest <= read.seq else _conflict(read.doc, read, newest)
+        for revision in self.documents.revisions(branch, read.doc, read.seq, self.head):
+            touches = (touch for operation in revision.operations for touch in possible_touches(operation))
+            if any(notices(read.path, read.depth, touch) for touch in touches):
+                return _conflict(read.doc, read, revision.seq)
+        newest = state.newest_touch(read.path, read.depth)
+        return None if newest <= self.head else _conflict(read.doc, read, newest)
+
+    def _undermined(self, branch: BranchId, session: Session, read: PendingRead) -> Conflict | None:
+        """A read through own layers: each of them accepted, and nobody else's write in between."""
+        state = self.states.get(branch, read.doc)
+        own = 0
+        for first, last in read.layers:
+            missing = self._sessions.first_missing(session, first, last)
+            if missing is not None:
+                return Conflict(f"rests on commit {missing} of its session, which was not accepted", read.doc, read.path)
+            own += last - first + 1
+        later = state.since(read.basis)
+        if later is None:
+            # Older than what is remembered with authors: check as if none of the writes were ours.
+            confirmed = Read(read.doc, read.path, read.basis, read.depth)
+            return self._overwritten(branch, state, confirmed)
+        if len(later) == own:
+            return None
+        for recent in later:
+            mine = recent.session == session.id and any(a <= recent.local_seq <= b for a, b in read.layers)
+            if not mine and any(notices(read.path, read.depth, touch) for touch in recent.touches):
+                return _conflict(read.doc, read, recent.seq)
+        return None
+
+    # -- applying ------------------------------------------------------------------------------------------
+
+    def _apply(self, submission: Submission) -> list[tuple[DocState, Effect]] | Conflict:
+        """What the commit does to the documents as they are now. Nothing is changed yet."""
+        commit = submission.commit
+        moves: list[tuple[DocState, Effect]] = []
+        for hint in submission.effects:
+            state = self.states.get(commit.branch, hint.doc)
+            if state.value is not hint.before:
+                break
+            moves.append((state, hint))
+        else:
+            if moves:
+                return moves
+        return self._apply_operations(commit)
+
+    def _apply_operations(self, commit: Commit) -> list[tuple[DocState, Effect]] | Conflict:
+        moves: dict[DocKey, tuple[DocState, Effect]] = {}
+        for operation in commit.operations:
+            doc = operation.doc
+            state, earlier = moves.get(doc) or (self.states.get(commit.branch, doc), None)
+            try:
+                after, touches = apply_operation(state.value if earlier is None else earlier.after, operation)
+            except AddressError as misfit:
+                # It fitted where it was made; here something it leans on has changed. Running it again will tell.
+                return Conflict(misfit.message, doc, seq=state.seq)
+            if earlier is not None:
+                touches = earlier.touches + touches
+            moves[doc] = (state, Effect(doc, state.value, after, touches))
+        return list(moves.values())
+
+    def _append(self, commit: Commit, moves: list[tuple[DocState, Effect]], batch: _Batch) -> Verdict:
+        """Give the commit its place in the log and move the documents."""
+        entry = CommitEntry(commit.branch, commit.session, commit.local_seq, batch.at, commit.operations)
+        body = encode_entry(entry)
+        size = len(body)
+        if size > COMMIT_BYTES_MAX:
+            return Refused(f"the commit is {size:,} bytes; at most {COMMIT_BYTES_MAX:,} are allowed")
+        for state, effect in moves:
+            if state.bound + size > DOCUMENT_BYTES_MAX and (refused := _too_large(state, effect)) is not None:
+                return refused
+        seq = Seq(self.head + len(batch.rows) + 1)
+        self._link(batch, seq, body, entry)
+        for state, effect in moves:
+            state.write(seq, commit, effect, size)
+            batch.touched.append((commit.branch, effect.doc))
+        return Committed(seq)
+
+    def _link(self, batch: _Batch, seq: Seq, body: bytes, entry: Entry) -> None:
+        before = batch.rows[-1].chain if batch.rows else self._chain
+        batch.rows.append(LogRow(seq, body, sha256(before + body).digest()))
+        batch.entries.append(entry)
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def _write(self, batch: _Batch) -> None:
+        if batch.rows or batch.fold is not None:
+            self.backend.append(batch.rows, batch.fold)
+        if batch.fold is not None:
+            self.documents.after_fold(batch.fold)
+            self._sessions.folded()
+        for row, entry in zip(batch.rows, batch.entries, strict=True):
+            self._take_in(row, entry)
+
+    def _take_in(self, row: LogRow, entry: Entry) -> None:
+        """A row is durable: the tail, the branches and the head move on."""
+        self.documents.take_in(row, entry)
+        self.head = row.seq
+        self._chain = row.chain
+
+    def _undo(self, batch: _Batch) -> None:
+        for branch, doc in batch.touched:
+            self.states.drop(branch, doc)
+        for branch, head in batch.fold.heads if batch.fold is not None else ():
+            self.states.drop(branch, head.doc)
+        self._sessions.forget(batch.decided)
+
+    def append_entry(self, entry: Entry) -> Seq:
+        """Put something into the log that no session asked for: a fork, a merge. What it touches is read again."""
+        batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
+        seq = Seq(self.head + 1)
+        self._link(batch, seq, encode_entry(entry), entry)
+        self._write(batch)
+        if isinstance(entry, CommitEntry):
+            for operation in entry.operations:
+                self.states.drop(entry.branch, operation.doc)
+        return seq
+
+    # -- folding -------------------------------------------------------------------------------------------
+
+    def _due_fold(self) -> Fold | None:
+        tail = self.documents.tail
+        due = tail.commits >= FOLD_COMMITS or tail.weight >= FOLD_BYTES
+        return build_fold(self.documents, self.states, self.head) if due else None
+
+    def fold(self) -> None:
+        """Bring the caches up to the newest commit, so that the next opening has no tail to replay."""
+        if self.documents.folded < self.head:
+            self._write(_Batch(self._clock.now_ms(), fold=build_fold(self.documents, self.states, self.head)))
+
+
+def _too_large(state: DocState, effect: Effect) -> Refused | None:
+    """The bound counts every patch as growth; only near the limit is the document measured."""
+    if effect.after is ABSENT:
+        return None
+    exact = len(encode(effect.after))
+    if exact > DOCUMENT_BYTES_MAX:
+        reason = f"{address_text(effect.doc)} would be {exact:,} bytes; a document may have {DOCUMENT_BYTES_MAX:,}"
+        return Refused(reason, effect.doc)
+    state.bound = exact
+    return None
+
+
+def _conflict(doc: DocKey, read: Read | PendingRead, seq: Seq) -> Conflict:
+    return Conflict(f"{address_text(doc, read.path)} was written at {seq}, after it was read", doc, read.path, seq)

@@ -1,0 +1,39 @@
+"""From the log's tail to the caches: which documents it touched, where their heads are, which deserve a snapshot.
+
+Must never know: the database.
+"""
+
+from __future__ import annotations
+
+from headwater.store.backend import Fold, HeadRow, SnapshotRow
+from headwater.store.cache import StateCache
+from headwater.store.document import Documents, Revision
+from headwater.store.limits import SNAPSHOT_SLACK_BYTES
+from headwater.values.codec import encode
+from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.tree import ABSENT
+
+
+def build_fold(documents: Documents, states: StateCache, head: Seq) -> Fold:
+    """Everything the caches have to learn about the tail. Call it before anything newer is applied.
+
+    The states are told of their snapshots at once; if the fold fails to be written they are dropped and read again.
+    """
+    tail = documents.tail
+    fold = Fold(through=head, branches=list(documents.branches.values()), replays=list(tail.replays))
+    for branch, by_doc in tail.revisions.items():
+        for doc, revisions in by_doc.items():
+            _fold_document(fold, states, branch, doc, revisions)
+    states.after_fold(fold)
+    return fold
+
+
+def _fold_document(fold: Fold, states: StateCache, branch: BranchId, doc: DocKey, revisions: list[Revision]) -> None:
+    state = states.get(branch, doc)
+    fold.revisions.extend((branch, doc, revision.seq) for revision in revisions)
+    size, since = state.size, state.since_bytes
+    if since > size + SNAPSHOT_SLACK_BYTES:
+        body = None if state.value is ABSENT else encode(state.value)
+        fold.snapshots.append((branch, SnapshotRow(doc, state.seq, body)))
+        size, since = len(body or b""), 0
+    fold.heads.append((branch, HeadRow(doc, state.seq, state.value is not ABSENT, size, since)))

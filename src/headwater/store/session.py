@@ -1,0 +1,86 @@
+"""Which commits of a session were decided, and how: what makes sending one twice harmless.
+
+Must never know: what commits contain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from headwater.store.backend import Backend
+from headwater.store.commit import Committed, Verdict
+from headwater.store.limits import VERDICTS_MAX
+from headwater.values.ids import LocalSeq, Seq, SessionId
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One writer. Its commits are decided in the order of their local numbers."""
+
+    id: SessionId
+    # The newest decided commit: what comes again at or below it was decided before.
+    last: LocalSeq
+    # Everything above it, up to `last`, was accepted: a range of layers is then checked in one step.
+    gap: LocalSeq
+    # Accepted since the last fold; older ones are asked of the backend.
+    accepted: dict[LocalSeq, Seq] = field(default_factory=dict)
+    # Rejected in this life of the store, newest VERDICTS_MAX. After a restart a gap in `accepted` means the same.
+    rejected: dict[LocalSeq, Verdict] = field(default_factory=dict)
+
+
+class Sessions:
+    """Everyone who has committed since the store was opened."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._known: dict[SessionId, Session] = {}
+
+    def get(self, session_id: SessionId) -> Session:
+        """The record of a session, old or new."""
+        session = self._known.get(session_id)
+        if session is None:
+            last = self._backend.last_local(session_id)
+            session = self._known[session_id] = Session(session_id, last, last)
+        return session
+
+    def seq_of(self, session: Session, local_seq: LocalSeq) -> Seq | None:
+        """Where a commit of this session is in the log; None if it was rejected or never came."""
+        return session.accepted.get(local_seq) or self._backend.replayed(session.id, local_seq)
+
+    def first_missing(self, session: Session, first: LocalSeq, last: LocalSeq) -> LocalSeq | None:
+        """The first of a range that is not in the log; None if all are."""
+        if session.gap < first and last <= session.last:
+            return None
+        for number in range(first, last + 1):
+            if self.seq_of(session, LocalSeq(number)) is None:
+                return LocalSeq(number)
+        return None
+
+    def note(self, session: Session, local_seq: LocalSeq, verdict: Verdict) -> None:
+        """A commit was decided."""
+        if type(verdict) is Committed:
+            if local_seq != session.last + 1:
+                session.gap = LocalSeq(local_seq - 1)
+            session.last = local_seq
+            session.accepted[local_seq] = verdict.seq
+            return
+        session.last = session.gap = local_seq
+        session.rejected[local_seq] = verdict
+        if len(session.rejected) > VERDICTS_MAX:
+            del session.rejected[next(iter(session.rejected))]
+
+    def forget(self, decided: Iterable[tuple[SessionId, LocalSeq]]) -> None:
+        """These did not reach the disk after all: they were never decided."""
+        for session_id, local_seq in decided:
+            session = self._known[session_id]
+            session.accepted.pop(local_seq, None)
+            session.rejected.pop(local_seq, None)
+            session.last = min(session.last, LocalSeq(local_seq - 1))
+
+    def folded(self) -> None:
+        """Everything accepted so far can be asked of the backend now."""
+        for session in list(self._known.values()):
+            session.accepted.clear()
+            if not session.rejected:
+                del self._known[session.id]

@@ -1,0 +1,1 @@
+"""What data is: values, addresses, links, ids, changes. Pure functions over immutable things; knows no store."""

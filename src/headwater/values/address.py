@@ -1,0 +1,194 @@
+"""Where a value lives: scope, document, path; and when two places overlap.
+
+A document is found by its key, `<scope>/<id>`: the scope instance is part of every key from the first commit on
+and never part of how an id is derived. As text an address is `id/step/step`, with `~1` for a slash and `~0` for
+a tilde in a step, `~` for the empty key, and the scope in front as `user:ann!id` where it is not the space's own.
+
+Must never know: what stands at an address.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from headwater.errors import NameRefusedError
+from headwater.values.ids import DocId, DocKey, SessionId, SpaceId
+from headwater.values.intake import step_text
+from headwater.values.limits import KEY_BYTES_MAX
+from headwater.values.tree import Maybe, Path, Step, child, is_array
+
+
+class Depth(Enum):
+    """How far down a read looked."""
+
+    DEEP = "deep"
+    """At everything below."""
+    SHALLOW = "shallow"
+    """At the keys or the length only."""
+
+
+def _check_name(what: str, name: str) -> None:
+    """Refuse what cannot be part of a document's key."""
+    if not name:
+        raise NameRefusedError(f"{what} is empty", name=name)
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise NameRefusedError(f"{what} {name!r} holds a lone surrogate", name=name) from None
+    if size > KEY_BYTES_MAX:
+        message = f"{what} of {size:,} bytes; at most {KEY_BYTES_MAX:,} are allowed (it starts {name[:20]!r})"
+        raise NameRefusedError(message, name=name)
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Which instance of a document: the space's, one user's, or one session's. From broad to narrow."""
+
+    user: str = ""
+    session: str = ""
+
+    def __post_init__(self) -> None:
+        if self.session:
+            _check_name("a session", self.session)
+        if self.user or self.session:
+            _check_name("the user of a scope", self.user)
+
+    @property
+    def text(self) -> str:
+        """Canonical: equal scopes have equal texts. Parts are percent-encoded, so no separator occurs in them."""
+        if self.session:
+            return f"session:{quote(self.user, safe='')}:{quote(self.session, safe='')}"
+        return f"user:{quote(self.user, safe='')}" if self.user else _SPACE
+
+
+_SPACE: Final = "space"
+SPACE_SCOPE: Final = Scope()
+
+
+def user_scope(user: str) -> Scope:
+    """One user's instance, in every session of that user."""
+    _check_name("the user of a scope", user)
+    return Scope(user=user)
+
+
+def session_scope(user: str, session: SessionId) -> Scope:
+    """One session's instance."""
+    _check_name("the session of a scope", session)
+    return Scope(user=user, session=session)
+
+
+def parse_scope(text: str) -> Scope:
+    """The inverse of `Scope.text`; refuses every spelling but the canonical one."""
+    if text == _SPACE:
+        return SPACE_SCOPE
+    kind, *parts = text.split(":")
+    scope: Scope | None = None
+    match kind, [unquote(part) for part in parts]:
+        case "user", [user] if user:
+            scope = Scope(user=user)
+        case "session", [user, session] if user and session:
+            scope = Scope(user=user, session=session)
+    if scope is None or scope.text != text:
+        message = f"{text!r} is not a scope: space, user:NAME or session:NAME:ID is expected"
+        raise NameRefusedError(message, scope=text)
+    return scope
+
+
+def doc_key(doc: str, scope: Scope = SPACE_SCOPE) -> DocKey:
+    """The key a document is stored, indexed and cached by."""
+    _check_name("a document id", doc)
+    return DocKey(f"{scope.text}/{doc}")
+
+
+def split_key(key: DocKey) -> tuple[Scope, DocId]:
+    """The inverse of `doc_key`."""
+    scope, _, doc = key.partition("/")
+    return parse_scope(scope), DocId(doc)
+
+
+class Address(msgspec.Struct, frozen=True):
+    """One place in one space."""
+
+    doc: DocKey
+    path: Path = ()
+    space: SpaceId = SpaceId("")
+
+    def __str__(self) -> str:
+        return address_text(self.doc, self.path)
+
+
+# --- as text --------------------------------------------------------------------------------------------------
+
+_BAD_ESCAPE: Final = re.compile(r"~(?![01])")
+
+
+def path_text(path: Path) -> str:
+    """A path as people write it: `items/3/title`. Empty for the root, and for nothing else."""
+    return "/".join(map(step_text, path))
+
+
+def address_text(doc: DocKey, path: Path = ()) -> str:
+    """An address as people write it; the space's own scope goes without saying where it can."""
+    scope, _, name = doc.partition("/")
+    shown = step_text(name)
+    if scope != _SPACE or "!" in name:
+        shown = f"{scope}!{shown}"
+    return "/".join((shown, *map(step_text, path)))
+
+
+def parse_address(text: str) -> tuple[DocKey, tuple[str, ...]]:
+    """Document key and path steps, all still text: `settle_path` tells which of them are indexes."""
+    head, *steps = text.split("/")
+    scope, mark, name = head.partition("!")
+    if not mark or not (scope == _SPACE or scope.startswith(("user:", "session:"))):
+        scope, name = _SPACE, head
+    return doc_key(_parse_step(name, text), parse_scope(scope)), tuple(_parse_step(step, text) for step in steps)
+
+
+def _parse_step(step: str, text: str) -> str:
+    if step == "~":
+        return ""
+    if not step or _BAD_ESCAPE.search(step):
+        message = (
+            f"{text!r} is not an address: document/key/key is expected, "
+            f"with ~1 for a slash and ~0 for a tilde inside a key, and ~ for an empty one"
+        )
+        raise NameRefusedError(message, text=text)
+    return step.replace("~1", "/").replace("~0", "~")
+
+
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+def settle_path(value: Maybe, steps: tuple[str, ...]) -> Path:
+    """Steps that came as text, read against the value they lead through: into an array, digits are an index."""
+    path: list[Step] = []
+    for text in steps:
+        step: Step = int(text) if is_array(value) and _INDEX.fullmatch(text) else text
+        path.append(step)
+        value = child(value, step)
+    return tuple(path)
+
+
+# --- overlap --------------------------------------------------------------------------------------------------
+
+
+def is_prefix(short: Path, long: Path) -> bool:
+    """At or above."""
+    return long[: len(short)] == short
+
+
+def overlaps(a: Path, b: Path) -> bool:
+    """One is at or above the other, so a change at either can be seen at the other."""
+    return a[: len(b)] == b[: len(a)]
+
+
+def sees(read: Path, depth: Depth, write: Path) -> bool:
+    """Can a read see a write at this path: told by paths alone, for order and liveness, never for triggering."""
+    if not overlaps(read, write):
+        return False
+    return depth is Depth.DEEP or len(write) <= len(read) + 1

@@ -1,0 +1,56 @@
+"""Ids derived from causes: the same cause gives the same id, everywhere and after every restart.
+
+Must never know: chance. What has no cause inside the system gets its id at the outside edge (`seams.Entropy`).
+"""
+
+from __future__ import annotations
+
+from base64 import b32encode
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
+
+from headwater.errors import LimitError, NameRefusedError
+from headwater.values.address import Address
+from headwater.values.codec import encode
+from headwater.values.ids import DocId
+from headwater.values.link import Link, parse_link
+from headwater.values.tree import LINK_TAG, freeze
+
+_DIGEST_BYTES: Final = 20
+"""160 bits: 32 letters without padding; nobody will meet two causes with one id."""
+
+
+def derive_id(kind: str, *cause: object) -> DocId:
+    """An id for what `cause` brought about. `kind` is part of the cause and stands in front, for people to read.
+
+    A cause is made of values, links and addresses. Links, as records or as they stand in documents, and addresses
+    count by the place they name alone: giving a document a schema, or a link a label, does not move what was
+    derived from it. A link is not resolved: it names what its fields say, which no address does.
+    """
+    if not kind or ":" in kind or "/" in kind:
+        raise NameRefusedError(f"{kind!r} is not a kind of id: a word without ':' or '/' is expected", kind=kind)
+    try:
+        parts = [kind, *map(_reduce, cause)]
+    except RecursionError:
+        raise LimitError("cannot derive an id: the cause contains itself or is nested too deep") from None
+    body = encode(freeze(parts, "a cause"))
+    letters = b32encode(sha256(body).digest()[:_DIGEST_BYTES]).decode().lower()
+    return DocId(f"{kind}:{letters}")
+
+
+def _reduce(cause: object) -> object:
+    """A cause as a value. {"/": [...]} is a place; a map that has the key "/" itself is put into a {"/": map}."""
+    if isinstance(cause, Address):
+        return {LINK_TAG: ["address", cause.space, cause.doc, cause.path]}
+    if isinstance(cause, Link):
+        return {LINK_TAG: ["link", cause.place()]}
+    if isinstance(cause, Mapping):
+        reduced = {key: _reduce(item) for key, item in cause.items()}
+        if LINK_TAG not in cause:
+            return reduced
+        link = parse_link(freeze(reduced, "a cause"))
+        return {LINK_TAG: reduced} if link is None else _reduce(link)
+    if isinstance(cause, list | tuple):
+        return [_reduce(item) for item in cause]
+    return cause

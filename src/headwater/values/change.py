@@ -1,0 +1,46 @@
+"""What happened, told once: the records that flow from the replica to whoever depends on documents.
+
+Must never know: who listens.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from headwater.values.ids import DocKey
+from headwater.values.tree import Maybe, Path
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """At this path of this document the value was `before` and is `after`. Above the path only the spine is new.
+
+    `path` is the shallowest place that changed, so everything above it was a container before and after.
+    """
+
+    doc: DocKey
+    path: Path
+    before: Maybe
+    after: Maybe
+
+
+class Kind(Enum):
+    """Why the visible state moved."""
+
+    COMMIT = "commit"
+    """Written here, and visible before anyone has confirmed it."""
+    INTEGRATE = "integrate"
+    """Somebody else's commit arrived."""
+    REVERT = "revert"
+    """A commit made here was rejected: its effect is gone, what won instead is here, in one step."""
+    PULL = "pull"
+    """A document was asked for and is now known."""
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """All changes of one step of the visible state, with the transaction they came from if it was ours."""
+
+    kind: Kind
+    changes: tuple[Change, ...]
+    source: object = None

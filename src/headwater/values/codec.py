@@ -1,0 +1,119 @@
+"""The one codec, for disk and wire: msgpack with sorted keys. Equal values have equal bytes, and no others have.
+
+Must never know: what the bytes are for.
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from headwater.errors import AddressError
+from headwater.values.frozen import FrozenDict, FrozenList
+from headwater.values.limits import WIDE_FROM
+from headwater.values.tree import is_array, is_map
+from headwater.values.wide import WideList, WideMap
+
+if TYPE_CHECKING:
+    from headwater.values.tree import Value
+
+Plain: TypeAlias = object
+"""What msgspec decodes to: built-in dicts and lists."""
+
+
+def flatten(value: object) -> object:
+    """A wide container as the built-in one; msgspec encodes the others itself."""
+    if isinstance(value, WideMap | WideList):
+        return value.flat()
+    raise TypeError(f"{type(value).__name__} got into a value tree")
+
+
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=flatten)
+
+
+def encode(value: Value) -> bytes:
+    """Canonical: a function of the value alone, because maps are sorted by construction."""
+    return _encoder.encode(value)
+
+
+def decode(data: bytes) -> Value:
+    """The exact inverse of `encode`. Trusts the bytes: use it for those that `encode` made and a checksum kept.
+
+    Raises msgspec.DecodeError on what is no msgpack, but takes msgpack that `encode` would not have written. What
+    a stranger sent goes through `tree.freeze` instead of `adopt`, which sorts and checks.
+    """
+    return adopt(msgspec.msgpack.decode(data))
+
+
+def digest(value: Value) -> bytes:
+    """Sixteen bytes that stand for the value: equal exactly when the values are the same."""
+    return sha256(_encoder.encode(value)).digest()[:16]
+
+
+def adopt(plain: Plain) -> Value:
+    """Take freshly decoded containers into the tree. They were checked and sorted when they were encoded."""
+    if type(plain) is dict:
+        for key, item in plain.items():
+            if type(item) is dict or type(item) is list:
+                plain[key] = adopt(item)
+        return FrozenDict(plain) if len(plain) <= WIDE_FROM else WideMap.of(plain)
+    if type(plain) is list:
+        for index, item in enumerate(plain):
+            if type(item) is dict or type(item) is list:
+                plain[index] = adopt(item)
+        return FrozenList(plain) if len(plain) <= WIDE_FROM else WideList.of(plain)
+    return plain  # type: ignore[return-value]  # the decoder makes nothing else but scalars
+
+
+# --- JSON, for people and scripts -----------------------------------------------------------------------------
+
+_BYTES: Final = "bytes@1"
+_QUOTE: Final = "quote@1"
+"""Marks a map that only looks like one of these two marks."""
+
+
+def to_json(value: Value) -> object:
+    """Lossless as JSON: bytes become {"/": {"bytes@1": base64}}, and a map of that very shape is quoted."""
+    if isinstance(value, bytes):
+        return {"/": {_BYTES: b2a_base64(value, newline=False).decode()}}
+    if is_map(value):
+        plain: dict[str, object] = {key: to_json(item) for key, item in value.items()}
+        return {"/": {_QUOTE: plain}} if _mark(value) is not None else plain
+    if is_array(value):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(plain: object) -> object:
+    """The inverse of `to_json`; the result still has to pass `tree.freeze`."""
+    if isinstance(plain, dict):
+        match _mark(plain):
+            case (mark, str(text)) if mark == _BYTES:
+                return _from_base64(text)
+            case (mark, dict(quoted)) if mark == _QUOTE:
+                return {key: from_json(item) for key, item in quoted.items()}
+        return {key: from_json(item) for key, item in plain.items()}
+    if isinstance(plain, list):
+        return [from_json(item) for item in plain]
+    return plain
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return a2b_base64(text, strict_mode=True)
+    except (Base64Error, ValueError) as error:
+        raise AddressError(f"cannot read {_BYTES} {text[:40]!r}: it is not base64 ({error})", text=text) from None
+
+
+def _mark(value: Mapping[str, object]) -> tuple[str, object] | None:
+    """The mark and what it marks, if this map has the shape {"/": {mark: ...}}."""
+    if len(value) == 1 and "/" in value and isinstance(inner := value["/"], dict) and len(inner) == 1:
+        [(mark, content)] = inner.items()
+        if mark in (_BYTES, _QUOTE):
+            return mark, content
+    return None

@@ -1,0 +1,64 @@
+"""Where two trees differ, told as the shallowest places that changed. Shared parts are skipped without a look.
+
+Must never know: what made the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from headwater.values.change import Change
+from headwater.values.ids import DocKey
+from headwater.values.patch import Touches
+from headwater.values.tree import ABSENT, FrozenDict, Maybe, Path, child, get, is_array, is_container, is_map, same
+
+
+def differences(before: Maybe, after: Maybe, path: Path = ()) -> Iterator[tuple[Path, Maybe, Maybe]]:
+    """Every shallowest changed place with its value before and after. A list of another length counts as one place."""
+    if before is after:
+        return
+    if is_container(before) and is_container(after):
+        if is_map(before) and is_map(after):
+            for key in [*before, *(key for key in after if key not in before)]:
+                yield from differences(child(before, key), child(after, key), (*path, key))
+            return
+        if is_array(before) and is_array(after) and len(before) == len(after):
+            for index, (old, new) in enumerate(zip(before, after, strict=True)):
+                if old is not new:
+                    yield from differences(old, new, (*path, index))
+            return
+    if not same(before, after):
+        yield path, before, after
+
+
+def changes_between(doc: DocKey, before: Maybe, after: Maybe) -> list[Change]:
+    """The differences of two versions of a document, as changes."""
+    return [Change(doc, path, old, new) for path, old, new in differences(before, after)]
+
+
+def changes_of(doc: DocKey, before: Maybe, after: Maybe, touches: Touches) -> list[Change]:
+    """The net changes at places that are known to be the only ones touched. What came out equal is no change."""
+    if len(touches) == 1:
+        # One touch is one change: an operation that changes nothing touches nothing.
+        path = touches[0].path
+        if len(path) == 1 and type(before) is FrozenDict and type(after) is FrozenDict:
+            key = path[0]
+            return [Change(doc, path, before.get(key, ABSENT), after.get(key, ABSENT))]  # type: ignore[arg-type]
+        return [Change(doc, path, get(before, path), get(after, path))]
+    changes: list[Change] = []
+    for path in _outermost(touch.path for touch in touches):
+        old, new = get(before, path), get(after, path)
+        if not same(old, new):
+            changes.append(Change(doc, path, old, new))
+    return changes
+
+
+def _outermost(paths: Iterable[Path]) -> list[Path]:
+    """The paths that are below no other."""
+    kept: dict[Path, None] = {}
+    for path in sorted(paths, key=len):
+        if not any(path[:length] in kept for length in range(len(path) + 1)):
+            kept[path] = None
+    return list(kept)
+
+

@@ -1,0 +1,132 @@
+"""Containers that documents are made of: a dict and a list that refuse to be changed in place.
+
+They are real dicts and lists (`==`, `json.dumps`, `isinstance` and pattern matching work), so what an author
+reads is the stored tree itself, not a copy. Keys of a map stand in sorted order, always: two maps that are
+equal are then also iterated equally, whatever order their keys were written in.
+
+Two holes are left: C code that writes into any list or dict without asking it, as `heapq` does, and calling
+`__init__` a second time. Give `list(value)` to algorithms that work in place.
+
+Must never know: what a document is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, Self, final
+
+from headwater.errors import FrozenError
+
+if TYPE_CHECKING:
+    from headwater.values.tree import Value
+
+
+def _refuse(kind: str, verb: str) -> NoReturn:
+    message = (
+        f"cannot {verb} a {kind} that was read from a document: what is read is shared and frozen; "
+        f"write through the cell or document instead, or change a copy made with {kind}(...)"
+    )
+    raise FrozenError(message, kind=kind, verb=verb)
+
+
+class Unchanging:
+    """Copies of what never changes are the thing itself."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class UnchangingMap(Unchanging):
+    """Every way to change a map in place, refused. Must stand before `dict` among the bases."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: object, value: object) -> NoReturn:
+        _refuse("dict", f"set {key!r} in")
+
+    def __delitem__(self, key: object) -> NoReturn:
+        _refuse("dict", f"delete {key!r} from")
+
+    def __ior__(self, other: object) -> NoReturn:
+        _refuse("dict", "update")
+
+    def clear(self) -> NoReturn:
+        _refuse("dict", "clear")
+
+    def pop(self, *_args: object) -> NoReturn:
+        _refuse("dict", "pop from")
+
+    def popitem(self) -> NoReturn:
+        _refuse("dict", "pop from")
+
+    def setdefault(self, *_args: object) -> NoReturn:
+        _refuse("dict", "set a default in")
+
+    def update(self, *_args: object, **_kwargs: object) -> NoReturn:
+        _refuse("dict", "update")
+
+
+class UnchangingList(Unchanging):
+    """Every way to change an array in place, refused. Must stand before `list` among the bases."""
+
+    __slots__ = ()
+
+    def __setitem__(self, index: object, value: object) -> NoReturn:
+        _refuse("list", "assign into")
+
+    def __delitem__(self, index: object) -> NoReturn:
+        _refuse("list", "delete from")
+
+    def __iadd__(self, other: object) -> NoReturn:
+        _refuse("list", "extend")
+
+    def __imul__(self, other: object) -> NoReturn:
+        _refuse("list", "repeat")
+
+    def append(self, _item: object) -> NoReturn:
+        _refuse("list", "append to")
+
+    def extend(self, _items: object) -> NoReturn:
+        _refuse("list", "extend")
+
+    def insert(self, *_args: object) -> NoReturn:
+        _refuse("list", "insert into")
+
+    def remove(self, _item: object) -> NoReturn:
+        _refuse("list", "remove from")
+
+    def pop(self, *_args: object) -> NoReturn:
+        _refuse("list", "pop from")
+
+    def clear(self) -> NoReturn:
+        _refuse("list", "clear")
+
+    def sort(self, **_kwargs: object) -> NoReturn:
+        _refuse("list", "sort")
+
+    def reverse(self) -> NoReturn:
+        _refuse("list", "reverse")
+
+
+@final
+class FrozenDict(UnchangingMap, dict[str, "Value"]):
+    """A map with sorted keys. Build with `tree.freeze` or `codec.decode`, which sort and check."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Value]]]:
+        return FrozenDict, (dict(self),)
+
+
+@final
+class FrozenList(UnchangingList, list["Value"]):
+    """An array. Build with `tree.freeze` or `codec.decode`, which check."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[FrozenList], tuple[list[Value]]]:
+        return FrozenList, (list(self),)

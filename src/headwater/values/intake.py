@@ -1,0 +1,113 @@
+"""What a scalar or a key from outside must be, and the refusal that tells where in a value it was found.
+
+Must never know: containers.
+"""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.errors import AddressError, LimitError
+from headwater.values.limits import DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN, KEY_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PLACE_STEPS_MAX: Final = 8
+"""Steps of a path that a message shows; of longer ones it leaves out the middle."""
+
+
+def step_text(step: str | int) -> str:
+    """A step as people write it: ~1 for a slash in it, ~0 for a tilde, and ~ alone for the empty key."""
+    return str(step).replace("~", "~0").replace("/", "~1") or "~"
+
+
+class RefusedError(Exception):
+    """Carries a refusal up through the walk over a value, collecting the path backwards. Never leaves `values`."""
+
+    def __init__(self, reason: str, *, limit: bool = False) -> None:
+        self.reason = reason
+        self.limit = limit
+        self.steps: list[str | int] = []
+
+    def explain(self, at: str) -> AddressError | LimitError:
+        """The error for the caller, naming the place within what is called `at`."""
+        path = tuple(reversed(self.steps))
+        shown = [step_text(step) for step in path]
+        if len(shown) > _PLACE_STEPS_MAX:
+            shown[_PLACE_STEPS_MAX // 2 : 1 - _PLACE_STEPS_MAX // 2] = ["..."]
+        where = f"{'/'.join(shown)} in {at}" if shown else at
+        error = LimitError if self.limit else AddressError
+        return error(f"cannot store {where}: {self.reason}", path=path, reason=self.reason)
+
+
+def spend(size: int, budget: list[int]) -> None:
+    """Count bytes against what is left of a document's."""
+    budget[0] -= size
+    if budget[0] < 0:
+        raise RefusedError(f"larger than a document may be ({DOCUMENT_BYTES_MAX:,} bytes)", limit=True)
+
+
+def _text_size(text: str) -> int:
+    try:
+        return len(text if text.isascii() else text.encode()) + 1
+    except UnicodeEncodeError as error:
+        bad = ord(text[error.start])
+        reason = f"the text holds a lone surrogate (U+{bad:04X} at {error.start}), which UTF-8 cannot carry"
+        raise RefusedError(reason) from None
+
+
+def _int_size(number: int) -> int:
+    if not INT_MIN <= number <= INT_MAX:
+        raise RefusedError("an integer beyond 64 bits; store it as text or bytes")
+    return 1
+
+
+def _float_size(number: float) -> int:
+    if number - number != 0.0:  # NaN and the infinities, without importing math
+        raise RefusedError(f"{number} is not a number that JSON has; use None or text")
+    return 9
+
+
+SCALARS: Final[dict[type, Callable[[Any], int]]] = {
+    str: _text_size,
+    int: _int_size,
+    float: _float_size,
+    bytes: lambda data: len(data) + 2,
+    bool: lambda _: 1,
+    NoneType: lambda _: 1,
+}
+"""For each scalar type the check of a value. It returns the least number of bytes such a value takes encoded."""
+
+SIZE_SPREAD: Final = 9
+"""Nothing takes more than nine times that least: an integer takes one to nine bytes."""
+
+
+def check_key(key: object) -> tuple[str, int]:
+    """A key as plain text, and the least number of bytes it takes encoded."""
+    if not isinstance(key, str):
+        raise RefusedError(f"the key {key!r} is {type(key).__name__}; keys are text")
+    name = key if type(key) is str else str.__str__(key)
+    size = _text_size(name) if len(name) <= KEY_BYTES_MAX else len(name) + 1
+    if size > KEY_BYTES_MAX + 1:
+        reason = f"a key of more than {KEY_BYTES_MAX:,} bytes (it starts {name[:20]!r})"
+        raise RefusedError(reason, limit=True)
+    return name, size
+
+
+def as_scalar(value: object) -> str | int | float | bytes:
+    """Members of enums and of other subclasses of the scalar types, as the plain type."""
+    # The unbound methods give the plain content, whatever the subclass prints itself as.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    hint = "; make it a list first" if isinstance(value, set | frozenset) else ""
+    raise RefusedError(
+        f"{type(value).__name__} is not a value: None, bool, int, float, str, bytes, list or dict is expected{hint}"
+    )

@@ -1,0 +1,151 @@
+"""Links between documents: values that name a place, relative to where they stand unless they say otherwise.
+
+A plain link is replaced by a write; a redirect sends the write on to its target. A missing target reads as
+absent, and a chain that comes back to itself is found, never followed for ever.
+
+Must never know: how documents are read (it is handed a function that does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, cast
+
+import msgspec
+
+from headwater.errors import AddressError, NameRefusedError
+from headwater.values.address import Address, address_text, doc_key, parse_scope, split_key
+from headwater.values.frozen import FrozenDict
+from headwater.values.ids import DocId, DocKey, SpaceId
+from headwater.values.limits import LINK_HOPS_MAX
+from headwater.values.tree import ABSENT, LINK_TAG, Maybe, Path, Value, array_of, is_link, map_of
+
+_VERSION = "link@1"
+
+
+class Link(msgspec.Struct, frozen=True):
+    """Fields left out are those of the document the link stands in; the path always starts at its root."""
+
+    doc: DocId | None = None
+    path: Path = ()
+    space: SpaceId | None = None
+    scope: str | None = None
+    redirect: bool = False
+
+    def to_value(self) -> FrozenDict:
+        """The link as it stands in a document."""
+        fields = self._fields()
+        if self.redirect:
+            fields["overwrite"] = "redirect"
+        return FrozenDict({LINK_TAG: FrozenDict({_VERSION: map_of(fields)})})
+
+    def place(self) -> Value:
+        """What the link names, without how it is to be written through."""
+        return map_of(self._fields())
+
+    def _fields(self) -> dict[str, Value]:
+        fields: dict[str, Value] = {}
+        if self.doc is not None:
+            fields["id"] = self.doc
+        if self.path:
+            fields["path"] = array_of(self.path)
+        if self.space is not None:
+            fields["space"] = self.space
+        if self.scope is not None:
+            fields["scope"] = self.scope
+        return fields
+
+
+class _Fields(msgspec.Struct):
+    """A link's fields as they stand in a document; others, such as a schema, are not looked at."""
+
+    id: DocId | None = None
+    path: Path = ()
+    space: SpaceId | None = None
+    scope: str | None = None
+    overwrite: Any = None
+
+
+def parse_link(value: Maybe) -> Link | None:
+    """The link that stands here; None if what stands here is anything else, also a malformed link."""
+    if not is_link(value):
+        return None
+    try:
+        fields = msgspec.convert(cast("Mapping[str, Value]", value[LINK_TAG])[_VERSION], _Fields)
+        if fields.scope is not None:
+            parse_scope(fields.scope)
+        if fields.id is not None:
+            doc_key(fields.id)
+    except (msgspec.ValidationError, NameRefusedError):
+        return None
+    if fields.space == "":
+        return None
+    redirect = fields.overwrite == "redirect"
+    return Link(doc=fields.id, path=fields.path, space=fields.space, scope=fields.scope, redirect=redirect)
+
+
+def target(link: Link, at: Address) -> Address:
+    """One hop: the place a link names, seen from the place it stands at."""
+    scope, doc = split_key(at.doc)
+    if link.scope is not None:
+        scope = parse_scope(link.scope)
+    return Address(
+        doc=doc_key(link.doc if link.doc is not None else doc, scope),
+        path=link.path,
+        space=link.space if link.space is not None else at.space,
+    )
+
+
+class End(Enum):
+    """How a chain of links ended."""
+
+    VALUE = "value"
+    MISSING = "missing"
+    CYCLE = "cycle"
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """Where a chain of links led; `hops` are the places of the links, in order, for the journal."""
+
+    address: Address
+    value: Maybe
+    end: End
+    hops: tuple[Address, ...]
+
+
+def follow(read: Callable[[Address], Maybe], at: Address, *, only_redirects: bool = False) -> Resolved:
+    """Follow links from a place until something that is no link. A cycle reads as absent, like a missing target.
+
+    A malformed link is no link: it is a value, and the chain ends there.
+    """
+    hops: list[Address] = []
+    seen = {at}
+    while True:
+        value = read(at)
+        link = parse_link(value)
+        if link is None or (only_redirects and not link.redirect):
+            return Resolved(at, value, End.MISSING if value is ABSENT else End.VALUE, tuple(hops))
+        if len(hops) == LINK_HOPS_MAX:
+            message = f"followed {LINK_HOPS_MAX} links from {hops[0]} without reaching a value"
+            raise AddressError(message, start=hops[0])
+        hops.append(at)
+        at = target(link, at)
+        if at in seen:
+            return Resolved(at, ABSENT, End.CYCLE, tuple(hops))
+        seen.add(at)
+
+
+def write_target(read: Callable[[Address], Maybe], at: Address) -> Address:
+    """Where a write aimed at this place lands: redirects send it on, a plain link is itself replaced."""
+    resolved = follow(read, at, only_redirects=True)
+    if resolved.end is End.CYCLE:
+        chain = " -> ".join(address_text(hop.doc, hop.path) for hop in resolved.hops)
+        raise AddressError(f"cannot write {at}: its redirect links form a cycle ({chain})", address=at)
+    return resolved.address
+
+
+def link_to(doc: DocKey, path: Path = (), *, redirect: bool = False) -> Link:
+    """An absolute link within the space to a document of a given key."""
+    scope, name = split_key(doc)
+    return Link(doc=name, path=path, scope=scope.text, redirect=redirect)

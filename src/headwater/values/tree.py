@@ -1,0 +1,313 @@
+"""The value tree: what may stand in a document, when two values are the same, how one is edited by sharing.
+
+A value is None, bool, int, float, str, bytes, a list or a map with string keys. Containers are immutable; an
+edit copies the containers on the way to the place and shares the rest, so `before is after` answers "unchanged"
+in O(1).
+
+Must never know: documents, addresses, operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from operator import methodcaller
+from types import NoneType
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+
+import msgspec
+
+from headwater.errors import LimitError
+from headwater.values.frozen import FrozenDict, FrozenList
+from headwater.values.intake import SCALARS, SIZE_SPREAD, RefusedError, as_scalar, check_key, spend
+from headwater.values.limits import DOCUMENT_BYTES_MAX, VALUE_DEPTH_MAX, WIDE_FROM, WIDE_UNTIL
+from headwater.values.wide import WideList, WideMap
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+Scalar: TypeAlias = bool | int | float | str | bytes | None
+Map: TypeAlias = FrozenDict | WideMap
+Array: TypeAlias = FrozenList | WideList
+Value: TypeAlias = Scalar | Map | Array
+Step: TypeAlias = str | int
+Path: TypeAlias = tuple[Step, ...]
+"""Keys (str) into maps and indexes (int) into lists; "3" and 3 are different steps."""
+
+
+class Absent(Enum):
+    """The one thing that is not a value: nothing is there. None is a value."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT: Final = Absent.ABSENT
+Maybe: TypeAlias = Value | Absent
+
+_set_key: Final = dict.__setitem__
+LINK_TAG: Final = "/"
+"""The one key of a map that is a link."""
+
+
+def is_map(value: object) -> TypeIs[Map]:
+    """A map of either size."""
+    return type(value) is FrozenDict or type(value) is WideMap
+
+
+def is_array(value: object) -> TypeIs[Array]:
+    """An array of either size."""
+    return type(value) is FrozenList or type(value) is WideList
+
+
+def is_link(value: object) -> TypeGuard[FrozenDict]:
+    """A link stands in a document as a map of this one shape; it is a leaf, not a container."""
+    if type(value) is not FrozenDict or LINK_TAG not in value or len(value) != 1:
+        return False
+    inner = value[LINK_TAG]
+    return type(inner) is FrozenDict and "link@1" in inner
+
+
+def is_container(value: object) -> TypeGuard[Map | Array]:
+    """May have children: maps and arrays, but not links."""
+    kind = type(value)
+    if kind is FrozenDict:
+        return not is_link(value)
+    return kind is FrozenList or kind is WideMap or kind is WideList
+
+
+def child(value: Maybe, step: Step) -> Maybe:
+    """What stands one step below, ABSENT if nothing does: so below a link, and at a negative index."""
+    if type(value) is FrozenDict:
+        if LINK_TAG in value and is_link(value):
+            return ABSENT
+        return value.get(step, ABSENT)  # type: ignore[arg-type]  # an index is never found
+    if type(value) is FrozenList or type(value) is WideList:
+        return value[step] if type(step) is int and 0 <= step < len(value) else ABSENT
+    if type(value) is WideMap and type(step) is str and step in value:
+        return value[step]
+    return ABSENT
+
+
+def get(value: Maybe, path: Path) -> Maybe:
+    """What stands at the end of a path, ABSENT if it leads nowhere."""
+    for step in path:
+        value = child(value, step)
+    return value
+
+
+def depth_of(value: Maybe) -> int:
+    """How many containers stand in one another: 0 for a scalar, 1 for []. Walks the whole value."""
+    depth = 0
+    level = [value]
+    while level := [container for container in level if is_map(container) or is_array(container)]:
+        depth += 1
+        level = [item for container in level for item in (container.values() if is_map(container) else container)]
+    return depth
+
+
+# --- sameness -----------------------------------------------------------------------------------------------
+
+_SAME_IF_EQUAL: Final = frozenset({str, int, bool, bytes, NoneType})
+
+
+def same(a: Maybe, b: Maybe) -> bool:
+    """The one equality of the project. Type-exact: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    if a is b:
+        return True
+    # `==` runs in C and skips shared parts; only values it calls equal need the exact walk.
+    return a == b and _exact(a, b)
+
+
+def _exact(a: Maybe, b: Maybe) -> bool:
+    """Of two values that are `==`: are all types and zero signs equal, too."""
+    kind = type(a)
+    if kind in _SAME_IF_EQUAL:
+        return kind is type(b)
+    pairs: Iterable[tuple[Value, Value]]
+    if is_map(a) and is_map(b):
+        # The keys of both are sorted, so the values pair up. One may be wide by where it came from.
+        x, y = unshared(a, b)
+        pairs = zip(x.values(), y.values(), strict=True)
+    elif type(a) is WideList and type(b) is WideList:
+        pairs = (pair for _, mine, theirs in a.unshared(b) for pair in zip(mine, theirs, strict=True))
+    elif is_array(a) and is_array(b):
+        pairs = zip(a, b, strict=True)
+    else:
+        return kind is type(b) and str(a) == str(b)  # floats: 0.0 and -0.0
+    for old, new in pairs:  # noqa: SIM110  # a generator would take a second frame of the stack for each level
+        if old is not new and not _exact(old, new):
+            return False
+    return True
+
+
+def unshared(a: Map, b: Map) -> tuple[Mapping[str, Value], Mapping[str, Value]]:
+    """Two maps without entries that are known to be the same in both, at a cost far below looking at each."""
+    return a.unshared(b) if type(a) is WideMap and type(b) is WideMap else (a, b)
+
+
+def same_shape(a: Maybe, b: Maybe) -> bool:
+    """What a shallow read sees: a map's keys, an array's length, a link's target, anything else by value."""
+    if a is b:
+        return True
+    if is_container(a) and is_container(b):
+        if is_map(a) and is_map(b):
+            mine, theirs = unshared(a, b)
+            return mine.keys() == theirs.keys()
+        return is_array(a) and is_array(b) and len(a) == len(b)
+    return same(a, b)
+
+
+# --- editing ------------------------------------------------------------------------------------------------
+
+
+def put_key(container: Map, key: str, value: Value) -> Map:
+    """The map with one key set."""
+    if type(container) is FrozenDict:
+        if key in container:
+            new = FrozenDict(container)
+            _set_key(new, key, value)
+            return new
+        if len(container) < WIDE_FROM:
+            if not container or key > next(reversed(container)):
+                new = FrozenDict(container)
+                _set_key(new, key, value)
+                return new
+            items: dict[str, Value] = dict(container)
+            items[key] = value
+            return FrozenDict(sorted(items.items()))
+        return WideMap.of(container).put(key, value)
+    return container.put(key, value)
+
+
+def drop_key(container: Map, key: str) -> Map:
+    """The map without a key that it holds."""
+    if type(container) is WideMap:
+        smaller = container.drop(key)
+        return smaller if len(smaller) >= WIDE_UNTIL else FrozenDict(smaller.flat())
+    items = dict(container)
+    del items[key]
+    return FrozenDict(items)
+
+
+def put_index(container: Array, index: int, value: Value) -> Array:
+    """The array with one existing element replaced."""
+    if type(container) is WideList:
+        return container.put(index, value)
+    new = list(container)
+    new[index] = value
+    return FrozenList(new)
+
+
+def splice(container: Array, index: int, delete: int, items: Sequence[Value]) -> Array:
+    """The array with a run of elements replaced by others. Bounds are the caller's business."""
+    length = len(container) - delete + len(items)
+    if type(container) is WideList:
+        if length >= WIDE_UNTIL:
+            return container.splice(index, delete, items)
+        flat = container.flat()
+    else:
+        flat = list(container)
+    flat[index : index + delete] = items
+    return FrozenList(flat) if length <= WIDE_FROM else WideList.of(flat)
+
+
+def map_of(items: Mapping[str, Value]) -> Map:
+    """A map from values that are already frozen."""
+    ordered = dict(sorted(items.items()))
+    return FrozenDict(ordered) if len(ordered) <= WIDE_FROM else WideMap.of(ordered)
+
+
+def array_of(items: Sequence[Value]) -> Array:
+    """An array from values that are already frozen."""
+    return FrozenList(items) if len(items) <= WIDE_FROM else WideList.of(items)
+
+
+# --- from the outside ---------------------------------------------------------------------------------------
+
+_sizer: Final = msgspec.msgpack.Encoder(enc_hook=methodcaller("flat"))
+
+
+def freeze(value: object, at: str = "the value") -> Value:
+    """Check a value from outside and take it into the tree's own types. Frozen parts are shared, not copied."""
+    if type(value) is bool or value is None:
+        return value
+    budget = [DOCUMENT_BYTES_MAX]
+    try:
+        frozen = _freeze(value, 1, budget)
+        # The walk has counted the least that each part can take, to stop early; a large value is now encoded.
+        least = DOCUMENT_BYTES_MAX - budget[0]
+        if least * SIZE_SPREAD > DOCUMENT_BYTES_MAX:
+            spend(len(_sizer.encode(frozen)), [DOCUMENT_BYTES_MAX])
+    except RefusedError as refused:
+        raise refused.explain(at) from None
+    except RecursionError:
+        message = f"cannot store {at}: the call stack is too deep here to walk a nested value"
+        raise LimitError(message, path=(), reason="recursion") from None
+    return frozen
+
+
+def _freeze(value: object, depth: int, budget: list[int]) -> Value:
+    size_of = SCALARS.get(type(value))
+    if size_of is not None:
+        spend(size_of(value), budget)
+        return value  # type: ignore[return-value]  # its type is a key of SCALARS
+    if is_map(value) or is_array(value):
+        _measure(value, depth, budget)
+        return value
+    # Map and array are handled in this one function: a level of nesting costs one frame of Python's stack.
+    if isinstance(value, dict | Mapping):
+        _enter(depth, budget)
+        result: dict[str, Value] = {}
+        ordered, last = True, ""
+        for key, item in value.items():
+            name, size = check_key(key)
+            spend(size, budget)
+            ordered = ordered and (name > last or not result)
+            last = name
+            try:
+                result[name] = _freeze(item, depth + 1, budget)
+            except RefusedError as refused:
+                refused.steps.append(name)
+                raise
+        if not ordered:
+            result = dict(sorted(result.items()))
+        return FrozenDict(result) if len(result) <= WIDE_FROM else WideMap.of(result)
+    if isinstance(value, list | tuple):
+        _enter(depth, budget)
+        items: list[Value] = []
+        for index, item in enumerate(value):
+            try:
+                items.append(_freeze(item, depth + 1, budget))
+            except RefusedError as refused:
+                refused.steps.append(index)
+                raise
+        return array_of(items)
+    return _freeze(as_scalar(value), depth, budget)
+
+
+def _measure(value: Value, depth: int, budget: list[int]) -> None:
+    """A frozen part was checked once, but may now stand deeper or in a larger whole."""
+    if is_map(value):
+        _enter(depth, budget)
+        for key, item in value.items():
+            spend(len(key) + 1, budget)
+            _measure(item, depth + 1, budget)
+    elif is_array(value):
+        _enter(depth, budget)
+        for item in value:
+            _measure(item, depth + 1, budget)
+    else:
+        spend(len(value) + 1 if isinstance(value, str | bytes) else 1, budget)
+
+
+def _enter(depth: int, budget: list[int]) -> None:
+    if depth > VALUE_DEPTH_MAX:
+        reason = f"nested deeper than {VALUE_DEPTH_MAX} levels (does it contain itself?)"
+        raise RefusedError(reason, limit=True)
+    spend(1, budget)

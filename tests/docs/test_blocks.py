@@ -1,0 +1,71 @@
+"""What the documents show works as shown. The rules stand in blocks.py."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import THIS_CHECKOUT, Reader, find_blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def follow(text: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, headwater: list[str]) -> None:
+    reader = Reader(name, folder, headwater)
+    monkeypatch.chdir(reader.work)
+    # As the main module: msgspec and typing look annotations up in sys.modules.
+    monkeypatch.setitem(sys.modules, "__main__", reader.module)
+    reader.follow(text)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_document_does_what_it_shows(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    follow(document.read_text(encoding="utf-8"), document.name, tmp_path, monkeypatch, THIS_CHECKOUT)
+
+
+# --- the runner itself can fail --------------------------------------------------------------------------
+
+ECHO = [sys.executable, "-c", "import sys; print(*sys.argv[1:], sep='\\n'); sys.exit(len(sys.argv) - 2)"]
+"""Stands for the command: prints its arguments one to a line, ends with their number less one."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nx = 1\n```\ntext\n```python\nassert x == 1\n```\n",
+        "```python\nopen('made', 'x').close()\n```\n```console\n$ headwater a && ls\na\nmade\n```\n",
+        "<!-- no-run: needs a server -->\n\n```python\n1 / 0\n```\n",
+        "```console\n$ headwater one\none\n$ ./hw demo\nno\n$ headwater a one  # exit 1\na\no...e\n```\n",
+        "```console\n$ headwater says-nothing-below\n```\n",
+        "```console\n$ headwater \\\n    joined\njoined\n```\n",
+        "- in a list:\n  ```python\n  if True:\n      pass\n  ```\n",
+        "````text\n```python\n1 / 0\n```\n````\n",
+    ],
+)
+def test_runner_follows(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    follow(text, "example.md", tmp_path, monkeypatch, ECHO)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("```python\n1 / 0\n```\n", ZeroDivisionError),
+        ("<!-- no-run: reason -->\n```python\nx = 1\n```\n```python\n1 / 0\n```\n", ZeroDivisionError),
+        ("<!-- no-run: -->\n```python\n1 / 0\n```\n", ZeroDivisionError),
+        ("<!-- no-run: broken -->\n```python\n1 +\n```\n", SyntaxError),
+        ("```console\n$ headwater one\ntwo\n```\n", AssertionError),
+        ("```console\n$ headwater one two\n```\n", AssertionError),
+        ("```console\n$ headwater one  # exit 3\n```\n", AssertionError),
+        ("```python\nx = 1\n", AssertionError),
+    ],
+)
+def test_runner_notices(
+    text: str, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(error):
+        follow(text, "example.md", tmp_path, monkeypatch, ECHO)
+
+
+def test_block_knows_its_line() -> None:
+    assert [block.line for block in find_blocks("a\n\n```python\nx\n```\n```console\n$ y\n```\n")] == [4, 7]
