@@ -16,6 +16,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from headwater.cells.replica import Failure, Replica
 from headwater.errors import ClosedError, HeadwaterError, StoreError, StoreFullError, UnavailableError
+from headwater.store import branching
 from headwater.store.backend import Backend
 from headwater.store.commit import Outcome, Submission
 from headwater.store.document import Found
@@ -99,13 +100,21 @@ class Storage:
     """One open space: its engine, its writing thread, and the replicas attached to it."""
 
     def __init__(
-        self, backend: Backend, clock: Clock, entropy: Entropy, *, name: str = "", group_max: int = GROUP_MAX
+        self,
+        backend: Backend,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        name: str = "",
+        group_max: int = GROUP_MAX,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.groups = 0
         self._clock = clock
         self._entropy = entropy
         self._group_max = group_max
+        self._on_close = on_close
         self._engine = Engine(backend, clock)
         # Guards the engine and everything that follows from a decision.
         self._lock = threading.Lock()
@@ -179,6 +188,19 @@ class Storage:
         with self._lock:
             self._check_open()
             return work(self._engine)
+
+    def fork(self, name: str, parent: BranchId = MAIN, at: Seq | None = None) -> Seq:
+        """Make a branch."""
+        return self.call(lambda engine: branching.fork(engine, self._clock, name, parent, at))
+
+    def merge(self, source: BranchId, into: BranchId = MAIN) -> Outcome:
+        """Merge a branch; replicas of the target are told like of any commit."""
+        with self._lock:
+            self._check_open()
+            outcome = branching.merge(self._engine, source, into)
+            for port in self._ports:
+                port.deliver([outcome])
+            return outcome
 
     def _check_open(self) -> None:
         if self._closed:
@@ -258,6 +280,7 @@ class Storage:
             pass
         finally:
             self._engine.backend.close()
+            self._on_close()
 
     def __enter__(self) -> Storage:
         return self

@@ -135,27 +135,32 @@ class Documents:
         """The document as of a place in the log."""
         row: BranchRow | None = self.branch(branch)
         while row is not None:
-            found = self._on_branch(row.name, doc, through)
+            found = self.on_branch(row.name, doc, through)
             if found.seq:
                 return found
             through = min(through, row.fork_seq)
             row = self.branches[row.parent] if row.parent is not None else None
         return NOT_FOUND
 
-    def _on_branch(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
+    def on_branch(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
         """The document by revisions of this very branch; NOT_FOUND if it has none so early."""
         pending: list[Revision] = []
-        base: Maybe = ABSENT
         newest = NEVER
         for revision, snapshot in self._backwards(branch, doc, through):
             newest = newest or revision.seq
             if snapshot is not None:
-                base = decode(snapshot) if snapshot else ABSENT
+                value = decode(snapshot) if snapshot else ABSENT
                 break
             pending.append(revision)
             if type(revision.operations[0]) is not PatchDoc:
+                value = ABSENT
                 break
-        value = base
+        else:
+            if not newest:
+                return NOT_FOUND
+            # Only patches, back to the first: they started from the parent's document.
+            row = self.branches[branch]
+            value = ABSENT if row.parent is None else self.at(row.parent, doc, row.fork_seq).value
         for revision in reversed(pending):
             for operation in revision.operations:
                 value, _ = apply_operation(value, operation)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from headwater.errors import AddressError, LocalProtocolError
+from headwater.errors import AddressError, InvariantError, LocalProtocolError
 from headwater.store.backend import Backend, Fold, LogRow
 from headwater.store.cache import DocState, StateCache
 from headwater.store.commit import (
@@ -24,6 +24,7 @@ from headwater.store.commit import (
     Conflict,
     Effect,
     Entry,
+    ForkEntry,
     OriginCommitted,
     Outcome,
     PendingRead,
@@ -231,9 +232,15 @@ class Engine:
             moves[doc] = (state, Effect(doc, state.value, after, touches))
         return list(moves.values())
 
-    def _append(self, commit: Commit, moves: list[tuple[DocState, Effect]], batch: _Batch) -> Verdict:
+    def _append(
+        self,
+        commit: Commit,
+        moves: list[tuple[DocState, Effect]],
+        batch: _Batch,
+        merged: tuple[BranchId, Seq] | None = None,
+    ) -> Verdict:
         """Give the commit its place in the log and move the documents."""
-        entry = CommitEntry(commit.branch, commit.session, commit.local_seq, batch.at, commit.operations)
+        entry = CommitEntry(commit.branch, commit.session, commit.local_seq, batch.at, commit.operations, merged)
         body = encode_entry(entry)
         size = len(body)
         if size > COMMIT_BYTES_MAX:
@@ -277,16 +284,27 @@ class Engine:
             self.states.drop(branch, head.doc)
         self._sessions.forget(batch.decided)
 
-    def append_entry(self, entry: Entry) -> Seq:
-        """Put something into the log that no session asked for: a fork, a merge. What it touches is read again."""
+    def append_fork(self, entry: ForkEntry) -> Seq:
+        """A new branch, in the log."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
         seq = Seq(self.head + 1)
         self._link(batch, seq, encode_entry(entry), entry)
         self._write(batch)
-        if isinstance(entry, CommitEntry):
-            for operation in entry.operations:
-                self.states.drop(entry.branch, operation.doc)
         return seq
+
+    def append_merge(self, commit: Commit, merged: tuple[BranchId, Seq]) -> Outcome:
+        """A commit that no session asked for, checked by who made it: the merge of a branch."""
+        batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
+        moves = self._apply_operations(commit)
+        if isinstance(moves, Conflict):
+            raise InvariantError(f"a merge of whole documents did not apply: {moves.reason}", commit=commit)
+        try:
+            verdict = self._append(commit, moves, batch, merged)
+            self._write(batch)
+        except BaseException:
+            self._undo(batch)
+            raise
+        return Outcome(commit, verdict, tuple(effect for _, effect in moves))
 
     # -- folding -------------------------------------------------------------------------------------------
 

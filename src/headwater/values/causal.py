@@ -15,7 +15,7 @@ from headwater.values.address import Address
 from headwater.values.codec import encode
 from headwater.values.ids import DocId
 from headwater.values.link import Link, parse_link
-from headwater.values.tree import LINK_TAG, freeze
+from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
 
 _DIGEST_BYTES: Final = 20
 """160 bits: 32 letters without padding; nobody will meet two causes with one id."""
@@ -46,11 +46,14 @@ def _reduce(cause: object) -> object:
     if isinstance(cause, Link):
         return {LINK_TAG: ["link", cause.place()]}
     if isinstance(cause, Mapping):
-        reduced = {key: _reduce(item) for key, item in cause.items()}
         if LINK_TAG not in cause:
-            return reduced
-        link = parse_link(freeze(reduced, "a cause"))
-        return {LINK_TAG: reduced} if link is None else _reduce(link)
+            return {key: _reduce(item) for key, item in cause.items()}
+        inner = cause[LINK_TAG]
+        if len(cause) == 1 and isinstance(inner, Mapping) and LINK_VERSION in inner:
+            link = parse_link(freeze(cause, "a cause"))
+            if link is not None:
+                return _reduce(link)
+        return {LINK_TAG: {key: _reduce(item) for key, item in cause.items()}}
     if isinstance(cause, list | tuple):
         return [_reduce(item) for item in cause]
     return cause

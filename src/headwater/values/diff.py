@@ -5,30 +5,52 @@ Must never know: what made the difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from headwater.values.change import Change
-from headwater.values.ids import DocKey
-from headwater.values.patch import Touches
-from headwater.values.tree import ABSENT, FrozenDict, Maybe, Path, child, get, is_array, is_container, is_map, same
+from headwater.values.frozen import FrozenDict
+from headwater.values.tree import ABSENT, Maybe, Path, get, is_array, is_container, is_map, same, unshared
+from headwater.values.wide import WideList
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from headwater.values.ids import DocKey
+    from headwater.values.patch import Touches
+    from headwater.values.tree import Array, Value
 
 
 def differences(before: Maybe, after: Maybe, path: Path = ()) -> Iterator[tuple[Path, Maybe, Maybe]]:
-    """Every shallowest changed place with its value before and after. A list of another length counts as one place."""
+    """Every shallowest changed place, with its value before and after.
+
+    A list of another length counts as one place. Above every place stand containers on both sides.
+    """
     if before is after:
         return
     if is_container(before) and is_container(after):
         if is_map(before) and is_map(after):
-            for key in [*before, *(key for key in after if key not in before)]:
-                yield from differences(child(before, key), child(after, key), (*path, key))
+            mine, theirs = unshared(before, after)
+            for key, old in mine.items():
+                yield from differences(old, theirs.get(key, ABSENT), (*path, key))
+            for key, new in theirs.items():
+                if key not in mine:
+                    yield (*path, key), ABSENT, new
             return
         if is_array(before) and is_array(after) and len(before) == len(after):
-            for index, (old, new) in enumerate(zip(before, after, strict=True)):
-                if old is not new:
-                    yield from differences(old, new, (*path, index))
+            for start, run, other in _runs(before, after):
+                for index, (old, new) in enumerate(zip(run, other, strict=True), start):
+                    if old is not new:
+                        yield from differences(old, new, (*path, index))
             return
     if not same(before, after):
         yield path, before, after
+
+
+def _runs(before: Array, after: Array) -> list[tuple[int, Array | list[Value], Array | list[Value]]]:
+    """The parts of two lists of equal length that can differ, with the index each starts at."""
+    if type(before) is WideList and type(after) is WideList:
+        return [*before.unshared(after)]
+    return [(0, before, after)]
 
 
 def changes_between(doc: DocKey, before: Maybe, after: Maybe) -> list[Change]:
@@ -43,7 +65,7 @@ def changes_of(doc: DocKey, before: Maybe, after: Maybe, touches: Touches) -> li
         path = touches[0].path
         if len(path) == 1 and type(before) is FrozenDict and type(after) is FrozenDict:
             key = path[0]
-            return [Change(doc, path, before.get(key, ABSENT), after.get(key, ABSENT))]  # type: ignore[arg-type]
+            return [Change(doc, path, child(before, key), child(after, key))]
         return [Change(doc, path, get(before, path), get(after, path))]
     changes: list[Change] = []
     for path in _outermost(touch.path for touch in touches):
@@ -60,5 +82,3 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
         if not any(path[:length] in kept for length in range(len(path) + 1)):
             kept[path] = None
     return list(kept)
-
-

@@ -19,9 +19,7 @@ from headwater.values.address import Address, address_text, doc_key, parse_scope
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocId, DocKey, SpaceId
 from headwater.values.limits import LINK_HOPS_MAX
-from headwater.values.tree import ABSENT, LINK_TAG, Maybe, Path, Value, array_of, is_link, map_of
-
-_VERSION = "link@1"
+from headwater.values.tree import ABSENT, LINK_TAG, LINK_VERSION, Maybe, Path, Value, array_of, is_link, map_of
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -38,7 +36,7 @@ class Link(msgspec.Struct, frozen=True):
         fields = self._fields()
         if self.redirect:
             fields["overwrite"] = "redirect"
-        return FrozenDict({LINK_TAG: FrozenDict({_VERSION: map_of(fields)})})
+        return FrozenDict({LINK_TAG: FrozenDict({LINK_VERSION: map_of(fields)})})
 
     def place(self) -> Value:
         """What the link names, without how it is to be written through."""
@@ -72,7 +70,7 @@ def parse_link(value: Maybe) -> Link | None:
     if not is_link(value):
         return None
     try:
-        fields = msgspec.convert(cast("Mapping[str, Value]", value[LINK_TAG])[_VERSION], _Fields)
+        fields = msgspec.convert(cast("Mapping[str, Value]", value[LINK_TAG])[LINK_VERSION], _Fields)
         if fields.scope is not None:
             parse_scope(fields.scope)
         if fields.id is not None:

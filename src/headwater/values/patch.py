@@ -1,38 +1,50 @@
 """Patch operations: the small edits a commit is made of, how each is applied, and which places it touched.
 
-`replace`, `add`, `remove`, `splice` and `move` say what they want exactly. `append`, `add_unique`, `increment` and
-`remove_by_value` are mergeable: they mean the same whatever landed in between, so they need no read to be safe.
+`replace`, `add`, `remove`, `splice` and `move` say what they want exactly. `append`, `add_unique`, `increment`
+and `remove_by_value` are mergeable: they mean the same whatever landed in between, so they need no read to be
+safe.
+
+Above every touched place stood containers before and stand containers after. To keep that so, no edit inside a
+map may turn the map into a link, which is a leaf: links are written in one piece.
 
 Must never know: documents, commits.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 
 from headwater.errors import AddressError
-from headwater.values.address import path_text
 from headwater.values.codec import adopt
 from headwater.values.frozen import FrozenDict
-from headwater.values.limits import INT_MAX, INT_MIN
+from headwater.values.intake import SCALARS, RefusedError
+from headwater.values.spine import (
+    check_depth,
+    check_keys,
+    existing,
+    existing_or_absent,
+    misfit,
+    rebuild,
+    refuse_link,
+    shown,
+    step_into,
+)
 from headwater.values.tree import (
     ABSENT,
+    LINK_TAG,
+    Absent,
     Array,
+    Map,
     Maybe,
     Path,
-    Step,
     Value,
     array_of,
-    child,
     drop_key,
+    get,
     is_array,
-    is_container,
-    is_link,
-    is_map,
     map_of,
-    put_index,
     put_key,
     same,
     splice,
@@ -43,7 +55,10 @@ _APPEND_TOUCHES_MAX: Final = 8
 
 
 class Touch(msgspec.Struct, frozen=True, gc=False):
-    """A place that an operation changed. `reshaped`: it appeared or vanished, so its parent's keys changed too."""
+    """A place that an operation changed. `reshaped`: it appeared or vanished, so its parent's shape changed too.
+
+    A list with elements shifted is touched as a whole.
+    """
 
     path: Path
     reshaped: bool
@@ -53,11 +68,14 @@ Touches: TypeAlias = tuple[Touch, ...]
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Carried: TypeAlias = Value
     CarriedItems: TypeAlias = Array
 else:
-    # msgspec reads the records' annotations at run time, and decodes what is Any into built-in containers.
-    Carried = CarriedItems = Any
+    # msgspec reads the records' annotations at run time, and decodes these into built-in containers.
+    Carried = Any
+    CarriedItems = list[Any]
 
 
 class Replace(msgspec.Struct, frozen=True, array_like=True, tag="replace", gc=False):
@@ -90,28 +108,28 @@ class Splice(msgspec.Struct, frozen=True, array_like=True, tag="splice", gc=Fals
 
 
 class Move(msgspec.Struct, frozen=True, array_like=True, tag="move", gc=False):
-    """Remove from one place, then add at another."""
+    """Remove from one place, then add at another, whose path is that in the tree without what was removed."""
 
     source: Path
     path: Path
 
 
 class Append(msgspec.Struct, frozen=True, array_like=True, tag="append", gc=False):
-    """At the end of the array at `path`, which is made if it is missing."""
+    """At the end of the array at `path`, which is made if it is missing, with the maps above it."""
 
     path: Path
     items: CarriedItems
 
 
 class AddUnique(msgspec.Struct, frozen=True, array_like=True, tag="add_unique", gc=False):
-    """Append those items that are not in the array yet."""
+    """Append those items that are not in the array yet, each once."""
 
     path: Path
     items: CarriedItems
 
 
 class Increment(msgspec.Struct, frozen=True, array_like=True, tag="increment", gc=False):
-    """Add to the number at `path`; a missing one counts from 0."""
+    """Add to the number at `path`; a missing one counts from 0, and is made like by `Add`."""
 
     path: Path
     by: int | float
@@ -128,137 +146,170 @@ PatchOp: TypeAlias = Replace | Add | Remove | Splice | Move | Append | AddUnique
 
 
 def apply_patch(root: Maybe, op: PatchOp) -> tuple[Maybe, Touches]:
-    """The tree after one operation, and what it touched. Nothing touched: the very same tree comes back."""
-    kind = type(op)
-    if kind is Replace:
-        return _replace(root, op.path, op.value)  # type: ignore[union-attr]
-    return _APPLY[kind](root, op)  # type: ignore[operator,no-any-return]
+    """The tree after one operation, and what it touched. Nothing touched: the very same tree comes back.
+
+    Raises AddressError if the operation does not fit the tree, LimitError if the result would be nested too deep.
+    """
+    if type(op) is Replace:
+        return _replace(root, op.path, op.value)
+    return _APPLY[type(op)](root, op)
 
 
 def adopt_patch(op: PatchOp) -> PatchOp:
     """An operation fresh from the decoder, its values taken into the tree."""
     match op:
         case Replace(path, value):
-            return Replace(tuple(path), adopt(value))
+            return Replace(path, adopt(value))
         case Add(path, value):
-            return Add(tuple(path), adopt(value))
+            return Add(path, adopt(value))
         case Splice(path, index, delete, items):
-            return Splice(tuple(path), index, delete, adopt(items))  # type: ignore[arg-type]
-        case Append(path, items) | AddUnique(path, items) | RemoveByValue(path, items):
-            return type(op)(tuple(path), adopt(items))  # type: ignore[arg-type,call-arg,return-value]
-        case _:
+            return Splice(path, index, delete, _adopt_items(items))
+        case Append(path, items):
+            return Append(path, _adopt_items(items))
+        case AddUnique(path, items):
+            return AddUnique(path, _adopt_items(items))
+        case RemoveByValue(path, items):
+            return RemoveByValue(path, _adopt_items(items))
+        case Remove() | Move() | Increment():
             return op
 
 
-# --- applying -------------------------------------------------------------------------------------------------
+def _adopt_items(items: object) -> Array:
+    return cast("Array", adopt(items))
+
+
+# --- applying -----------------------------------------------------------------------------------------------
 
 
 def _replace(root: Maybe, path: Path, value: Value) -> tuple[Maybe, Touches]:
-    if len(path) == 1 and type(root) is FrozenDict and path[0] in root:
+    if len(path) == 1 and type(root) is FrozenDict:
         # The commonest write by far, a field of a document, without the general walk.
-        old = root[path[0]]  # type: ignore[index]
-        if same(old, value):
-            return root, ()
-        return put_key(root, path[0], value), (Touch(path, False),)  # type: ignore[arg-type]
-    old = _existing(root, path, "replace")
-    return (root, ()) if same(old, value) else (_rebuild(root, path, value), (Touch(path, False),))
+        key = path[0]
+        if type(key) is str and key in root and key != LINK_TAG:
+            if same(root[key], value):
+                return root, ()
+            return put_key(root, key, value), (Touch(path, reshaped=False),)
+    if same(existing(root, path, "replace"), value):
+        return root, ()
+    check_depth(path, value, "replace")
+    return rebuild(root, path, len(path), value, "replace"), (Touch(path, reshaped=False),)
 
 
-def _add(root: Maybe, op: Add) -> tuple[Maybe, Touches]:
+def _add(root: Maybe, op: Add, verb: str = "add") -> tuple[Maybe, Touches]:
     path, value = op.path, op.value
-    if not path:
-        return (root, ()) if same(root, value) else (value, (Touch((), root is ABSENT),))
+    length = len(path)
+    check_depth(path, value, verb)
+    parent: Maybe = ABSENT
     node = root
     for depth, step in enumerate(path):
         if node is ABSENT:
-            return _rebuild(root, path[:depth], _nest(path[depth:], value)), (Touch(path[:depth], True),)
-        parent, node = node, _step_into(node, step, path, depth, "add")
+            check_keys(path, max(depth - 1, 0), verb)
+            new = rebuild(root, path, depth, _nest(path, depth, value, verb), verb)
+            return new, (Touch(path[:depth], reshaped=True),)
+        parent, node = node, step_into(node, step, path, depth, verb)
     if is_array(parent):
-        index = path[-1]
-        assert type(index) is int
-        new = splice(parent, index, 0, [value])
-        where = Touch(path, True) if index == len(parent) else Touch(path[:-1], False)
-        return _rebuild(root, path[:-1], new), (where,)
-    if node is not ABSENT and same(node, value):
+        index = cast("int", path[-1])  # or the walk would have ended before
+        new = rebuild(root, path, length - 1, splice(parent, index, 0, [value]), verb)
+        at_end = index == len(parent)
+        return new, (Touch(path if at_end else path[:-1], reshaped=at_end),)
+    if node is ABSENT:
+        check_keys(path, length - 1, verb)
+    elif same(node, value):
         return root, ()
-    return _rebuild(root, path, value), (Touch(path, node is ABSENT),)
+    return rebuild(root, path, length, value, verb), (Touch(path, reshaped=node is ABSENT),)
 
 
-def _step_into(node: Value, step: Step, path: Path, depth: int, verb: str) -> Maybe:
-    """One step of an `add`: the container must suit the step; the place itself may be free."""
-    if is_map(node) and not is_link(node) and type(step) is str:
-        return child(node, step)
-    last = depth == len(path) - 1
-    if is_array(node) and type(step) is int and 0 <= step < len(node) + last:
-        return child(node, step)
-    raise _misfit(verb, path, depth, node)
-
-
-def _nest(path: Path, value: Value) -> Value:
-    """A value wrapped in the containers its path asks for."""
-    for step in reversed(path):
-        if type(step) is int and step != 0:
-            message = f"cannot add element {step} to a list that does not exist yet; start with element 0, or append"
+def _nest(path: Path, depth: int, value: Value, verb: str) -> Value:
+    """A value wrapped in the containers that the rest of its path, from `depth` on, asks for."""
+    for step in reversed(path[depth:]):
+        if type(step) is str:
+            value = map_of({step: value})
+        elif type(step) is int and step == 0:
+            value = array_of([value])
+        else:
+            message = (
+                f"cannot {verb} {shown(path)}: a list that does not exist yet has no {step!r}; "
+                f"start with element 0, or append"
+            )
             raise AddressError(message, path=path)
-        value = map_of({step: value}) if type(step) is str else array_of([value])
     return value
 
 
-def _remove(root: Maybe, op: Remove) -> tuple[Maybe, Touches]:
-    _existing(root, op.path, "remove")
-    if not op.path:
-        message = "cannot remove the root of a document; delete the document instead"
-        raise AddressError(message, path=())
-    above, last = op.path[:-1], op.path[-1]
-    parent = _existing(root, above, "remove")
+def _remove(root: Maybe, op: Remove, verb: str = "remove") -> tuple[Maybe, Touches]:
+    path = op.path
+    existing(root, path, verb)
+    if not path:
+        raise AddressError(f"cannot {verb} the root of a document; delete the document instead", path=())
+    above, last = path[:-1], path[-1]
+    parent = existing(root, above, verb)
     if is_array(parent):
-        assert type(last) is int
-        return _rebuild(root, above, splice(parent, last, 1, ())), (Touch(above, False),)
-    assert is_map(parent)
-    return _rebuild(root, above, drop_key(parent, last)), (Touch(op.path, True),)  # type: ignore[arg-type]
+        smaller: Value = splice(parent, cast("int", last), 1, ())
+        return rebuild(root, path, len(above), smaller, verb), (Touch(above, reshaped=False),)
+    smaller = drop_key(cast("Map", parent), cast("str", last))
+    refuse_link(smaller, verb, path, len(above))
+    return rebuild(root, path, len(above), smaller, verb), (Touch(path, reshaped=True),)
 
 
 def _splice(root: Maybe, op: Splice) -> tuple[Maybe, Touches]:
-    array = _existing_array(root, op.path, "splice")
+    path, items = op.path, op.items
+    array = existing(root, path, "splice")
+    if not is_array(array):
+        raise misfit("splice", path, len(path), array)
     if op.index < 0 or op.delete < 0 or op.index + op.delete > len(array):
         message = (
-            f"cannot splice {path_text(op.path) or 'the root'}: {op.delete} elements from {op.index} "
-            f"are asked for, the list has {len(array)}"
+            f"cannot splice {shown(path)}: {op.delete} elements from {op.index} are asked for, "
+            f"the list has {len(array)}"
         )
-        raise AddressError(message, path=op.path, length=len(array))
-    if not op.delete and not op.items:
+        raise AddressError(message, path=path, length=len(array))
+    if op.index == len(array):
+        return _append_items(root, path, array, items, "splice")
+    if op.delete == len(items) and same(array_of(array[op.index : op.index + op.delete]), items):
         return root, ()
-    if not op.delete and op.index == len(array):
-        return _append_items(root, op.path, array, op.items)
-    return _rebuild(root, op.path, splice(array, op.index, op.delete, list(op.items))), (Touch(op.path, False),)
+    check_depth(path, items, "splice")
+    new = rebuild(root, path, len(path), splice(array, op.index, op.delete, items), "splice")
+    return new, (Touch(path, reshaped=False),)
 
 
 def _move(root: Maybe, op: Move) -> tuple[Maybe, Touches]:
-    value = _existing(root, op.source, "move")
-    if op.source == op.path:
+    source, path = op.source, op.path
+    value = existing(root, source, "move")
+    if source == path:
         return root, ()
-    if op.path[: len(op.source)] == op.source:
-        message = f"cannot move {path_text(op.source) or 'the root'} into itself ({path_text(op.path)})"
-        raise AddressError(message, source=op.source, path=op.path)
-    assert value is not ABSENT
-    without, taken = _remove(root, Remove(op.source))
-    moved, placed = _add(without, Add(op.path, value))
-    return moved, taken + placed
+    if path[: len(source)] == source:
+        message = f"cannot move {shown(source)} into itself, to {shown(path)}"
+        raise AddressError(message, source=source, path=path)
+    if len(path) > len(source):
+        # It may be deeper than what one write brings. Moved level or up, it makes the document no deeper.
+        check_depth(path, value, "move", unmeasured=0)
+    without, (taken,) = _remove(root, Remove(source), "move")
+    moved, placed = _add(without, Add(path, value), "move")
+    if not placed:
+        return moved, (taken,)
+    (put,) = placed
+    if put.path[: len(taken.path)] == taken.path:
+        # Put back into the list it was taken from, which is touched as a whole.
+        return (root, ()) if same(get(root, taken.path), get(moved, taken.path)) else (moved, (taken,))
+    if taken.path[: len(put.path)] == put.path:
+        return moved, (put,)
+    return moved, (taken, put)
 
 
 def _append(root: Maybe, op: Append) -> tuple[Maybe, Touches]:
     array = _array_or_absent(root, op.path, "append to")
     if array is ABSENT:
-        return _add(root, Add(op.path, op.items))
-    return (root, ()) if not op.items else _append_items(root, op.path, array, op.items)
+        return _add(root, Add(op.path, op.items), "append to")
+    return _append_items(root, op.path, array, op.items, "append to")
 
 
-def _append_items(root: Maybe, path: Path, array: Array, items: Array) -> tuple[Maybe, Touches]:
+def _append_items(root: Maybe, path: Path, array: Array, items: Array, verb: str) -> tuple[Maybe, Touches]:
+    if not items:
+        return root, ()
+    check_depth(path, items, verb)
     start = len(array)
-    new = _rebuild(root, path, splice(array, start, 0, list(items)))
+    new = rebuild(root, path, len(path), splice(array, start, 0, items), verb)
     if len(items) > _APPEND_TOUCHES_MAX:
-        return new, (Touch(path, False),)
-    return new, tuple(Touch((*path, start + i), True) for i in range(len(items)))
+        return new, (Touch(path, reshaped=False),)
+    return new, tuple(Touch((*path, start + i), reshaped=True) for i in range(len(items)))
 
 
 def _add_unique(root: Maybe, op: AddUnique) -> tuple[Maybe, Touches]:
@@ -268,23 +319,34 @@ def _add_unique(root: Maybe, op: AddUnique) -> tuple[Maybe, Touches]:
     for item in op.items:
         if not any(same(item, old) for old in present) and not any(same(item, new) for new in fresh):
             fresh.append(item)
-    if array is ABSENT:
-        return _add(root, Add(op.path, array_of(fresh)))
-    return _append_items(root, op.path, array, array_of(fresh)) if fresh else (root, ())
+    return _append(root, Append(op.path, array_of(fresh)))
 
 
 def _increment(root: Maybe, op: Increment) -> tuple[Maybe, Touches]:
-    above = _existing(root, op.path[:-1], "increment") if op.path else root
-    old = child(above, op.path[-1]) if op.path else root
+    path, by = op.path, op.by
+    old = existing_or_absent(root, path, "increment")
+    if old is not ABSENT and type(old) is not int and type(old) is not float:
+        raise misfit("increment", path, len(path), old)
+    try:
+        new = _sum(old, by)
+    except RefusedError as refused:
+        message = f"cannot increment {shown(path)}: {refused.reason}"
+        raise AddressError(message, path=path, old=old, by=by) from None
     if old is ABSENT:
-        return _add(root, Add(op.path, op.by))
-    if type(old) is not int and type(old) is not float:
-        raise _misfit("increment", op.path, len(op.path), old)
-    new = old + op.by
-    if new - new != 0 or (type(new) is int and not INT_MIN <= new <= INT_MAX):
-        message = f"cannot increment {path_text(op.path)}: {old} + {op.by} is beyond what a number may be"
-        raise AddressError(message, path=op.path)
-    return (root, ()) if same(old, new) else (_rebuild(root, op.path, new), (Touch(op.path, False),))
+        return _add(root, Add(path, new), "increment")
+    if same(old, new):
+        return root, ()
+    return rebuild(root, path, len(path), new, "increment"), (Touch(path, reshaped=False),)
+
+
+def _sum(old: float | Absent, by: float) -> float:
+    if type(by) is not int and type(by) is not float:
+        raise RefusedError(f"{by!r} is not a number to add")
+    SCALARS[type(by)](by)
+    # Nothing plus -0.0 is -0.0, as it came.
+    new = by if old is ABSENT else old + by
+    SCALARS[type(new)](new)
+    return new
 
 
 def _remove_by_value(root: Maybe, op: RemoveByValue) -> tuple[Maybe, Touches]:
@@ -294,10 +356,18 @@ def _remove_by_value(root: Maybe, op: RemoveByValue) -> tuple[Maybe, Touches]:
     kept = [old for old in array if not any(same(old, item) for item in op.items)]
     if len(kept) == len(array):
         return root, ()
-    return _rebuild(root, op.path, array_of(kept)), (Touch(op.path, False),)
+    new = rebuild(root, op.path, len(op.path), array_of(kept), "remove from")
+    return new, (Touch(op.path, reshaped=False),)
 
 
-_APPLY: Final = {
+def _array_or_absent(root: Maybe, path: Path, verb: str) -> Array | Absent:
+    found = existing_or_absent(root, path, verb)
+    if found is ABSENT or is_array(found):
+        return found
+    raise misfit(verb, path, len(path), found)
+
+
+_APPLY: Final[dict[type[PatchOp], Callable[[Maybe, Any], tuple[Maybe, Touches]]]] = {
     Add: _add,
     Remove: _remove,
     Splice: _splice,
@@ -307,75 +377,3 @@ _APPLY: Final = {
     Increment: _increment,
     RemoveByValue: _remove_by_value,
 }
-
-
-# --- walking --------------------------------------------------------------------------------------------------
-
-
-def _rebuild(root: Maybe, path: Path, value: Value) -> Value:
-    """Copy the spine from the root to a place whose parent is a container, and put a value there."""
-    spine = []
-    node = root
-    for step in path:
-        spine.append(node)
-        node = child(node, step)
-    for step, container in zip(reversed(path), reversed(spine), strict=True):
-        if type(step) is str:
-            value = put_key(container, step, value)  # type: ignore[arg-type]
-        else:
-            value = put_index(container, step, value)  # type: ignore[arg-type]
-    return value
-
-
-def _existing(root: Maybe, path: Path, verb: str) -> Value:
-    """What stands at the path, which must be something."""
-    if root is ABSENT:
-        message = f"cannot {verb} {path_text(path) or 'the root'}: the document does not exist; add or set it first"
-        raise AddressError(message, path=path)
-    node: Maybe = root
-    for depth, step in enumerate(path):
-        below = child(node, step)
-        if below is ABSENT:
-            raise _misfit(verb, path, depth, node)
-        node = below
-    assert node is not ABSENT
-    return node
-
-
-def _existing_array(root: Maybe, path: Path, verb: str) -> Array:
-    found = _existing(root, path, verb)
-    if not is_array(found):
-        raise _misfit(verb, path, len(path), found)
-    return found
-
-
-def _array_or_absent(root: Maybe, path: Path, verb: str) -> Array | type[ABSENT] | Maybe:
-    node: Maybe = root
-    for depth, step in enumerate(path):
-        if node is ABSENT:
-            return ABSENT
-        node = _step_into(node, step, path, depth, verb)
-    if node is not ABSENT and not is_array(node):
-        raise _misfit(verb, path, len(path), node)
-    return node
-
-
-def _misfit(verb: str, path: Path, depth: int, found: Maybe) -> AddressError:
-    """What stood in the way, and where."""
-    place = path_text(path[:depth]) or "the root"
-    if depth < len(path) and is_container(found):
-        what = f"{place} has no {'element' if type(path[depth]) is int else 'key'} {path[depth]!r}"
-        if is_array(found):
-            what = f"{place} is a list of {len(found)}, which has no {path[depth]!r}"
-    else:
-        what = f"{place} holds {_describe(found)}"
-    return AddressError(f"cannot {verb} {path_text(path) or 'the root'}: {what}", path=path)
-
-
-def _describe(value: Maybe) -> str:
-    if value is None:
-        return "null"
-    if is_link(value):
-        return "a link"
-    names: dict[type, str] = {bool: "a truth value", int: "a number", float: "a number", str: "text", bytes: "bytes"}
-    return names.get(type(value), "a list" if is_array(value) else "an object")

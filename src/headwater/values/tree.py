@@ -52,7 +52,8 @@ Maybe: TypeAlias = Value | Absent
 
 _set_key: Final = dict.__setitem__
 LINK_TAG: Final = "/"
-"""The one key of a map that is a link."""
+LINK_VERSION: Final = "link@1"
+"""A link is a map of one key, the tag, with a map that has the version as a key."""
 
 
 def is_map(value: object) -> TypeIs[Map]:
@@ -70,7 +71,7 @@ def is_link(value: object) -> TypeGuard[FrozenDict]:
     if type(value) is not FrozenDict or LINK_TAG not in value or len(value) != 1:
         return False
     inner = value[LINK_TAG]
-    return type(inner) is FrozenDict and "link@1" in inner
+    return type(inner) is FrozenDict and LINK_VERSION in inner
 
 
 def is_container(value: object) -> TypeGuard[Map | Array]:
@@ -89,7 +90,7 @@ def child(value: Maybe, step: Step) -> Maybe:
         return value.get(step, ABSENT)  # type: ignore[arg-type]  # an index is never found
     if type(value) is FrozenList or type(value) is WideList:
         return value[step] if type(step) is int and 0 <= step < len(value) else ABSENT
-    if type(value) is WideMap and type(step) is str and step in value:
+    if type(value) is WideMap and isinstance(step, str) and step in value:
         return value[step]
     return ABSENT
 

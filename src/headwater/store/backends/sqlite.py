@@ -14,7 +14,7 @@ from zlib import crc32
 import apsw
 import msgspec
 
-from headwater.errors import CorruptError, StoreError
+from headwater.errors import CorruptError, PoisonedError, StoreError, UnavailableError
 from headwater.store.backend import BranchRow, Fold, HeadRow, Horizon, LogRow, Progress, SnapshotRow
 from headwater.store.backends import sqlite_file
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -52,7 +52,9 @@ class SqliteBackend:
     def __init__(self, path: str, *, durability: sqlite_file.Durability = "full", vfs: str | None = None) -> None:
         self._path = path
         self._poison: StoreError | None = None
+        self._wal_pages = 0
         self._db = sqlite_file.connect(path, tables=_TABLES, durability=durability, vfs=vfs)
+        self._db.set_wal_hook(self._note_wal)
 
     # -- every access goes through one of these two --------------------------------------------------------
 
@@ -73,7 +75,26 @@ class SqliteBackend:
                 if self._db.in_transaction:
                     self._db.execute("rollback")
                 raise
-            return result
+        if self._wal_pages >= sqlite_file.CHECKPOINT_PAGES:
+            self._checkpoint()
+        return result
+
+    def _note_wal(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move pages from the log to the main file. What was committed is durable whatever happens here."""
+        try:
+            with sqlite_file.translated(self._path, self._fail):
+                self._db.execute("pragma wal_checkpoint(passive)").fetchall()
+                self._wal_pages = 0
+        except UnavailableError:
+            # No room in the main file: the log grows on, and the next commits will say so if it cannot.
+            pass
+        except PoisonedError:
+            # Noted by `_fail`: the next access says so. This one succeeded.
+            pass
 
     def _check(self) -> None:
         if self._poison is not None:
@@ -244,7 +265,7 @@ def _fold(db: apsw.Connection, fold: Fold) -> None:
         "on conflict(name) do update set merges = excluded.merges",
         [(b.name, b.parent, b.fork_seq, b.at, msgspec.msgpack.encode(b.merges)) for b in fold.branches],
     )
-    keys = sorted({head.doc for _, head in fold.heads})
+    keys = sorted({head.doc for _, head in fold.heads} | {snapshot.doc for _, snapshot in fold.snapshots})
     db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
     sessions = sorted({session for session, _, _ in fold.replays})
     db.executemany("insert into session(name) values (?) on conflict do nothing", [(name,) for name in sessions])

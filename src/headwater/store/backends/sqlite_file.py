@@ -42,7 +42,7 @@ FORMAT: Final = 1
 SQLITE_SAFE: Final = (3, 51, 3)
 """Before it, resetting the write-ahead log could corrupt the database."""
 
-_CHECKPOINT_PAGES: Final = 4000
+CHECKPOINT_PAGES: Final = 4000
 """16 MB of log before pages move to the main file: each hot page is then written once for many commits."""
 
 _COPY_PAGES: Final = 256
@@ -65,7 +65,7 @@ def connect(path: str, *, tables: str, durability: Durability, vfs: str | None) 
     with translated(path, lambda _error: None):
         db = apsw.Connection(path, vfs=vfs)
         try:
-            _configure(db, durability)
+            _configure(db, path, durability)
             _check_format(db, path, tables)
         except BaseException:
             db.close()
@@ -73,14 +73,20 @@ def connect(path: str, *, tables: str, durability: Durability, vfs: str | None) 
         return db
 
 
-def _configure(db: apsw.Connection, durability: Durability) -> None:
+def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
     db.execute("pragma locking_mode = exclusive")
-    db.execute("pragma journal_mode = wal").fetchall()
+    # Read to the end and compared: SQLite answers with the mode it kept when it could not change it.
+    mode = db.execute("pragma journal_mode = wal").fetchall()
+    if mode != [("wal",)]:
+        message = f"{path} cannot use a write-ahead log (SQLite kept {mode}); is it on a network file system?"
+        raise UnavailableError(message, path=path)
     db.execute(f"pragma synchronous = {durability}")
     db.execute("pragma mmap_size = 0")
     db.execute("pragma trusted_schema = off")
     db.execute("pragma cell_size_check = on")
-    db.execute(f"pragma wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    # Checkpoints are our own step (see `SqliteBackend._write`): an automatic one that fails would report the commit
+    # before it, which is durable by then, as failed.
+    db.execute("pragma wal_autocheckpoint = 0")
     # Takes the lock now, not at the first write: who comes second learns it at once.
     db.execute("begin immediate; commit")
 

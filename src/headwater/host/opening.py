@@ -1,0 +1,173 @@
+"""From a URL to an open space: where data lives is a URL, never a code change.
+
+`x.db` is one space in one file, `folder/` many spaces with a file each, `memory:` a space that ends with the process.
+In a folder the file's name is made from the space's name so that no name can lead outside, and no two names, not even
+two that differ only in case, share a file.
+
+Must never know: what is in a space.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import tomllib
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from headwater.errors import CorruptError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
+from headwater.host.clock import SystemClock, SystemEntropy
+from headwater.host.storage import GROUP_MAX, Storage
+from headwater.store.backend import Backend
+from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.sqlite import SqliteBackend
+from headwater.store.backends.sqlite_file import Durability
+
+DEFAULT_SPACE: Final = "main"
+_LATER: Final = ("ws:", "wss:", "postgresql:", "postgres:")
+_held: Final[dict[str, str]] = {}
+"""Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
+a file drops all of a process's locks on it."""
+_held_lock: Final = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One space's place. No path: in memory."""
+
+    space: str
+    path: Path | None
+
+
+def default_url() -> str:
+    """Where data lives when nobody says: HEADWATER_URL, headwater.toml, the only *.db here; else it is asked for."""
+    if url := os.environ.get("HEADWATER_URL"):
+        return url
+    settings = Path("headwater.toml")
+    if settings.is_file():
+        try:
+            url = tomllib.loads(settings.read_text(encoding="utf-8")).get("url")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            message = f"cannot read headwater.toml: {error}"
+            raise UsageError(message) from None
+        if isinstance(url, str) and url:
+            return url
+    found = sorted(Path().glob("*.db"))
+    if len(found) == 1:
+        return str(found[0])
+    names = ", ".join(map(str, found[:5])) or "none"
+    message = f"which space? There are several *.db files here ({names})" if found else "which space? There is no *.db here"
+    raise UsageError(f"{message}; name one with --url FILE.db, or set HEADWATER_URL", found=tuple(map(str, found)))
+
+
+def locate(url: str, space: str | None = None) -> Location:
+    """Which file a URL and a space's name mean."""
+    if url == "memory:":
+        return Location(_check_name(space or DEFAULT_SPACE), None)
+    if url.startswith(_LATER):
+        message = f"cannot open {url}: this version opens files, folders and memory:; servers come later"
+        raise UsageError(message, url=url)
+    if not url or "\0" in url:
+        message = f"{url!r} is not a URL: FILE.db, FOLDER/ or memory: is expected"
+        raise UsageError(message, url=url)
+    path = Path(url)
+    if url.endswith(("/", os.sep)) or path.is_dir():
+        name = _check_name(space or DEFAULT_SPACE)
+        return Location(name, path / file_name(name))
+    return Location(_check_name(space or path.stem or DEFAULT_SPACE), path)
+
+
+def _check_name(space: str) -> str:
+    if not space or len(space) > 200 or not space.isprintable() or space != space.strip() or "/" in space or "\\" in space:
+        message = f"{space!r} is not a name for a space: up to 200 printable characters without slashes are expected"
+        raise NameRefusedError(message, space=space)
+    return space
+
+
+def file_name(space: str) -> str:
+    """Readable, and one-to-one whatever the file system thinks of case, dots and reserved words."""
+    slug = re.sub(r"[^a-z0-9]+", "-", space.lower()).strip("-")[:40] or "space"
+    return f"{slug}-{sha256(space.encode()).hexdigest()[:10]}.db"
+
+
+def spaces_in(folder: Path) -> list[Path]:
+    """The files of a folder that may be spaces, in order."""
+    return sorted(path for path in folder.glob("*.db") if path.is_file() and not path.is_symlink())
+
+
+def open_space(
+    url: str,
+    space: str | None = None,
+    *,
+    create: bool = True,
+    durability: Durability = "full",
+    group_max: int = GROUP_MAX,
+) -> Storage:
+    """Open a space for this process. Raises SpaceHeldError, naming the process, if another has it."""
+    location = locate(url, space)
+    if location.path is None:
+        return _storage(MemoryBackend(), location.space, group_max, None)
+    path = location.path
+    if not create and not path.exists():
+        message = f"there is no space {location.space!r} at {url} (looked for {path})"
+        raise NotFoundError(message, url=url, path=str(path))
+    if path.is_symlink():
+        message = f"{path} is a symbolic link; name the file itself"
+        raise UsageError(message, path=str(path))
+    if url.endswith(("/", os.sep)) and create:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    real = str(path.resolve())
+    with _held_lock:
+        if real in _held:
+            message = (
+                f"{path} is open in this process ({os.getpid()}) already, as space {_held[real]!r}; "
+                "attach another replica to that one instead"
+            )
+            raise SpaceHeldError(message, path=str(path), pid=os.getpid())
+        _held[real] = location.space
+    try:
+        backend = SqliteBackend(str(path), durability=durability, vfs=_vfs())
+        return _storage(backend, location.space, group_max, real)
+    except BaseException:
+        _release(real)
+        raise
+
+
+def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> Storage:
+    try:
+        name = backend.meta("space")
+        if name is None:
+            backend.set_meta("space", space)
+        elif real is not None and Path(real).name == file_name(space) and name != space:
+            message = f"{real} holds the space {name!r}, not {space!r}: the file was swapped; put the right one back"
+            raise CorruptError(message, path=real, found=name)
+        return Storage(
+            backend,
+            SystemClock(),
+            SystemEntropy(),
+            name=name or space,
+            group_max=group_max,
+            on_close=lambda: _release(real),
+        )
+    except BaseException:
+        backend.close()
+        raise
+
+
+def _release(real: str | None) -> None:
+    if real is not None:
+        with _held_lock:
+            _held.pop(real, None)
+
+
+def _vfs() -> str | None:
+    """HEADWATER_VFS=powerloss keeps un-synced writes in memory, so that a killed process is a power cut: for tests."""
+    name = os.environ.get("HEADWATER_VFS") or None
+    if name == "powerloss":
+        registered: str = import_module("headwater.testing.powerloss").register()
+        return registered
+    return name

@@ -1,0 +1,139 @@
+"""Branches: fork in one row, stay apart, merge by whole documents.
+
+A fork copies nothing: until a branch writes a document it sees its parent's as of the fork. A merge is an ordinary
+commit on the target. A document that both sides changed since they last met is a conflict, unless both came to the
+same value; nothing is merged then, and the error lists them all.
+
+Must never know: sessions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from headwater.errors import LimitError, MergeConflictError, NameRefusedError
+from headwater.store.commit import Commit, DeleteDoc, ForkEntry, Operation, Outcome, Refused, SetDoc
+from headwater.store.engine import Engine
+from headwater.values.address import address_text
+from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.limits import KEY_BYTES_MAX
+from headwater.values.seams import Clock
+from headwater.values.tree import ABSENT, Maybe, same
+
+_MERGE: Final = SessionId("merge")
+_SHOWN: Final = 5
+_PAGE: Final = 512
+
+
+def fork(engine: Engine, clock: Clock, name: str, parent: BranchId = MAIN, at: Seq | None = None) -> Seq:
+    """Make a branch. Costs one row, whatever the space holds."""
+    documents = engine.documents
+    documents.branch(parent)
+    if not name or name != name.strip() or "/" in name or len(name.encode(errors="replace")) > KEY_BYTES_MAX:
+        message = f"{name!r} is not a name for a branch: a word without slashes or outer spaces is expected"
+        raise NameRefusedError(message, branch=name)
+    if name in documents.branches:
+        raise NameRefusedError(f"there is a branch {name!r} already, and names are never reused", branch=name)
+    fork_seq = engine.head if at is None else at
+    documents.check_kept(fork_seq, engine.head)
+    return engine.append_fork(ForkEntry(BranchId(name), parent, fork_seq, clock.now_ms()))
+
+
+def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> Outcome:
+    """Bring what a branch changed into the branch it came from, or any other. The outcome is for attached replicas."""
+    documents = engine.documents
+    documents.branch(source)
+    documents.branch(into)
+    if source == into:
+        raise NameRefusedError(f"cannot merge branch {source!r} into itself", branch=source)
+    met = _last_met(engine, source, into)
+    operations: list[Operation] = []
+    conflicts: list[DocKey] = []
+    for doc in _written(engine, source, into):
+        theirs = documents.at(source, doc, engine.head)
+        if theirs.seq <= met.source or theirs.seq in met.brought:
+            continue
+        ours = documents.at(into, doc, engine.head)
+        if same(theirs.value, ours.value):
+            continue
+        if ours.seq > met.into:
+            conflicts.append(doc)
+        else:
+            operations.append(_whole(doc, theirs.value))
+    if conflicts:
+        names = ", ".join(address_text(doc) for doc in conflicts[:_SHOWN])
+        more = f" and {len(conflicts) - _SHOWN} more" if len(conflicts) > _SHOWN else ""
+        message = (
+            f"cannot merge {source!r} into {into!r}: both changed {names}{more} since they parted; "
+            f"make them equal on one side, then merge again"
+        )
+        raise MergeConflictError(message, documents=tuple(conflicts), source=source, into=into)
+    commit = Commit(_MERGE, LocalSeq(engine.head + 1), tuple(operations), branch=into)
+    outcome = engine.append_merge(commit, (source, engine.head))
+    if isinstance(outcome.verdict, Refused):
+        message = f"cannot merge {source!r} into {into!r}: {outcome.verdict.reason}"
+        raise LimitError(message, source=source, into=into)
+    return outcome
+
+
+class _Met(msgspec.Struct, frozen=True):
+    """What two branches know of each other."""
+
+    source: Seq
+    """The source's past up to here is part of the target: by the fork they share, or by a merge."""
+    into: Seq
+    """The target's past up to here was known to the source."""
+    brought: frozenset[Seq]
+    """Commits of the source that only brought what the target had: no change of the source's own."""
+
+
+def _last_met(engine: Engine, source: BranchId, into: BranchId) -> _Met:
+    branches = engine.documents.branches
+    there = [(through, seq) for name, through, seq in branches[into].merges if name == source]
+    back = [(through, seq) for name, through, seq in branches[source].merges if name == into]
+    shared = min(_forked(engine, source, into), _forked(engine, into, source))
+    return _Met(
+        source=max([shared, *(through for through, _ in there)]),
+        into=max([shared, *(seq for _, seq in there), *(through for through, _ in back)]),
+        brought=frozenset(seq for _, seq in back),
+    )
+
+
+def _ancestry(engine: Engine, branch: BranchId) -> list[BranchId]:
+    """A branch, its parent, and so on."""
+    names: list[BranchId] = []
+    name: BranchId | None = branch
+    while name is not None:
+        names.append(name)
+        name = engine.documents.branches[name].parent
+    return names
+
+
+def _forked(engine: Engine, branch: BranchId, other: BranchId) -> Seq:
+    """Where a branch left the past it shares with another; the newest place if it did not."""
+    shared = _ancestry(engine, other)
+    left = [engine.documents.branches[name].fork_seq for name in _ancestry(engine, branch) if name not in shared]
+    return min(left, default=engine.head)
+
+
+def _written(engine: Engine, source: BranchId, into: BranchId) -> list[DocKey]:
+    """Documents that the source, or an ancestor that the target does not share, has written."""
+    engine.fold()
+    shared = _ancestry(engine, into)
+    found: set[DocKey] = set()
+    for name in _ancestry(engine, source):
+        if name != source and name in shared:
+            break
+        after = DocKey("")
+        while page := engine.backend.heads(name, "", after, _PAGE):
+            found.update(row.doc for row in page)
+            after = page[-1].doc
+    return sorted(found)
+
+
+def _whole(doc: DocKey, value: Maybe) -> Operation:
+    return DeleteDoc(doc) if value is ABSENT else SetDoc(doc, value)
+
+

@@ -1,0 +1,138 @@
+"""A space as lines of JSON, out and in again: lossless, one line at a time, readable by anything.
+
+The first line says what follows. Then comes either one line per document (`doc`, `value`), as of one place of the
+log, or with the past included one line per entry of the log (`seq`, `body` in base64), from which the very same
+space is rebuilt, hash chain and all.
+
+Must never know: files.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from headwater.errors import AddressError, HeadwaterError, UsageError
+from headwater.store.backend import LogRow
+from headwater.store.browse import listing, place, read
+from headwater.store.commit import Operation, SetDoc
+from headwater.store.document import read_entry
+from headwater.store.engine import GENESIS, Engine
+from headwater.values.address import address_text, parse_address
+from headwater.values.codec import encode, from_json, to_json
+from headwater.values.ids import MAIN, NEVER, BranchId, Seq
+from headwater.values.tree import ABSENT, freeze
+
+FORMAT: Final = 1
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+"""Documents are imported in commits of about this size: large enough to be quick, far below a commit's limit."""
+
+_BATCH_DOCS: Final = 1000
+
+
+class Header(msgspec.Struct):
+    """The first line."""
+
+    headwater: str
+    format: int
+    space: str
+    seq: Seq
+    branch: BranchId = MAIN
+
+
+def export_documents(engine: Engine, name: str, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[str]:
+    """Every live document as of one place, as lines."""
+    through = place(engine, branch, at)
+    yield _line(msgspec.to_builtins(Header("documents", FORMAT, name, through, branch)))
+    for listed in listing(engine, branch, at=through):
+        value = read(engine, listed.doc, branch, through).value
+        if value is not ABSENT:
+            yield _line({"doc": address_text(listed.doc), "value": to_json(value)})
+
+
+def export_log(engine: Engine, name: str) -> Iterator[str]:
+    """The whole log, as lines."""
+    if engine.documents.horizon.seq:
+        message = f"cannot export the past of {name!r}: commits up to {engine.documents.horizon.seq} were compacted away"
+        raise UsageError(message, first=engine.documents.horizon.seq)
+    yield _line(msgspec.to_builtins(Header("log", FORMAT, name, engine.head)))
+    for row in engine.backend.log(NEVER, engine.head):
+        yield _line({"seq": row.seq, "body": b2a_base64(row.body, newline=False).decode()})
+
+
+def read_header(line: str) -> Header:
+    """What the rest of the lines are."""
+    try:
+        header = msgspec.json.decode(line, type=Header)
+    except msgspec.MsgspecError as error:
+        message = f"line 1 is not the first line of a Headwater export: {error}"
+        raise UsageError(message, line=1) from None
+    if header.format > FORMAT or header.headwater not in ("documents", "log"):
+        message = f"line 1 announces {header.headwater} in format {header.format}; this Headwater reads format {FORMAT}"
+        raise UsageError(message, line=1)
+    return header
+
+
+def parse_documents(lines: Iterable[str]) -> Iterator[Operation]:
+    """One operation per line after the first. A line that is wrong is named by its number."""
+    for number, line in enumerate(lines, start=2):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line, parse_constant=_no_constant)
+            doc, _ = parse_address(record["doc"])
+            yield SetDoc(doc, freeze(from_json(record["value"]), record["doc"]))
+        except (ValueError, KeyError, TypeError, Base64Error, RecursionError) as error:
+            message = f'line {number} is not a document: {{"doc": ..., "value": ...}} is expected ({error})'
+            raise UsageError(message, line=number) from None
+        except HeadwaterError as error:
+            message = f"line {number}: {error.message}"
+            raise AddressError(message, line=number) from None
+
+
+def batches(operations: Iterable[Operation]) -> Iterator[tuple[Operation, ...]]:
+    """Operations in groups that are one commit each."""
+    batch: list[Operation] = []
+    size = 0
+    for operation in operations:
+        assert isinstance(operation, SetDoc)
+        batch.append(operation)
+        size += len(encode(operation.value))
+        if size >= _BATCH_BYTES or len(batch) >= _BATCH_DOCS:
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
+
+
+def parse_log(lines: Iterable[str]) -> Iterator[LogRow]:
+    """The rows of a log, linked anew."""
+    chain = GENESIS
+    for number, line in enumerate(lines, start=2):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            body = a2b_base64(record["body"], strict_mode=True)
+            chain = sha256(chain + body).digest()
+            row = LogRow(Seq(int(record["seq"])), body, chain)
+            read_entry(row)
+        except (ValueError, KeyError, TypeError, HeadwaterError) as error:
+            message = f'line {number} is not an entry of a log: {{"seq": ..., "body": ...}} is expected ({error})'
+            raise UsageError(message, line=number) from None
+        yield row
+
+
+def _line(record: object) -> str:
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _no_constant(name: str) -> object:
+    message = f"{name} is not JSON"
+    raise ValueError(message)

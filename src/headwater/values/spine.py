@@ -1,0 +1,149 @@
+"""The way from the root to a place: walked, copied for an edit, and what is said when something stands in it.
+
+Must never know: operations. They say what they are doing by a verb, for the message.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from headwater.errors import AddressError, LimitError
+from headwater.values.address import path_text
+from headwater.values.intake import RefusedError, check_key
+from headwater.values.limits import DEPTH_MAX, VALUE_DEPTH_MAX
+from headwater.values.tree import (
+    ABSENT,
+    LINK_TAG,
+    Maybe,
+    Path,
+    Step,
+    Value,
+    child,
+    depth_of,
+    is_array,
+    is_container,
+    is_link,
+    is_map,
+    put_index,
+    put_key,
+)
+
+PATH_UNMEASURED: Final = DEPTH_MAX - VALUE_DEPTH_MAX - 1
+"""Up to this length of a path no write can make a document too deep; less one, for items are written in a list."""
+
+
+def existing(root: Maybe, path: Path, verb: str) -> Value:
+    """What stands at the path, which must be something."""
+    if root is ABSENT:
+        message = f"cannot {verb} {shown(path)}: the document does not exist; add or set it first"
+        raise AddressError(message, path=path)
+    node: Value = root
+    for depth, step in enumerate(path):
+        below = child(node, step)
+        if below is ABSENT:
+            raise misfit(verb, path, depth, node)
+        node = below
+    return node
+
+
+def existing_or_absent(root: Maybe, path: Path, verb: str) -> Maybe:
+    """What stands at the path, ABSENT if `Add` could put something there."""
+    node: Maybe = root
+    for depth, step in enumerate(path):
+        if node is ABSENT:
+            return ABSENT
+        node = step_into(node, step, path, depth, verb)
+    return node
+
+
+def step_into(node: Value, step: Step, path: Path, depth: int, verb: str) -> Maybe:
+    """What stands one step below. The container must suit the step; the place itself may be free."""
+    if is_map(node) and not is_link(node) and type(step) is str:
+        return child(node, step)
+    last = depth == len(path) - 1
+    if is_array(node) and type(step) is int and 0 <= step < len(node) + last:
+        return child(node, step)
+    raise misfit(verb, path, depth, node)
+
+
+def rebuild(root: Maybe, path: Path, length: int, value: Value, verb: str) -> Value:
+    """Copy the spine along the first `length` steps of a path, down to a place in a container; put a value there."""
+    steps = path[:length]
+    spine: list[Any] = []
+    node = root
+    for step in steps:
+        spine.append(node)
+        node = child(node, step)
+    for step in reversed(steps):
+        container = spine.pop()
+        if type(step) is int:
+            value = put_index(container, step, value)
+        else:
+            value = put_key(container, step, value)
+            if step == LINK_TAG:
+                refuse_link(value, verb, path, len(spine))
+    return value
+
+
+def refuse_link(edited: Value, verb: str, path: Path, depth: int) -> None:
+    """Links are leaves: if a map became one by an edit inside, places beside the edited one would vanish unsaid."""
+    if is_link(edited):
+        place = shown(path[:depth])
+        message = f"cannot {verb} {shown(path)}: {place} would become a link; write the link in one piece"
+        raise AddressError(message, path=path)
+
+
+# --- limits ---------------------------------------------------------------------------------------------------
+
+
+def check_depth(path: Path, value: Value, verb: str, unmeasured: int = PATH_UNMEASURED) -> None:
+    """Refuse to nest a document too deep. Costs nothing at places that are not deep themselves."""
+    if len(path) > unmeasured and len(path) + depth_of(value) > DEPTH_MAX:
+        message = f"cannot {verb} {shown(path)}: the document would be nested deeper than {DEPTH_MAX} levels"
+        raise LimitError(message, path=path)
+
+
+def check_keys(path: Path, start: int, verb: str) -> None:
+    """Refuse keys that no map may have, in the part of a path that is to be made."""
+    try:
+        for step in path[start:]:
+            if type(step) is str:
+                check_key(step)
+    except RefusedError as refused:
+        error = LimitError if refused.limit else AddressError
+        raise error(f"cannot {verb} {shown(path)}: {refused.reason}", path=path) from None
+
+
+# --- messages -------------------------------------------------------------------------------------------------
+
+
+def shown(path: Path) -> str:
+    """A path for a message, which must be printable whatever the keys are."""
+    return path_text(path).encode(errors="backslashreplace").decode() or "the root"
+
+
+def misfit(verb: str, path: Path, depth: int, found: Value) -> AddressError:
+    """What stood in the way, and where."""
+    place = shown(path[:depth])
+    if depth < len(path) and is_array(found):
+        what = f"{place} is a list of {len(found)}, which has no {path[depth]!r}"
+    elif depth < len(path) and is_container(found):
+        what = f"{place} has no {'key' if type(path[depth]) is str else 'element'} {path[depth]!r}"
+    else:
+        what = f"{place} holds {_describe(found)}"
+    return AddressError(f"cannot {verb} {shown(path)}: {what}", path=path)
+
+
+def _describe(value: Value) -> str:
+    if value is None:
+        return "null"
+    if is_link(value):
+        return "a link"
+    names: dict[type, str] = {
+        bool: "a truth value",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        bytes: "bytes",
+    }
+    return names.get(type(value), "a list" if is_array(value) else "an object")
