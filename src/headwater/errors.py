@@ -36,9 +36,12 @@ class HeadwaterError(Exception):
     code: ClassVar[str] = "HW000"
 
     def __init__(self, message: str, **facts: object) -> None:
-        super().__init__(f"{self.code}: {message}")
+        super().__init__(message)
         self.message = message
         self.facts = facts
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
 
 
 class UsageError(HeadwaterError):

@@ -9,12 +9,13 @@ Must never know: who listens, how commits travel, which thread decides them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from headwater.errors import AddressError, HeadwaterError, InvariantError
+from headwater.errors import AddressError, HeadwaterError
+from headwater.cells.pending import Failure, Pending
 from headwater.store.commit import (
     Commit,
     Committed,
@@ -55,56 +56,6 @@ class Upstream(Protocol):
         """Take a commit for decision. Raises if it cannot be taken; then it never was."""
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """The store could not decide a commit: nothing of it was kept, and the error says why."""
-
-    commit: Commit
-    error: HeadwaterError
-
-
-class Pending(Submission, eq=False):
-    """A local commit, from the moment it is visible until it is settled: by a verdict, or by an error.
-
-    Submission, layer and handle in one record, and a Struct rather than a dataclass: one is made for every write, and
-    three objects, or a slower one, would be most of what a write costs.
-    """
-
-    # Whatever the committer wants to find again in the notifications: its transaction.
-    source: object = None
-    # replica.integrate(): exactly one of the two, once.
-    verdict: Verdict | None = None
-    error: HeadwaterError | None = None
-    # replica._render(): the effects are those of another basis now.
-    moved: bool = False
-    callbacks: tuple[Callable[[Pending], None], ...] = ()
-
-    @property
-    def settled(self) -> bool:
-        """Decided, one way or another."""
-        return self.verdict is not None or self.error is not None
-
-    @property
-    def accepted(self) -> bool:
-        """In the log."""
-        return type(self.verdict) is Committed
-
-    def on_settled(self, callback: Callable[[Pending], None]) -> None:
-        """Call back when it is settled; at once if it is."""
-        if self.settled:
-            callback(self)
-        else:
-            self.callbacks = (*self.callbacks, callback)
-
-    def settle(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """Once. Callbacks run after the documents have moved, and are let go."""
-        if self.settled:
-            raise InvariantError(f"commit {self.commit.local_seq} was settled twice", pending=self)
-        self.verdict, self.error = verdict, error
-        callbacks, self.callbacks = self.callbacks, ()
-        for callback in callbacks:
-            callback(self)
-
-
 @dataclass(slots=True, eq=False)
 class _Document:
     """One document here: what the store has confirmed, and what it looks like with our layers on top."""
@@ -112,12 +63,36 @@ class _Document:
     confirmed: Maybe
     seq: Seq
     visible: Maybe
-    # Commits of ours that touch it and are not decided yet, oldest first.
-    layers: list[Pending] = field(default_factory=list)
+    # Commits of ours that touch it and are not decided yet, oldest first. Most documents have none: no list is kept.
+    layers: list[Pending] | tuple[()] = ()
 
 
-_Moved: TypeAlias = dict[DocKey, tuple[Maybe, Touches | None]]
-"""Documents that moved in one step: what each looked like before, and where it was touched (None: anywhere)."""
+class _Moved(msgspec.Struct, frozen=True, gc=False):
+    """What one step of the visible state did to a document; `touches` None: it may differ anywhere."""
+
+    before: Maybe
+    after: Maybe
+    touches: Touches | None
+
+
+class _Step:
+    """Everything one call of `integrate` changes, collected until it is told."""
+
+    __slots__ = ("moved", "reverted", "settled")
+
+    def __init__(self) -> None:
+        self.moved: dict[DocKey, _Moved] = {}
+        self.reverted: set[DocKey] = set()
+        self.settled: list[tuple[Pending, Verdict | None, HeadwaterError | None]] = []
+
+    def note(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
+        """A document moved, perhaps once more."""
+        earlier = self.moved.get(doc)
+        if earlier is not None:
+            both = earlier.touches is not None and touches is not None
+            touches = earlier.touches + touches if both else None  # type: ignore[operator]
+            before = earlier.before
+        self.moved[doc] = _Moved(before, after, touches)
 
 
 class Replica:
@@ -180,7 +155,7 @@ class Replica:
     ) -> Pending:
         """Apply a commit here, tell the listeners, and send it on its way. Raises AddressError: then nothing changed."""
         effects = self._effects(operations)
-        local_seq = LocalSeq(self._local_seq + 1)
+        local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # a NewType's call costs more than the sum
         commit = Commit(self._session, local_seq, tuple(operations), (), (), (), self._branch)
         if reads or preconditions:
             commit = _with_conditions(commit, reads, preconditions)
@@ -230,7 +205,10 @@ class Replica:
         changes: list[Change] = []
         for effect in pending.effects:
             record = self._documents[effect.doc]
-            record.layers.append(pending)
+            if record.layers:
+                record.layers.append(pending)
+            else:
+                record.layers = [pending]
             record.visible = effect.after
             if listeners and effect.touches:
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
@@ -254,62 +232,58 @@ class Replica:
 
     def integrate(self, decided: Iterable[Outcome | Failure]) -> None:
         """Take in decisions in the order of the log, as one step: listeners see what it comes to, not what lies between."""
-        moved: _Moved = {}
-        reverted: set[DocKey] = set()
-        settled: list[tuple[Pending, Verdict | None, HeadwaterError | None]] = []
-        sources: list[object] = []
+        step = _Step()
         for outcome in decided:
-            if type(outcome) is Failure:
-                pending = self._pending.pop(outcome.commit.local_seq, None)
-                if pending is not None:
-                    self._drop(pending, moved, reverted)
-                    sources.append(pending.source)
-                    settled.append((pending, None, outcome.error))
-                continue
-            assert isinstance(outcome, Outcome)
-            commit, verdict = outcome.commit, outcome.verdict
+            commit = outcome.commit
             mine = self._pending.pop(commit.local_seq, None) if commit.session == self._session else None
-            if type(verdict) is Committed:
-                self._advance(outcome, verdict.seq, mine, moved)
+            if type(outcome) is Outcome and type(outcome.verdict) is Committed:
+                self._advance(outcome, outcome.verdict.seq, mine, step)
             elif mine is not None:
-                self._drop(mine, moved, reverted)
-                sources.append(mine.source)
+                self._drop(mine, step)
             if mine is not None:
-                settled.append((mine, verdict, None))
-        self._announce(moved, reverted, sources)
-        for pending, verdict_, error in settled:
-            pending.settle(verdict_, error)
+                verdict = outcome.verdict if type(outcome) is Outcome else None
+                error = outcome.error if type(outcome) is Failure else None
+                step.settled.append((mine, verdict, error))
+        self._announce(step, Kind.INTEGRATE)
+        for pending, verdict, error in step.settled:
+            pending.settle(verdict, error)
 
-    def _advance(
-        self, outcome: Outcome, seq: Seq, mine: Pending | None, moved: _Moved
-    ) -> None:
+    def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: _Step) -> None:
         """An accepted commit, ours or another's, becomes part of what is confirmed."""
-        if outcome.commit.branch != self._branch or seq <= self.seq:
+        if outcome.commit.branch != self._branch:
             return
-        self.seq = seq
-        for effect in outcome.effects:
+        effects = outcome.effects
+        if mine is not None and not effects and outcome.commit.operations:
+            effects = self._learn(outcome.commit, seq)
+        self.seq = max(self.seq, seq)
+        for effect in effects:
             record = self._documents.get(effect.doc)
             if record is None:
-                if self._listeners:
-                    # Not held here, so nothing shadows it: told as it is.
-                    _note(moved, effect.doc, effect.before, effect.touches)
-                    self._documents[effect.doc] = _Document(effect.after, seq, effect.after)
+                # Not held here, so nothing shadows it: told as it is.
+                step.note(effect.doc, effect.before, effect.after, effect.touches)
                 continue
-            if seq <= record.seq:
-                continue
-            record.confirmed, record.seq = effect.after, seq
-            layers = record.layers
-            if not layers:
-                _note(moved, effect.doc, record.visible, effect.touches)
-                record.visible = effect.after
-            elif layers[0] is mine:
-                del layers[0]
-                if mine.moved or effect not in mine.effects:
-                    self._render(effect.doc, record, moved)
-            else:
-                self._render(effect.doc, record, moved)
+            promoted = bool(record.layers) and record.layers[0] is mine
+            if promoted:
+                record.layers = record.layers[1:] or ()
+            if seq > record.seq:
+                record.confirmed, record.seq = effect.after, seq
+            if not record.layers and not promoted:
+                if record.seq == seq:
+                    step.note(effect.doc, record.visible, effect.after, effect.touches)
+                    record.visible = effect.after
+            elif mine is None or not promoted or mine.moved or effect not in mine.effects:
+                self._render(effect.doc, record, step)
 
-    def _drop(self, pending: Pending, moved: _Moved, reverted: set[DocKey]) -> None:
+    def _learn(self, commit: Commit, seq: Seq) -> tuple[Effect, ...]:
+        """A commit of ours was accepted before and is only now heard of: what it came to has to be read."""
+        effects: list[Effect] = []
+        for doc in {operation.doc: None for operation in commit.operations}:
+            found = self._upstream.load(doc, max(self.seq, seq))
+            if found is not None:
+                effects.append(Effect(doc, ABSENT, found.value, ()))
+        return tuple(effects)
+
+    def _drop(self, pending: Pending, step: _Step) -> None:
         """A rejected commit leaves every document, and so does each that was made on top of it."""
         doomed = [pending, *self._resting_on(pending)]
         for rejected in doomed:
@@ -317,13 +291,12 @@ class Replica:
         while len(self._dead) > _DEAD_MAX:
             del self._dead[next(iter(self._dead))]
         for rejected in doomed:
-            for doc in {operation.doc for operation in rejected.commit.operations}:
+            for doc in {operation.doc: None for operation in rejected.commit.operations}:
                 record = self._documents[doc]
-                kept = [layer for layer in record.layers if layer is not rejected]
-                if len(kept) != len(record.layers):
-                    record.layers = kept
-                    reverted.add(doc)
-                    self._render(doc, record, moved)
+                if rejected in record.layers:
+                    record.layers = [layer for layer in record.layers if layer is not rejected] or ()
+                    step.reverted.add(doc)
+                    self._render(doc, record, step)
 
     def _resting_on(self, pending: Pending) -> list[Pending]:
         """Later commits that name this one, or one that does. The store will reject them too; here they go at once."""
@@ -331,16 +304,15 @@ class Replica:
         found: list[Pending] = []
         for later in self._pending.values():
             commit = later.commit
-            named = (r for read in commit.pending_reads for r in read.layers)
-            origins = (p.local_seq for p in commit.preconditions if type(p) is OriginCommitted)
+            named = [layers for read in commit.pending_reads for layers in read.layers]
+            origins = [p.local_seq for p in commit.preconditions if type(p) is OriginCommitted]
             if any(first <= number <= last for first, last in named for number in dead) or dead.intersection(origins):
                 dead.add(commit.local_seq)
                 found.append(later)
         return found
 
-    def _render(self, doc: DocKey, record: _Document, moved: _Moved) -> None:
+    def _render(self, doc: DocKey, record: _Document, step: _Step) -> None:
         """What a document looks like with the remaining layers on what is confirmed now."""
-        _note(moved, doc, record.visible, None)
         value = record.confirmed
         for layer in record.layers:
             layer.moved = True
@@ -352,6 +324,7 @@ class Replica:
             except AddressError:
                 # Does not fit what won: it stays invisible, and the store will say so in its verdict.
                 value = before
+        step.note(doc, record.visible, value, None)
         record.visible = value
 
     def pull(self, doc: DocKey, found: Found) -> None:
@@ -360,34 +333,31 @@ class Replica:
         if found.seq < record.seq:
             return
         record.confirmed, record.seq = found.value, found.seq
-        moved: _Moved = {}
-        self._render(doc, record, moved)
-        self._announce(moved, set(), [], quiet=Kind.PULL)
+        step = _Step()
+        self._render(doc, record, step)
+        self._announce(step, Kind.PULL)
 
     # -- telling -------------------------------------------------------------------------------------------
 
-    def _announce(
-        self,
-        moved: _Moved,
-        reverted: set[DocKey],
-        sources: list[object],
-        quiet: Kind = Kind.INTEGRATE,
-    ) -> None:
+    def _announce(self, step: _Step, kind: Kind) -> None:
         """One notification for what was taken back (with what won instead), one for what else arrived."""
-        if not self._listeners:
+        if not self._listeners or not step.moved:
             return
-        told: dict[Kind, list[Change]] = {Kind.REVERT: [], quiet: []}
-        for doc, (before, touches) in moved.items():
-            after = self._documents[doc].visible
-            if touches is None:
-                changes = changes_between(doc, before, after)
+        reverted: list[Change] = []
+        arrived: list[Change] = []
+        for doc, move in step.moved.items():
+            if move.touches is None:
+                changes = changes_between(doc, move.before, move.after)
+            elif move.touches:
+                changes = changes_of(doc, move.before, move.after, move.touches)
             else:
-                changes = changes_of(doc, before, after, touches) if touches else []
-            told[Kind.REVERT if doc in reverted else quiet] += changes
-        for kind, changes in told.items():
-            if changes:
-                source = sources[0] if kind is Kind.REVERT and len(sources) == 1 else None
-                self._tell(Notification(kind, tuple(changes), source))
+                continue
+            (reverted if doc in step.reverted else arrived).extend(changes)
+        if reverted:
+            sources = [pending.source for pending, verdict, _ in step.settled if type(verdict) is not Committed]
+            self._tell(Notification(Kind.REVERT, tuple(reverted), sources[0] if len(sources) == 1 else None))
+        if arrived:
+            self._tell(Notification(kind, tuple(arrived)))
 
     def _tell(self, notification: Notification) -> None:
         for listener in self._listeners:
@@ -404,17 +374,6 @@ def _with_conditions(
         pending_reads=tuple(mark for mark in marks if type(mark) is PendingRead),
         preconditions=tuple(preconditions),
     )
-
-
-def _note(
-    moved: _Moved, doc: DocKey, before: Maybe, touches: Touches | None
-) -> None:
-    """Remember what a document looked like before this step, and where it was touched (None: anywhere)."""
-    earlier = moved.get(doc)
-    if earlier is None:
-        moved[doc] = (before, touches)
-    elif earlier[1] is not None:
-        moved[doc] = (earlier[0], None if touches is None else earlier[1] + touches)
 
 
 def _ranges(layers: Sequence[Pending]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:

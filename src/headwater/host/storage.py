@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeAlias, TypeVar
 
-from headwater.cells.replica import Failure, Replica
+from headwater.cells.pending import Failure
+from headwater.cells.replica import Replica
 from headwater.errors import ClosedError, HeadwaterError, StoreError, StoreFullError, UnavailableError
 from headwater.store import branching
 from headwater.store.backend import Backend
@@ -55,8 +56,8 @@ class Port:
         return self._storage.load(self._branch, doc, through)
 
     def submit(self, submission: Submission) -> None:
-        """Queue a commit; waits while too many do."""
-        self._storage.submit(submission)
+        """Queue a commit. A plain program helps to decide a full group; one with an event loop is never held up."""
+        self._storage.submit(submission, helps=self._wake is None)
 
     def deliver(self, decided: Decided) -> None:
         """Called by the storage's thread."""
@@ -124,6 +125,7 @@ class Storage:
         # Appended by writers without the lock; taken from by whoever holds it.
         self._waiting: deque[Submission] = deque()
         self._submitted = 0
+        self._helping = True
         self._bell = threading.Event()
         self._asleep = False
         self._thread = threading.Thread(target=self._run, name=f"headwater-{name}", daemon=True)
@@ -155,16 +157,25 @@ class Storage:
                 return Found(state.value, state.seq)
             return self._engine.documents.at(branch, doc, through)
 
-    def submit(self, submission: Submission) -> None:
+    def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""
         if self._closed:
             self._check_open()
         self._waiting.append(submission)
         self._submitted += 1
-        if self._asleep:
+        self._helping = helps
+        waiting = len(self._waiting)
+        if waiting >= self._group_max and helps:
+            # A full group: deciding it here costs less than handing it to a thread that competes for the interpreter.
+            if self._lock.acquire(blocking=waiting > WAITING_MAX):
+                try:
+                    self._work()
+                finally:
+                    self._lock.release()
+        elif self._asleep or not helps:
             self._bell.set()
-        elif self._submitted - self._decided > WAITING_MAX:
-            self.wait()
+            if waiting > WAITING_MAX:
+                self.wait()
 
     def nudge(self) -> None:
         """Have what waits decided now, by the space's thread."""
@@ -210,23 +221,32 @@ class Storage:
     # -- deciding ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        """The space's own thread: decides what waits when nobody who waits for it does."""
         quiet = 0
         while not self._closed:
-            if self._waiting:
-                quiet = 0
-                with self._lock:
-                    self._work()
-            elif quiet < LINGER_ROUNDS:
-                quiet += 1
-                self._bell.wait(LINGER_S)
-            else:
+            if not self._waiting and quiet >= LINGER_ROUNDS:
                 # Said before looking once more: who appends after the look sees it and rings.
                 self._asleep = True
                 if not self._waiting and not self._closed:
                     self._bell.wait()
                 self._asleep = False
+                self._bell.clear()
                 quiet = 0
+            decided = self._decided
+            rung = self._bell.wait(LINGER_S)
             self._bell.clear()
+            if not self._waiting:
+                quiet += 1
+            elif rung or decided == self._decided:
+                quiet = 0
+                self._drain()
+
+    def _drain(self) -> None:
+        """Decide what waits, until it is done or a writer that helps itself is at work again."""
+        submitted = self._submitted
+        while self._waiting and not (self._helping and submitted != self._submitted):
+            with self._lock:
+                self._work()
 
     def _work(self) -> None:
         """Decide one group and hand out what came of it. The lock is held."""

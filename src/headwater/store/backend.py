@@ -55,6 +55,15 @@ class BranchRow(msgspec.Struct, frozen=True, gc=False):
     """What was merged into it: (source, the source's newest commit then, the merge's own place)."""
 
 
+class ReplayRow(msgspec.Struct, frozen=True, gc=False):
+    """A run of a session's accepted commits: local numbers `first` to `last` stand at `seq` and the places after it."""
+
+    session: SessionId
+    first: LocalSeq
+    last: LocalSeq
+    seq: Seq
+
+
 @dataclass(slots=True)
 class Fold:
     """Everything the caches learn from a stretch of the log, up to and including `through`."""
@@ -64,7 +73,7 @@ class Fold:
     revisions: list[tuple[BranchId, DocKey, Seq]] = field(default_factory=list)
     heads: list[tuple[BranchId, HeadRow]] = field(default_factory=list)
     snapshots: list[tuple[BranchId, SnapshotRow]] = field(default_factory=list)
-    replays: list[tuple[SessionId, LocalSeq, Seq]] = field(default_factory=list)
+    replays: list[ReplayRow] = field(default_factory=list)
 
 
 @dataclass(slots=True)

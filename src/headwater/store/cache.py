@@ -14,9 +14,9 @@ from headwater.store.backend import Backend, Fold
 from headwater.store.commit import Commit, Effect
 from headwater.store.conflict import EVERYTHING, TouchIndex
 from headwater.store.document import Documents
-from headwater.store.limits import CACHE_BYTES, RECENT_MAX
+from headwater.store.limits import CACHE_BYTES
 from headwater.values.address import Depth
-from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.patch import Touches
 from headwater.values.tree import Maybe, Path
 
@@ -51,9 +51,8 @@ class DocState:
     since_bytes: int
     # Writes up to here are known only to the log.
     floor: Seq
-    # Writes after `recent_floor`, with their authors; those the index has not seen yet are at its end.
+    # Writes after `floor`, with their authors, oldest first; the index has seen the first `indexed` of them.
     recent: list[Recent] = field(default_factory=list)
-    recent_floor: Seq = Seq(0)
     indexed: int = 0
     index: TouchIndex | None = None
     # Set by every use, cleared by the sweep that looks for what to drop.
@@ -69,11 +68,12 @@ class DocState:
             self.bound += weight
             self.since_bytes += weight
         self.recent.append(Recent(seq, commit.session, commit.local_seq, effect.touches))
-        if len(self.recent) > 2 * RECENT_MAX:
-            self._note_recent()
-            self.recent_floor = self.recent[RECENT_MAX - 1].seq
-            del self.recent[:RECENT_MAX]
-            self.indexed -= RECENT_MAX
+
+    def trim(self, through: Seq) -> None:
+        """Leave writes up to here to the log."""
+        self.recent = [recent for recent in self.recent if recent.seq > through]
+        self.floor = max(self.floor, min(through, self.seq))
+        self.index, self.indexed = None, 0
 
     def newest_touch(self, path: Path, depth: Depth) -> Seq:
         """The newest write since `floor` that a read of this path would notice."""
@@ -83,16 +83,15 @@ class DocState:
         """Most writes are never asked about: they enter the index when the first question comes."""
         index = self.index
         if index is None:
-            index = self.index = TouchIndex(self.floor)
+            index = self.index = TouchIndex()
         for recent in self.recent[self.indexed :]:
             index.note(recent.touches, recent.seq)
         self.indexed = len(self.recent)
-        self.floor = index.floor
         return index
 
     def since(self, seq: Seq) -> list[Recent] | None:
         """Writes after a place of the log, newest first; None if not all of them are remembered."""
-        if seq < self.recent_floor:
+        if seq < self.floor:
             return None
         later = []
         for recent in reversed(self.recent):
@@ -110,6 +109,9 @@ class StateCache:
         self._documents = documents
         self._states: dict[BranchId, dict[DocKey, DocState]] = {}
         self._bytes = 0
+        # Touched by the last fold: what they remember of before it is let go by the next.
+        self._folded: list[DocState] = []
+        self._folded_through = NEVER
 
     def get(self, branch: BranchId, doc: DocKey) -> DocState:
         """The state of a document, read if it is not in use yet."""
@@ -128,7 +130,7 @@ class StateCache:
         found = self._documents.at(branch, doc, newest)
         row = self._backend.head(branch, doc) if found.seq else None
         size, since = (row.size, row.since) if row is not None else (0, 0)
-        weight = sum(r.weight for r in self._documents.tail.revisions.get(branch, {}).get(doc, ()))
+        weight = sum(revision.weight for revision in self._documents.tail.revisions(branch, doc))
         return DocState(
             value=found.value,
             seq=found.seq,
@@ -136,7 +138,6 @@ class StateCache:
             size=size,
             since_bytes=since + weight,
             floor=found.seq,
-            recent_floor=found.seq,
         )
 
     def drop(self, branch: BranchId, doc: DocKey) -> None:
@@ -146,12 +147,15 @@ class StateCache:
             self._bytes -= _STATE_BYTES
 
     def after_fold(self, fold: Fold) -> None:
-        """Snapshots were taken: rebuilding starts there."""
+        """Snapshots were taken: rebuilding starts there. Writes are remembered for one more fold, then left to the log."""
+        for state in self._folded:
+            state.trim(self._folded_through)
+        self._folded, self._folded_through = [], fold.through
         for branch, row in fold.heads:
-            state = self._states.get(branch, {}).get(row.doc)
-            if state is not None:
-                state.size, state.since_bytes = row.size, row.since
-                state.bound = min(state.bound, row.size + row.since)
+            state = self.get(branch, row.doc)
+            state.size, state.since_bytes = row.size, row.since
+            state.bound = min(state.bound, row.size + row.since)
+            self._folded.append(state)
 
     def evict(self) -> None:
         """Drop the least used states while there are too many: those not used since the sweep before."""

@@ -87,7 +87,7 @@ class OriginCommitted(msgspec.Struct, frozen=True, array_like=True, tag="origin_
 Precondition: TypeAlias = Absent | ValueIs | OriginCommitted
 
 
-class Commit(msgspec.Struct, frozen=True, array_like=True):
+class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One unit of work as its session asks for it. (session, local_seq) names it for ever."""
 
     session: SessionId
@@ -130,7 +130,7 @@ Verdict: TypeAlias = Committed | Conflict | Refused
 # --- within one process ---------------------------------------------------------------------------------------
 
 
-class Effect(msgspec.Struct, frozen=True, gc=False):
+class Effect(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What a commit did to one document."""
 
     doc: DocKey
@@ -150,7 +150,7 @@ class Submission(msgspec.Struct, eq=False):
     effects: tuple[Effect, ...] = ()
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """A decided commit, as every attached replica is told of it, in the order of the log."""
 
     commit: Commit
@@ -161,7 +161,7 @@ class Outcome(msgspec.Struct, frozen=True):
 # --- the log --------------------------------------------------------------------------------------------------
 
 
-class CommitEntry(msgspec.Struct, frozen=True, array_like=True, tag="c"):
+class CommitEntry(msgspec.Struct, frozen=True, array_like=True, tag="c", gc=False):
     """An accepted commit. What it read is not kept: it was true, or the entry would not be here."""
 
     branch: BranchId
@@ -191,6 +191,11 @@ _decoder: Final = msgspec.msgpack.Decoder(Entry)
 def encode_entry(entry: Entry) -> bytes:
     """The body of a log row."""
     return _encoder.encode(entry)
+
+
+def encode_operations(operations: tuple[Operation, ...]) -> bytes:
+    """Canonical, so equal exactly when they ask for the same."""
+    return _encoder.encode(operations)
 
 
 def decode_entry(body: bytes) -> Entry:

@@ -10,7 +10,6 @@ Must never know: where writes come from, or what happens to a commit in conflict
 from __future__ import annotations
 
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
-from headwater.store.limits import TOUCHES_MAX
 from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, Seq
 from headwater.values.patch import Remove, RemoveByValue, Replace, Splice, Touch, Touches
@@ -33,14 +32,12 @@ class _Place:
 
 
 class TouchIndex:
-    """The newest write at every place of one document, since `floor`. Of writes up to `floor` it knows nothing."""
+    """The newest write at every place of one document, among those it was told of."""
 
-    __slots__ = ("_root", "_size", "floor")
+    __slots__ = ("_root",)
 
-    def __init__(self, floor: Seq) -> None:
-        self.floor = floor
+    def __init__(self) -> None:
         self._root = _Place()
-        self._size = 0
 
     def note(self, touches: Touches, seq: Seq) -> None:
         """A commit at this place of the log touched these paths."""
@@ -54,19 +51,14 @@ class TouchIndex:
                 below = place.places.get(step)
                 if below is None:
                     below = place.places[step] = _Place()
-                    self._size += 1
                 place = below
                 place.below = seq
             place.leaf = seq
             if touch.reshaped:
                 parent.shape = seq
-        if self._size > TOUCHES_MAX:
-            self.floor = seq
-            self._root = _Place()
-            self._size = 0
 
     def newest(self, path: Path, depth: Depth) -> Seq:
-        """The newest write that a read of this path and depth would notice; NEVER if there was none since `floor`."""
+        """The newest write that a read of this path and depth would notice; NEVER if there was none."""
         place = self._root
         newest = place.leaf
         for step in path:

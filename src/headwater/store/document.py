@@ -9,17 +9,16 @@ Must never know: why a commit was accepted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from headwater.errors import CorruptError, HistoryError, NotFoundError
 from headwater.store.backend import Backend, BranchRow, Fold, LogRow
-from headwater.store.commit import CommitEntry, Entry, Operation, PatchDoc, SetDoc, decode_entry
+from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, PatchDoc, SetDoc, decode_entry
 from headwater.store.conflict import EVERYTHING
 from headwater.values.codec import decode
-from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis, Seq
 from headwater.values.patch import Touches, apply_patch
 from headwater.values.tree import ABSENT, Maybe, same
 
@@ -68,30 +67,43 @@ class Revision(msgspec.Struct, frozen=True, gc=False):
     weight: int
 
 
-@dataclass(slots=True)
 class Tail:
-    """The log after the last fold, by document. An index of rows that are durable already; emptied by a fold."""
+    """The log after the last fold: rows that are durable already, and an index of them by document.
 
-    revisions: dict[BranchId, dict[DocKey, list[Revision]]] = field(default_factory=dict)
-    replays: list[tuple[SessionId, LocalSeq, Seq]] = field(default_factory=list)
-    commits: int = 0
-    weight: int = 0
+    Most commits are never asked about before the next fold, so they enter the index when the first question comes.
+    """
+
+    __slots__ = ("_index", "_indexed", "entries", "weight")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[Seq, CommitEntry, int]] = []
+        self.weight = 0
+        self._index: dict[BranchId, dict[DocKey, list[Revision]]] = {}
+        self._indexed = 0
 
     def add(self, seq: Seq, entry: CommitEntry, weight: int) -> None:
-        """One more accepted commit."""
-        on_branch = self.revisions.setdefault(entry.branch, {})
-        operations = entry.operations
-        if len(operations) == 1:
-            on_branch.setdefault(operations[0].doc, []).append(Revision(seq, operations, weight))
-        else:
-            grouped: dict[DocKey, list[Operation]] = {}
-            for operation in operations:
-                grouped.setdefault(operation.doc, []).append(operation)
-            for doc, ops in grouped.items():
-                on_branch.setdefault(doc, []).append(Revision(seq, tuple(ops), weight))
-        self.replays.append((entry.session, entry.local_seq, seq))
-        self.commits += 1
+        """One more accepted commit; `weight` is the size of its row."""
+        self.entries.append((seq, entry, weight))
         self.weight += weight
+
+    def by_document(self) -> dict[BranchId, dict[DocKey, list[Revision]]]:
+        """Revisions of every branch and document, oldest first."""
+        for seq, entry, weight in self.entries[self._indexed :]:
+            on_branch = self._index.setdefault(entry.branch, {})
+            if len(entry.operations) == 1:
+                on_branch.setdefault(entry.operations[0].doc, []).append(Revision(seq, entry.operations, weight))
+                continue
+            grouped: dict[DocKey, list[Operation]] = {}
+            for operation in entry.operations:
+                grouped.setdefault(operation.doc, []).append(operation)
+            for doc, operations in grouped.items():
+                on_branch.setdefault(doc, []).append(Revision(seq, tuple(operations), weight))
+        self._indexed = len(self.entries)
+        return self._index
+
+    def revisions(self, branch: BranchId, doc: DocKey) -> list[Revision]:
+        """One document's, oldest first."""
+        return self.by_document().get(branch, {}).get(doc, [])
 
 
 class Documents:
@@ -107,14 +119,14 @@ class Documents:
 
     def take_in(self, row: LogRow, entry: Entry) -> None:
         """A row of the log is durable."""
-        if isinstance(entry, CommitEntry):
+        if type(entry) is CommitEntry:
             self.tail.add(row.seq, entry, len(row.body))
             if entry.merged is not None:
                 source, through = entry.merged
                 branch = self.branches[entry.branch]
                 merges = (*branch.merges, (source, through, row.seq))
                 self.branches[entry.branch] = msgspec.structs.replace(branch, merges=merges)
-        else:
+        elif type(entry) is ForkEntry:
             self.branches[entry.name] = BranchRow(entry.name, entry.parent, entry.fork_seq, entry.at)
 
     def after_fold(self, fold: Fold) -> None:
@@ -168,7 +180,7 @@ class Documents:
 
     def _backwards(self, branch: BranchId, doc: DocKey, through: Seq) -> Iterator[tuple[Revision, bytes | None]]:
         """Revisions from newest to oldest; a snapshot comes as its encoded body, an empty one for a deletion."""
-        for revision in reversed(self.tail.revisions.get(branch, {}).get(doc, ())):
+        for revision in reversed(self.tail.revisions(branch, doc)):
             if revision.seq <= through:
                 yield revision, None
         if self._backend.head(branch, doc) is None:
@@ -196,7 +208,7 @@ class Documents:
         """What happened to a document as a branch sees it, newest first; the parent's past included."""
         row: BranchRow | None = self.branch(branch)
         while row is not None:
-            for revision in reversed(self.tail.revisions.get(row.name, {}).get(doc, ())):
+            for revision in reversed(self.tail.revisions(row.name, doc)):
                 if after < revision.seq <= through:
                     yield revision
             for seq in self._backend.revisions(row.name, doc, after, through):

@@ -35,6 +35,7 @@ from headwater.store.commit import (
     ValueIs,
     Verdict,
     encode_entry,
+    encode_operations,
 )
 from headwater.store.conflict import notices, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry
@@ -99,15 +100,20 @@ class Engine:
         session = self._sessions.get(commit.session)
         if commit.local_seq <= session.last:
             return Outcome(commit, self._replay(session, commit, batch))
-        verdict: Verdict | None = self._check(commit, session)
+        verdict = self._objection(commit, session)
         effects: tuple[Effect, ...] = ()
         if verdict is None:
-            applied = self._apply(submission)
-            if type(applied) is list:
-                effects = tuple([effect for _, effect in applied])
-                verdict = self._append(commit, applied, batch)
-            else:
-                verdict = applied
+            states = self._matching(submission)
+            effects = submission.effects
+            if states is None:
+                applied = self._apply(commit)
+                if type(applied) is Conflict:
+                    verdict = applied
+                else:
+                    states, effects = applied
+            if states is not None:
+                verdict = self._append(commit, states, effects, batch)
+        assert verdict is not None
         self._sessions.note(session, commit.local_seq, verdict)
         batch.decided.append((commit.session, commit.local_seq))
         return Outcome(commit, verdict, effects if type(verdict) is Committed else ())
@@ -119,7 +125,7 @@ class Engine:
             stored = session.rejected.get(commit.local_seq)
             return stored if stored is not None else Refused("decided before, and rejected")
         entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
-        if entry is not None and (not isinstance(entry, CommitEntry) or entry.operations != commit.operations):
+        if entry is not None and not _is_of(entry, commit):
             message = (
                 f"commit {commit.local_seq} of session {commit.session} was accepted at {seq} with other operations; "
                 "a local sequence number names one commit for ever"
@@ -133,7 +139,7 @@ class Engine:
 
     # -- checking ------------------------------------------------------------------------------------------
 
-    def _check(self, commit: Commit, session: Session) -> Verdict | None:
+    def _objection(self, commit: Commit, session: Session) -> Verdict | None:
         """What stands against the commit; None if nothing does."""
         if commit.branch not in self.documents.branches:
             return Refused(f"there is no branch {commit.branch!r}")
@@ -203,25 +209,24 @@ class Engine:
 
     # -- applying ------------------------------------------------------------------------------------------
 
-    def _apply(self, submission: Submission) -> list[tuple[DocState, Effect]] | Conflict:
-        """What the commit does to the documents as they are now. Nothing is changed yet."""
-        commit = submission.commit
-        moves: list[tuple[DocState, Effect]] = []
-        for hint in submission.effects:
-            state = self.states.get(commit.branch, hint.doc)
-            if state.value is not hint.before:
-                break
-            moves.append((state, hint))
-        else:
-            if moves:
-                return moves
-        return self._apply_operations(commit)
+    def _matching(self, submission: Submission) -> list[DocState] | None:
+        """The documents, if each is the very one the sender's effects started from: then nothing is applied again."""
+        branch = submission.commit.branch
+        states: list[DocState] = []
+        for effect in submission.effects:
+            state = self.states.get(branch, effect.doc)
+            if state.value is not effect.before:
+                return None
+            states.append(state)
+        return states or None
 
-    def _apply_operations(self, commit: Commit) -> list[tuple[DocState, Effect]] | Conflict:
-        moves: dict[DocKey, tuple[DocState, Effect]] = {}
+    def _apply(self, commit: Commit) -> tuple[list[DocState], tuple[Effect, ...]] | Conflict:
+        """What the commit does to the documents as they are now. Nothing is changed yet."""
+        effects: dict[DocKey, Effect] = {}
         for operation in commit.operations:
             doc = operation.doc
-            state, earlier = moves.get(doc) or (self.states.get(commit.branch, doc), None)
+            earlier = effects.get(doc)
+            state = self.states.get(commit.branch, doc)
             try:
                 after, touches = apply_operation(state.value if earlier is None else earlier.after, operation)
             except AddressError as misfit:
@@ -229,13 +234,14 @@ class Engine:
                 return Conflict(misfit.message, doc, seq=state.seq)
             if earlier is not None:
                 touches = earlier.touches + touches
-            moves[doc] = (state, Effect(doc, state.value, after, touches))
-        return list(moves.values())
+            effects[doc] = Effect(doc, state.value, after, touches)
+        return [self.states.get(commit.branch, doc) for doc in effects], tuple(effects.values())
 
     def _append(
         self,
         commit: Commit,
-        moves: list[tuple[DocState, Effect]],
+        states: list[DocState],
+        effects: tuple[Effect, ...],
         batch: _Batch,
         merged: tuple[BranchId, Seq] | None = None,
     ) -> Verdict:
@@ -245,20 +251,24 @@ class Engine:
         size = len(body)
         if size > COMMIT_BYTES_MAX:
             return Refused(f"the commit is {size:,} bytes; at most {COMMIT_BYTES_MAX:,} are allowed")
-        for state, effect in moves:
-            if state.bound + size > DOCUMENT_BYTES_MAX and (refused := _too_large(state, effect)) is not None:
+        for index, state in enumerate(states):
+            if state.bound + size > DOCUMENT_BYTES_MAX and (refused := _too_large(state, effects[index])) is not None:
                 return refused
-        seq = Seq(self.head + len(batch.rows) + 1)
-        self._link(batch, seq, body, entry)
-        for state, effect in moves:
+        seq = self._link(batch, body, entry)
+        for index, state in enumerate(states):
+            effect = effects[index]
             state.write(seq, commit, effect, size)
             batch.touched.append((commit.branch, effect.doc))
         return Committed(seq)
 
-    def _link(self, batch: _Batch, seq: Seq, body: bytes, entry: Entry) -> None:
-        before = batch.rows[-1].chain if batch.rows else self._chain
-        batch.rows.append(LogRow(seq, body, sha256(before + body).digest()))
+    def _link(self, batch: _Batch, body: bytes, entry: Entry) -> Seq:
+        """The next row of the log, chained to the one before it."""
+        rows = batch.rows
+        before = rows[-1].chain if rows else self._chain
+        seq: Seq = self.head + len(rows) + 1  # type: ignore[assignment]  # a NewType's call costs as much as the sum
+        rows.append(LogRow(seq, body, sha256(before + body).digest()))
         batch.entries.append(entry)
+        return seq
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -287,36 +297,43 @@ class Engine:
     def append_fork(self, entry: ForkEntry) -> Seq:
         """A new branch, in the log."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
-        seq = Seq(self.head + 1)
-        self._link(batch, seq, encode_entry(entry), entry)
+        seq = self._link(batch, encode_entry(entry), entry)
         self._write(batch)
         return seq
 
     def append_merge(self, commit: Commit, merged: tuple[BranchId, Seq]) -> Outcome:
         """A commit that no session asked for, checked by who made it: the merge of a branch."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
-        moves = self._apply_operations(commit)
-        if isinstance(moves, Conflict):
-            raise InvariantError(f"a merge of whole documents did not apply: {moves.reason}", commit=commit)
+        applied = self._apply(commit)
+        if type(applied) is Conflict:
+            raise InvariantError(f"a merge of whole documents did not apply: {applied.reason}", commit=commit)
+        states, effects = applied
         try:
-            verdict = self._append(commit, moves, batch, merged)
+            verdict = self._append(commit, states, effects, batch, merged)
             self._write(batch)
         except BaseException:
             self._undo(batch)
             raise
-        return Outcome(commit, verdict, tuple(effect for _, effect in moves))
+        return Outcome(commit, verdict, effects)
 
     # -- folding -------------------------------------------------------------------------------------------
 
     def _due_fold(self) -> Fold | None:
         tail = self.documents.tail
-        due = tail.commits >= FOLD_COMMITS or tail.weight >= FOLD_BYTES
+        due = len(tail.entries) >= FOLD_COMMITS or tail.weight >= FOLD_BYTES
         return build_fold(self.documents, self.states, self.head) if due else None
 
     def fold(self) -> None:
         """Bring the caches up to the newest commit, so that the next opening has no tail to replay."""
         if self.documents.folded < self.head:
             self._write(_Batch(self._clock.now_ms(), fold=build_fold(self.documents, self.states, self.head)))
+
+
+def _is_of(entry: Entry, commit: Commit) -> bool:
+    """Is this what the commit asked for? By canonical bytes: `==` would call 1 and 1.0 the same."""
+    if not isinstance(entry, CommitEntry):
+        return False
+    return encode_operations(entry.operations) == encode_operations(commit.operations)
 
 
 def _too_large(state: DocState, effect: Effect) -> Refused | None:

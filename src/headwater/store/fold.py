@@ -5,12 +5,12 @@ Must never know: the database.
 
 from __future__ import annotations
 
-from headwater.store.backend import Fold, HeadRow, SnapshotRow
+from headwater.store.backend import Fold, HeadRow, ReplayRow, SnapshotRow
 from headwater.store.cache import StateCache
-from headwater.store.document import Documents, Revision
+from headwater.store.document import Documents, Revision, Tail
 from headwater.store.limits import SNAPSHOT_SLACK_BYTES
 from headwater.values.codec import encode
-from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT
 
 
@@ -20,12 +20,28 @@ def build_fold(documents: Documents, states: StateCache, head: Seq) -> Fold:
     The states are told of their snapshots at once; if the fold fails to be written they are dropped and read again.
     """
     tail = documents.tail
-    fold = Fold(through=head, branches=list(documents.branches.values()), replays=list(tail.replays))
-    for branch, by_doc in tail.revisions.items():
+    fold = Fold(through=head, branches=list(documents.branches.values()), replays=_runs(tail))
+    for branch, by_doc in tail.by_document().items():
         for doc, revisions in by_doc.items():
             _fold_document(fold, states, branch, doc, revisions)
     states.after_fold(fold)
     return fold
+
+
+def _runs(tail: Tail) -> list[ReplayRow]:
+    """Who sent what, in runs: a session that writes alone takes one row however much it writes."""
+    rows: list[ReplayRow] = []
+    session, first, last, start = SessionId(""), LocalSeq(0), LocalSeq(0), Seq(0)
+    for seq, entry, _ in tail.entries:
+        if entry.session == session and entry.local_seq == last + 1 and seq - start == entry.local_seq - first:
+            last = entry.local_seq
+            continue
+        if session:
+            rows.append(ReplayRow(session, first, last, start))
+        session, first, last, start = entry.session, entry.local_seq, entry.local_seq, seq
+    if session:
+        rows.append(ReplayRow(session, first, last, start))
+    return rows
 
 
 def _fold_document(fold: Fold, states: StateCache, branch: BranchId, doc: DocKey, revisions: list[Revision]) -> None:

@@ -15,13 +15,6 @@ SNAPSHOT_SLACK_BYTES: Final = 4096
 """Log bytes that may have to be read to rebuild a document, above its own size. A page: below it a snapshot would
 cost more to write than it saves to read. Snapshots spaced like this never outweigh the log."""
 
-TOUCHES_MAX: Final = 4096
-"""Places a document's touch index remembers. Beyond it the index starts anew and older reads are checked in the log."""
-
-RECENT_MAX: Final = 256
-"""Revisions a document remembers with their authors, to tell own layers from foreign writes. A session seldom has
-more commits waiting on one document; older ones are checked in the log."""
-
 VERDICTS_MAX: Final = 1024
 """Rejections remembered per session, for a client that asks again. Acceptances are remembered for ever, in the log."""
 

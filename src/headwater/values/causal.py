@@ -46,14 +46,18 @@ def _reduce(cause: object) -> object:
     if isinstance(cause, Link):
         return {LINK_TAG: ["link", cause.place()]}
     if isinstance(cause, Mapping):
-        if LINK_TAG not in cause:
-            return {key: _reduce(item) for key, item in cause.items()}
-        inner = cause[LINK_TAG]
-        if len(cause) == 1 and isinstance(inner, Mapping) and LINK_VERSION in inner:
-            link = parse_link(freeze(cause, "a cause"))
-            if link is not None:
-                return _reduce(link)
-        return {LINK_TAG: {key: _reduce(item) for key, item in cause.items()}}
+        link = _as_link(cause)
+        if link is not None:
+            return _reduce(link)
+        reduced = {key: _reduce(item) for key, item in cause.items()}
+        return {LINK_TAG: reduced} if LINK_TAG in cause else reduced
     if isinstance(cause, list | tuple):
         return [_reduce(item) for item in cause]
     return cause
+
+
+def _as_link(cause: Mapping[object, object]) -> Link | None:
+    """The link, if the map is one as it stands in a document."""
+    inner = cause.get(LINK_TAG) if len(cause) == 1 else None
+    is_like = isinstance(inner, Mapping) and LINK_VERSION in inner
+    return parse_link(freeze(cause, "a cause")) if is_like else None

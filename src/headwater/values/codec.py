@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -20,6 +19,8 @@ from headwater.values.tree import is_array, is_map
 from headwater.values.wide import WideList, WideMap
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headwater.values.tree import Value
 
 Plain: TypeAlias = object

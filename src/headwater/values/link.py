@@ -8,9 +8,8 @@ Must never know: how documents are read (it is handed a function that does).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -20,6 +19,9 @@ from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocId, DocKey, SpaceId
 from headwater.values.limits import LINK_HOPS_MAX
 from headwater.values.tree import ABSENT, LINK_TAG, LINK_VERSION, Maybe, Path, Value, array_of, is_link, map_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 class Link(msgspec.Struct, frozen=True):

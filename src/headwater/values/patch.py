@@ -155,7 +155,7 @@ def apply_patch(root: Maybe, op: PatchOp) -> tuple[Maybe, Touches]:
     return _APPLY[type(op)](root, op)
 
 
-def adopt_patch(op: PatchOp) -> PatchOp:
+def adopt_patch(op: PatchOp) -> PatchOp:  # noqa: PLR0911  # one for each operation
     """An operation fresh from the decoder, its values taken into the tree."""
     match op:
         case Replace(path, value):

@@ -40,7 +40,7 @@ def existing(root: Maybe, path: Path, verb: str) -> Value:
     node: Value = root
     for depth, step in enumerate(path):
         below = child(node, step)
-        if below is ABSENT:
+        if below is ABSENT or (type(step) is not str and type(step) is not int):
             raise misfit(verb, path, depth, node)
         node = below
     return node
@@ -51,9 +51,17 @@ def existing_or_absent(root: Maybe, path: Path, verb: str) -> Maybe:
     node: Maybe = root
     for depth, step in enumerate(path):
         if node is ABSENT:
+            _check_steps(path, verb)
             return ABSENT
         node = step_into(node, step, path, depth, verb)
     return node
+
+
+def _check_steps(path: Path, verb: str) -> None:
+    """Where nothing stands, nothing refuses a step that no container could have."""
+    for step in path:
+        if type(step) is not str and type(step) is not int:
+            raise AddressError(f"cannot {verb} {shown(path)}: {step!r} is neither key nor index", path=path)
 
 
 def step_into(node: Value, step: Step, path: Path, depth: int, verb: str) -> Maybe:
@@ -76,7 +84,7 @@ def rebuild(root: Maybe, path: Path, length: int, value: Value, verb: str) -> Va
         node = child(node, step)
     for step in reversed(steps):
         container = spine.pop()
-        if type(step) is int:
+        if isinstance(step, int):
             value = put_index(container, step, value)
         else:
             value = put_key(container, step, value)

@@ -236,10 +236,11 @@ _sizer: Final = msgspec.msgpack.Encoder(enc_hook=methodcaller("flat"))
 
 def freeze(value: object, at: str = "the value") -> Value:
     """Check a value from outside and take it into the tree's own types. Frozen parts are shared, not copied."""
-    if type(value) is bool or value is None:
-        return value
     budget = [DOCUMENT_BYTES_MAX]
     try:
+        size_of = SCALARS.get(type(value))
+        if size_of is not None and size_of(value) * SIZE_SPREAD <= DOCUMENT_BYTES_MAX:
+            return value  # type: ignore[return-value]  # its type is a key of SCALARS
         frozen = _freeze(value, 1, budget)
         # The walk has counted the least that each part can take, to stop early; a large value is now encoded.
         least = DOCUMENT_BYTES_MAX - budget[0]

@@ -159,6 +159,9 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
 
     def unshared(self, other: WideMap) -> tuple[dict[str, Value], dict[str, Value]]:
         """What each of the two holds outside of chunks that are in both: all that can differ, and little more."""
+        if self._firsts is other._firsts:
+            pairs = [pair for pair in zip(self._chunks, other._chunks, strict=True) if pair[0] is not pair[1]]
+            return _joined(mine for mine, _ in pairs), _joined(theirs for _, theirs in pairs)
         mine, theirs = set(map(id, self._chunks)), set(map(id, other._chunks))
         return (
             _joined(chunk for chunk in self._chunks if id(chunk) not in theirs),

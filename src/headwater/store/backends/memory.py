@@ -6,7 +6,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 from headwater.errors import UsageError
-from headwater.store.backend import BranchRow, Fold, HeadRow, Horizon, LogRow, Progress, SnapshotRow
+from headwater.store.backend import BranchRow, Fold, HeadRow, Horizon, LogRow, Progress, ReplayRow, SnapshotRow
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
 
@@ -22,7 +22,7 @@ class MemoryBackend:
         self._keys: dict[BranchId, list[DocKey]] = {}
         self._revisions: dict[tuple[BranchId, DocKey], list[Seq]] = {}
         self._snapshots: dict[tuple[BranchId, DocKey], list[SnapshotRow]] = {}
-        self._replays: dict[SessionId, dict[LocalSeq, Seq]] = {}
+        self._replays: dict[SessionId, list[ReplayRow]] = {}
         self._meta: dict[str, str] = {}
 
     def append(self, rows: Sequence[LogRow], fold: Fold | None) -> None:
@@ -33,8 +33,8 @@ class MemoryBackend:
 
     def _fold(self, fold: Fold) -> None:
         self._folded = fold.through
-        for row in fold.branches:
-            self._branches[row.name] = row
+        for branch_row in fold.branches:
+            self._branches[branch_row.name] = branch_row
         for branch, doc, seq in fold.revisions:
             self._revisions.setdefault((branch, doc), []).append(seq)
         for branch, head in fold.heads:
@@ -44,8 +44,8 @@ class MemoryBackend:
             heads[head.doc] = head
         for branch, snapshot in fold.snapshots:
             self._snapshots.setdefault((branch, snapshot.doc), []).append(snapshot)
-        for session, local_seq, seq in fold.replays:
-            self._replays.setdefault(session, {})[local_seq] = seq
+        for row in fold.replays:
+            self._replays.setdefault(row.session, []).append(row)
 
     def folded(self) -> Seq:
         return self._folded
@@ -90,10 +90,11 @@ class MemoryBackend:
         return list(self._snapshots.get((branch, doc), []))
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
-        return self._replays.get(session, {}).get(local_seq)
+        rows = self._replays.get(session, [])
+        return next((Seq(r.seq + local_seq - r.first) for r in rows if r.first <= local_seq <= r.last), None)
 
     def last_local(self, session: SessionId) -> LocalSeq:
-        return max(self._replays.get(session, {}), default=LocalSeq(0))
+        return max((row.last for row in self._replays.get(session, [])), default=LocalSeq(0))
 
     def meta(self, key: str) -> str | None:
         return self._meta.get(key)

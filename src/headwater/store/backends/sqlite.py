@@ -34,8 +34,8 @@ create table revision(branch integer not null, doc integer not null, seq integer
     primary key(branch, doc, seq)) strict, without rowid;
 create table snapshot(branch integer not null, doc integer not null, seq integer not null, body blob, sum integer not null,
     primary key(branch, doc, seq)) strict;
-create table replay(session integer not null, local_seq integer not null, seq integer not null,
-    primary key(session, local_seq)) strict, without rowid;
+create table replay(session integer not null, first integer not null, last integer not null, seq integer not null,
+    primary key(session, first)) strict, without rowid;
 insert into meta values ('folded', '0'), ('horizon', '0'), ('horizon_chain', '');
 """
 
@@ -108,9 +108,8 @@ class SqliteBackend:
 
     def append(self, rows: Sequence[LogRow], fold: Fold | None) -> None:
         def work(db: apsw.Connection) -> None:
-            db.executemany(
-                "insert into log values (?, ?, ?, ?)", [(r.seq, r.body, r.chain, crc32(r.body)) for r in rows]
-            )
+            values = [(row.seq, row.body, row.chain, crc32(row.body)) for row in rows]
+            db.executemany("insert into log values (?, ?, ?, ?)", values)
             if fold is not None:
                 _fold(db, fold)
 
@@ -194,11 +193,12 @@ class SqliteBackend:
         return SnapshotRow(doc, Seq(seq), body)
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
-        found = self._read(f"select seq from replay where session = {_SESSION} and local_seq = ?", (session, local_seq))
+        query = f"select seq + ? - first from replay where session = {_SESSION} and first <= ? and last >= ?"
+        found = self._read(query, (local_seq, session, local_seq, local_seq))
         return Seq(found[0][0]) if found else None  # type: ignore[arg-type]
 
     def last_local(self, session: SessionId) -> LocalSeq:
-        [[last]] = self._read(f"select coalesce(max(local_seq), 0) from replay where session = {_SESSION}", (session,))
+        [[last]] = self._read(f"select coalesce(max(last), 0) from replay where session = {_SESSION}", (session,))
         return LocalSeq(last)  # type: ignore[arg-type]
 
     # -- care ----------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def _fold(db: apsw.Connection, fold: Fold) -> None:
     )
     keys = sorted({head.doc for _, head in fold.heads} | {snapshot.doc for _, snapshot in fold.snapshots})
     db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
-    sessions = sorted({session for session, _, _ in fold.replays})
+    sessions = sorted({row.session for row in fold.replays})
     db.executemany("insert into session(name) values (?) on conflict do nothing", [(name,) for name in sessions])
     # Numbers are looked up once per fold, not once per row.
     branch = dict(db.execute("select name, id from branch"))
@@ -283,7 +283,9 @@ def _fold(db: apsw.Connection, fold: Fold) -> None:
         "insert into snapshot values (?, ?, ?, ?, ?)",
         [(branch[b], doc[s.doc], s.seq, s.body, crc32(s.body or b"")) for b, s in fold.snapshots],
     )
-    db.executemany("insert into replay values (?, ?, ?)", [(session[n], local, seq) for n, local, seq in fold.replays])
+    db.executemany(
+        "insert into replay values (?, ?, ?, ?)", [(session[r.session], r.first, r.last, r.seq) for r in fold.replays]
+    )
     _set_meta(db, "folded", str(fold.through))
 
 

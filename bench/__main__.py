@@ -1,0 +1,43 @@
+"""`./hw bench [TABLE...] [--json]`: run the tables and print them. Exits 1 if a row does not hold its limit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+
+from bench import store
+from bench.table import Row, Table, machine
+
+TABLES: dict[str, Callable[[Table], None]] = {"store": store.measure}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="hw bench", description=__doc__)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of: {', '.join(TABLES)}; all if none is named")
+    parser.add_argument("--json", action="store_true", help="one JSON object per table")
+    options = parser.parse_args()
+    unknown = [name for name in options.tables if name not in TABLES]
+    if unknown:
+        parser.error(f"no table {unknown[0]!r}; there are: {', '.join(TABLES)}")
+    failed = False
+    for name in options.tables or TABLES:
+        table = Table(name)
+        if not options.json:
+            print(f"{name}  ({', '.join(f'{key} {value}' for key, value in machine().items())})")
+            table.show = _show
+        TABLES[name](table)
+        if options.json:
+            print(json.dumps(table.as_json()))
+        failed = failed or any(row.holds is False for row in table.rows)
+    return int(failed)
+
+
+def _show(row: Row) -> None:
+    mark = {True: "ok  ", False: "OVER", None: "    "}[row.holds]
+    print(f"  {mark} {row.name:<66} {row.figure:>38}  {row.limit}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""A local commit on its way to a verdict.
+
+Must never know: documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from headwater.errors import HeadwaterError, InvariantError
+from headwater.store.commit import Commit, Committed, Submission, Verdict
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The store could not decide a commit: nothing of it was kept, and the error says why."""
+
+    commit: Commit
+    error: HeadwaterError
+
+
+class Pending(Submission, eq=False):
+    """A local commit, from the moment it is visible until it is settled: by a verdict, or by an error.
+
+    Submission, layer and handle in one record, and a Struct rather than a dataclass: one is made for every write, and
+    three objects, or a slower one, would be most of what a write costs.
+    """
+
+    # Whatever the committer wants to find again in the notifications: its transaction.
+    source: object = None
+    # replica.integrate(): exactly one of the two, once.
+    verdict: Verdict | None = None
+    error: HeadwaterError | None = None
+    # replica._render(): the effects are those of another basis now.
+    moved: bool = False
+    callbacks: tuple[Callable[[Pending], None], ...] = ()
+
+    @property
+    def settled(self) -> bool:
+        """Decided, one way or another."""
+        return self.verdict is not None or self.error is not None
+
+    @property
+    def accepted(self) -> bool:
+        """In the log."""
+        return type(self.verdict) is Committed
+
+    def on_settled(self, callback: Callable[[Pending], None]) -> None:
+        """Call back when it is settled; at once if it is."""
+        if self.settled:
+            callback(self)
+        else:
+            self.callbacks = (*self.callbacks, callback)
+
+    def settle(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """Once. Callbacks run after the documents have moved, and are let go."""
+        if self.settled:
+            raise InvariantError(f"commit {self.commit.local_seq} was settled twice", pending=self)
+        self.verdict, self.error = verdict, error
+        callbacks, self.callbacks = self.callbacks, ()
+        for callback in callbacks:
+            callback(self)

@@ -1,0 +1,1 @@
+"""The `headwater` command: arguments in, tables or JSON out. Holds no rule of the system."""

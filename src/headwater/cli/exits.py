@@ -1,0 +1,105 @@
+"""What went wrong, as one line and one number: the only table from errors to exit codes.
+
+Must never know: which command was run.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from enum import IntEnum
+from typing import Final
+
+import click
+
+from headwater import errors
+from headwater.cli.inert import inert
+
+
+class Exit(IntEnum):
+    """What a script can tell by the exit code."""
+
+    DONE = 0
+    FAILED = 1
+    USED_WRONGLY = 2
+    NOT_FOUND = 3
+    REFUSED = 4
+    WAITS_FOR_PERSON = 5
+    TIMED_OUT = 6
+    INTERRUPTED = 130
+
+
+class RefusalError(Exception):
+    """Understood and possible, but not done: a conflict, a refused commit, a file that would be overwritten."""
+
+
+EXITS: Final[dict[type[BaseException], Exit]] = {
+    BaseException: Exit.FAILED,
+    click.UsageError: Exit.USED_WRONGLY,
+    click.Abort: Exit.INTERRUPTED,
+    KeyboardInterrupt: Exit.INTERRUPTED,
+    FileNotFoundError: Exit.NOT_FOUND,
+    TimeoutError: Exit.TIMED_OUT,
+    RefusalError: Exit.REFUSED,
+    errors.HeadwaterError: Exit.FAILED,
+    errors.UsageError: Exit.USED_WRONGLY,
+    errors.LimitError: Exit.REFUSED,
+    errors.NotFoundError: Exit.NOT_FOUND,
+    errors.HistoryError: Exit.NOT_FOUND,
+    errors.SpaceHeldError: Exit.REFUSED,
+    errors.MergeConflictError: Exit.REFUSED,
+}
+"""The nearest class above an error counts."""
+
+
+def exit_of(kind: type[BaseException]) -> Exit:
+    """The exit code for a class of errors."""
+    return next(EXITS[above] for above in kind.__mro__ if above in EXITS)
+
+
+def report(error: BaseException) -> Exit:
+    """Say on stderr what happened, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
+    if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    match error:
+        case click.UsageError():
+            error.show()
+        case click.Abort() | KeyboardInterrupt():
+            _say("interrupted")
+        case errors.InvariantError():
+            _say(f"{_named(error)} {_ASK}")
+        case errors.HeadwaterError():
+            _say(_named(error))
+        case RefusalError() | click.ClickException():
+            _say(f"refused: {error}" if isinstance(error, RefusalError) else error.format_message())
+        case OSError():
+            _say(_system(error))
+        case MemoryError():
+            _say("not enough memory for this")
+        case _:
+            _say(f"{type(error).__name__}: {error}. This is a bug in Headwater. {_ASK}")
+    return exit_of(type(error))
+
+
+_ASK: Final = (
+    "Please report it with what you ran, the output of `headwater version --json`, "
+    "and that of the same command with HEADWATER_DEBUG=1 set."
+)
+
+
+def _named(error: errors.HeadwaterError) -> str:
+    return f"{type(error).__name__} {error}"
+
+
+def _system(error: OSError) -> str:
+    """An error of the operating system without its number; what it was about comes first."""
+    reason = error.strerror or str(error)
+    if error.errno == errno.ENOENT:
+        reason = "there is no such file or folder"
+    return f"{error.filename}: {reason}" if error.filename else f"cannot go on: {reason}"
+
+
+def _say(line: str) -> None:
+    click.echo(inert(line), err=True)
