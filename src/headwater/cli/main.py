@@ -107,7 +107,7 @@ class Headwater(click.Group):
         """Run a command; whatever goes wrong becomes one line and an exit code."""
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra) or Exit.DONE
-        except Exception as error:  # noqa: BLE001  # the last line of defence: no traceback for users
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last line: users see no traceback
             code = report(error)
         if standalone_mode:
             sys.exit(int(code))

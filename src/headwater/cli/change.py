@@ -1,0 +1,205 @@
+"""Changing one value: set. A commit like any other, by a replica that lives for one command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from headwater.cli.exits import RefusalError
+from headwater.cli.options import as_object, on_branch, on_space
+from headwater.cli.output import Form, answer, is_terminal, note
+from headwater.errors import AddressError, InvariantError
+
+if TYPE_CHECKING:
+    from headwater.cells.replica import Pending
+    from headwater.host.storage import Storage
+    from headwater.store.commit import Operation, Verdict
+    from headwater.values.ids import BranchId, DocKey, Seq
+    from headwater.values.tree import Maybe, Path, Value
+
+_INPUT_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Of a value on standard input. The largest document, written with as many escapes as JSON allows, is smaller."""
+
+
+@click.command(context_settings={"ignore_unknown_options": True})  # or -5 would be taken for an option
+@click.argument("path")
+@click.argument("text", metavar="JSON", required=False)
+@click.option("--delete", is_flag=True, help="Delete the document, or take away what stands at PATH in it.")
+@click.option("--create/--no-create", default=True, help="Whether to make the space if it is missing. It is made.")
+@on_branch
+@on_space
+@as_object
+def set_value(
+    path: str,
+    text: str | None,
+    delete: bool,
+    create: bool,
+    branch: str,
+    url: str | None,
+    space: str | None,
+    form: Form,
+) -> None:
+    """Write a JSON value at a PATH and print the commit's sequence number.
+
+    \b
+    headwater set notes '{"title": "milk"}'      the whole document
+    headwater set notes/title '"tea"'            one value in it; text needs its own quotes
+    headwater set notes/items/0 -                from standard input
+    headwater set notes/title --delete
+
+    Missing maps on the way are made. In a list, the number after the last adds an element.
+    """
+    from headwater.cli.spaces import open_space
+    from headwater.values.address import parse_address
+
+    if text is not None and text.startswith("--"):
+        raise click.NoSuchOption(text)
+    if delete == (text is not None):
+        raise click.UsageError("Give either a JSON value or --delete.")
+    # Everything that can be wrong with the arguments is found before a file is made.
+    doc, steps = parse_address(path)
+    value = None if text is None else read_value(text, path)
+    with open_space(url, space, create=create and not delete) as storage:
+        before = storage.call(lambda engine: engine.head)
+        seq, changed = _commit(storage, branch, doc, steps, value, delete=delete)
+        if not before:
+            note(f"made the space {storage.name}")
+    verb = ("deleted" if delete else "set") if changed else "unchanged"
+    record = {"address": path, "branch": branch, "seq": seq, "changed": changed}
+    answer(record, sentence=f"{path} {verb}, at {seq}", plain=seq, form=form)
+
+
+def _commit(
+    storage: Storage, branch: str, doc: DocKey, steps: tuple[str, ...], value: Value, *, delete: bool
+) -> tuple[Seq, bool]:
+    """One commit, decided and on disk. Where it is in the log, and whether it changed anything."""
+    from headwater.cli.spaces import find_branch, missing_document, missing_value
+    from headwater.values.address import settle_path
+    from headwater.values.tree import ABSENT, get
+
+    on = storage.call(lambda engine: find_branch(engine, branch))
+    replica = storage.attach(branch=on)
+    root = replica.read(doc)
+    path = settle_path(root, steps)
+    if delete and root is ABSENT:
+        raise storage.call(lambda engine: missing_document(engine, doc, on, None))
+    if delete and get(root, path) is ABSENT:
+        raise missing_value(doc, path, root)
+    operation = _removal(doc, path) if delete else _write(doc, path, root, value)
+    try:
+        pending = replica.commit([operation])
+    except AddressError as error:
+        raise _with_document(error, doc) from None
+    replica.sync()
+    return accepted(pending), any(effect.touches for effect in pending.effects)
+
+
+def _removal(doc: DocKey, path: Path) -> Operation:
+    from headwater.store.commit import DeleteDoc, PatchDoc
+    from headwater.values.patch import Remove
+
+    return PatchDoc(doc, (Remove(path),)) if path else DeleteDoc(doc)
+
+
+def _write(doc: DocKey, path: Path, root: Maybe, value: Value) -> Operation:
+    from headwater.store.commit import PatchDoc, SetDoc
+    from headwater.values.patch import Add, Replace
+    from headwater.values.tree import ABSENT, get
+
+    if not path:
+        return SetDoc(doc, value)
+    return PatchDoc(doc, (Add(path, value) if get(root, path) is ABSENT else Replace(path, value),))
+
+
+def _with_document(error: AddressError, doc: DocKey) -> AddressError:
+    from headwater.values.address import address_text
+
+    return AddressError(f"in document {address_text(doc)}: {error.message}", **error.facts)
+
+
+def accepted(pending: Pending) -> Seq:
+    """Where a commit is in the log; what stood against it is raised."""
+    if pending.error is not None:
+        raise pending.error
+    return verdict_seq(pending.verdict)
+
+
+def verdict_seq(verdict: Verdict | None) -> Seq:
+    """Likewise, for a verdict."""
+    from headwater.store.commit import Committed, Conflict, Refused
+
+    match verdict:
+        case Committed(seq):
+            return seq
+        case Conflict(reason) | Refused(reason):
+            raise RefusalError(reason)
+        case None:
+            raise InvariantError("a commit that was waited for has no verdict")
+
+
+# --- the value ------------------------------------------------------------------------------------------------
+
+
+def read_value(text: str, at: str) -> Value:
+    """A value from the command line, or from standard input for `-`."""
+    from headwater.values.codec import from_json
+    from headwater.values.tree import freeze
+
+    if text == "-":
+        text = _read_input()
+    return freeze(from_json(_parse(text)), at)
+
+
+def _read_input() -> str:
+    if is_terminal(sys.stdin):
+        note("reading JSON from the terminal; end with Ctrl-D")
+    data = click.get_binary_stream("stdin").read(_INPUT_BYTES_MAX + 1)
+    if len(data) > _INPUT_BYTES_MAX:
+        raise RefusalError(f"the input is larger than {_INPUT_BYTES_MAX:,} bytes; no document may be")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"The input is not UTF-8: byte {error.start} is {data[error.start]:#04x}."
+        raise click.UsageError(message) from None
+
+
+def _parse(text: str) -> object:
+    try:
+        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_pairs)
+    except json.JSONDecodeError as error:
+        raise click.UsageError(_explain(text, error)) from None
+    except RecursionError:
+        raise click.UsageError("This JSON is nested too deep.") from None
+    except ValueError as error:
+        raise click.UsageError(f"This is not JSON: {error}.") from None
+
+
+def _explain(text: str, error: json.JSONDecodeError) -> str:
+    if not text.strip():
+        return "There is no JSON here: the value is empty."
+    where = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"character {error.colno}"
+    near = text[max(error.pos - 20, 0) : error.pos + 20]
+    what = f"This is not JSON: {error.msg} at {where}, near {near!r}."
+    first = text.strip()[0]
+    if first not in '{["' and "\n" not in text:
+        # Most likely a word whose quotes the shell has taken.
+        return f"""{what} Text needs its own quotes: '{json.dumps(text, ensure_ascii=False)}'"""
+    if first in "{[" and '"' not in text:
+        return f"""{what} Put the whole value in single quotes, so that the shell leaves its "quotes" alone."""
+    return what
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is not a number that JSON has")
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice!r} stands in a map twice")
+    return found

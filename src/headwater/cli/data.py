@@ -1,0 +1,292 @@
+"""Looking at documents: ls, get, history, diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from headwater.cli.options import as_list, as_object, at_place, on_branch, on_space
+from headwater.cli.output import Column, Form, Record, answer, is_terminal, note, preview, show, show_value, write
+from headwater.cli.output import json_text as json
+
+if TYPE_CHECKING:
+    from headwater.host.storage import Storage
+    from headwater.store.browse import Event
+    from headwater.store.engine import Engine
+    from headwater.values.ids import BranchId, DocKey, Seq
+    from headwater.values.tree import Maybe
+
+
+# --- ls -------------------------------------------------------------------------------------------------------
+
+_DOCUMENT: Final = Column(title="document", text=lambda record: str(record["document"]))
+_SEQ: Final = Column(title="seq", text=lambda record: str(record["seq"]), number=True)
+_VALUE: Final = Column(
+    title="value",
+    text=lambda record: json(record["value"]) if "value" in record else "",
+    shown=lambda record: preview(record["value"]) if "value" in record else "",
+    elastic=True,
+)
+_STATE: Final = Column(title="state", text=lambda record: "deleted" if record["deleted"] else "live")
+
+
+@click.command
+@click.argument("prefix", required=False, default="")
+@click.option("-l", "--long", is_flag=True, help="Show the values, too.")
+@click.option("--deleted", is_flag=True, help="List deleted documents, too.")
+@at_place
+@on_branch
+@on_space
+@as_list
+def list_documents(
+    prefix: str, long: bool, deleted: bool, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
+) -> None:
+    """List documents, with the sequence number of their last change.
+
+    With PREFIX only those whose address starts with it.
+    """
+    from headwater.cli.spaces import find_branch, open_space
+
+    columns = [_DOCUMENT, _SEQ, *([_STATE] if deleted else []), *([_VALUE] if long else [])]
+    empty = f"no documents that start with {prefix}" if prefix else "no documents"
+    with open_space(url, space) as storage:
+        storage.call(
+            lambda engine: show(
+                _documents(engine, find_branch(engine, branch), prefix, at, long=long, deleted=deleted),
+                columns,
+                form,
+                empty=empty,
+            )
+        )
+
+
+def _documents(
+    engine: Engine, branch: BranchId, prefix: str, at: Seq | None, *, long: bool, deleted: bool
+) -> Iterator[Record]:
+    from headwater.cli.spaces import key_prefixes
+    from headwater.store.browse import listing, place, read
+    from headwater.values.address import address_text
+    from headwater.values.codec import to_json
+    from headwater.values.tree import ABSENT
+
+    through = place(engine, branch, at)
+    for key_prefix in key_prefixes(prefix):
+        for listed in listing(engine, branch, prefix=key_prefix, at=through, deleted=deleted):
+            doc = listed.doc
+            record: dict[str, object] = {"document": address_text(doc), "seq": listed.seq, "deleted": not listed.live}
+            if long and (value := read(engine, doc, branch, through).value) is not ABSENT:
+                record["value"] = to_json(value)
+            yield record
+
+
+# --- get ------------------------------------------------------------------------------------------------------
+
+
+@click.command
+@click.argument("path")
+@click.option("-r", "--raw", is_flag=True, help="Text without quotes, bytes as they are.")
+@at_place
+@on_branch
+@on_space
+@as_object
+def get_value(
+    path: str, raw: bool, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
+) -> None:
+    """Print a document, or what stands at a PATH in one, as JSON.
+
+    With --json, an object that also says where and since when.
+    """
+    from headwater.cli.spaces import find_branch, find_place, open_space
+    from headwater.values.address import address_text
+    from headwater.values.codec import to_json
+
+    if raw and form:
+        raise click.UsageError("--raw and --json exclude each other.")
+    with open_space(url, space) as storage:
+        place = storage.call(lambda engine: find_place(engine, path, find_branch(engine, branch), at))
+    if raw and isinstance(place.value, str | bytes):
+        _print_raw(place.value)
+        return
+    value = to_json(place.value)
+    if form is None:
+        show_value(value)
+    else:
+        record = {"address": address_text(place.doc, place.path), "branch": branch, "seq": place.seq, "value": value}
+        answer(record, sentence="", plain="", form=form)
+
+
+def _print_raw(value: str | bytes) -> None:
+    from headwater.cli.inert import inert_lines
+
+    if isinstance(value, str):
+        write(inert_lines(value) if is_terminal() else value)
+    elif is_terminal():
+        note(f"{len(value)} bytes, which a terminal should not be sent; redirect them to a file")
+    else:
+        click.get_binary_stream("stdout").write(value)
+
+
+# --- history --------------------------------------------------------------------------------------------------
+
+_HISTORY: Final = (
+    _SEQ,
+    Column(
+        title="when", text=lambda record: str(record["at"]), shown=lambda record: _local_time(str(record["at"]))
+    ),
+    Column(title="change", text=lambda record: str(record["change"]), elastic=True),
+)
+
+
+@click.command
+@click.argument("path")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Only the newest N.")
+@at_place
+@on_branch
+@on_space
+@as_list
+def show_history(
+    path: str, limit: int | None, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
+) -> None:
+    """Tell what happened to a document, newest first.
+
+    With a PATH into it, only what changed there, and the value it changed to.
+    """
+    from headwater.cli.spaces import find_branch, open_space
+
+    columns = (*_HISTORY, _VALUE) if "/" in path else _HISTORY
+    with open_space(url, space) as storage:
+        storage.call(
+            lambda engine: show(
+                islice(_history(engine, path, find_branch(engine, branch), at), limit),
+                columns,
+                form,
+                empty=f"nothing is remembered of {path}: its past was compacted away",
+            )
+        )
+
+
+def _history(engine: Engine, text: str, branch: BranchId, at: Seq | None) -> Iterator[Record]:
+    from headwater.cli.spaces import missing_document
+    from headwater.store.browse import history, read
+    from headwater.values.address import parse_address
+
+    doc, steps = parse_address(text)
+    if not read(engine, doc, branch, at).seq:
+        raise missing_document(engine, doc, branch, at)
+    events = history(engine, doc, branch, at)
+    return _changes_at(engine, doc, steps, branch, events) if steps else map(_event, events)
+
+
+def _event(event: Event) -> dict[str, object]:
+    return {
+        "seq": event.seq,
+        "at": _utc_time(event.at),
+        "branch": event.branch,
+        "session": event.session,
+        "change": event.summary,
+    }
+
+
+def _changes_at(
+    engine: Engine, doc: DocKey, steps: tuple[str, ...], branch: BranchId, events: Iterator[Event]
+) -> Iterator[Record]:
+    """Of the commits that touched a document those that changed the value at a path, and what it became."""
+    from headwater.store.browse import read
+    from headwater.values.address import settle_path
+    from headwater.values.codec import to_json
+    from headwater.values.ids import Seq
+    from headwater.values.tree import ABSENT, get, same
+
+    def value_at(seq: int) -> Maybe:
+        root = read(engine, doc, branch, Seq(seq)).value
+        return get(root, settle_path(root, steps))
+
+    for event in events:
+        after = value_at(event.seq)
+        if same(value_at(event.seq - 1), after):
+            continue
+        record = _event(event)
+        if after is not ABSENT:
+            record["value"] = to_json(after)
+        yield record
+
+
+def _utc_time(millis: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _local_time(text: str) -> str:
+    from datetime import datetime
+
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+# --- diff -----------------------------------------------------------------------------------------------------
+
+_SIGNS: Final = {"added": "+", "removed": "-", "changed": "~"}
+_DIFF: Final = (
+    Column(title="", text=lambda record: _SIGNS[str(record["change"])]),
+    Column(title="place", text=lambda record: str(record["address"])),
+    *(
+        Column(
+            title=side,
+            text=lambda record, side=side: json(record[side]) if side in record else "",  # type: ignore[misc]
+            shown=lambda record, side=side: preview(record[side]) if side in record else "",  # type: ignore[misc]
+            elastic=True,
+        )
+        for side in ("before", "after")
+    ),
+)
+
+
+@click.command
+@click.argument("before", metavar="SEQ", type=click.IntRange(min=0))
+@click.argument("after", metavar="SEQ", type=click.IntRange(min=0))
+@click.argument("prefix", required=False, default="")
+@on_branch
+@on_space
+@as_list
+def show_diff(
+    before: Seq, after: Seq, prefix: str, branch: str, url: str | None, space: str | None, form: Form
+) -> None:
+    """Show what differs between two sequence numbers.
+
+    With PREFIX only in documents whose address starts with it.
+    """
+    from headwater.cli.spaces import open_space
+
+    with open_space(url, space) as storage:
+        _show_diff(storage, before, after, prefix, branch, form)
+
+
+def _show_diff(storage: Storage, before: Seq, after: Seq, prefix: str, branch: str, form: Form) -> None:
+    from headwater.cli.spaces import find_branch, key_prefixes
+    from headwater.store.browse import diff
+    from headwater.values.address import address_text
+    from headwater.values.codec import to_json
+    from headwater.values.tree import ABSENT
+
+    wanted = key_prefixes(prefix)
+
+    def changes(engine: Engine) -> Iterator[Record]:
+        for change in diff(engine, before, after, find_branch(engine, branch)):
+            if not change.doc.startswith(wanted):
+                continue
+            record: dict[str, object] = {"address": address_text(change.doc, change.path), "change": "changed"}
+            if change.before is ABSENT:
+                record["change"] = "added"
+            else:
+                record["before"] = to_json(change.before)
+            if change.after is ABSENT:
+                record["change"] = "removed"
+            else:
+                record["after"] = to_json(change.after)
+            yield record
+
+    empty = f"nothing differs between {before} and {after}"
+    storage.call(lambda engine: show(changes(engine), _DIFF, form, empty=empty))

@@ -1,0 +1,113 @@
+"""The engine for those who build on it: spaces, replicas, commits, values. One door; everything behind it may move.
+
+    with open_space("notes.db") as space:
+        here = space.attach()
+        here.commit([SetDoc(doc_key("note"), freeze({"text": "hello"}))])
+        here.sync()
+"""
+
+from __future__ import annotations
+
+from headwater.cells.pending import Failure, Pending
+from headwater.cells.replica import Replica, Upstream
+from headwater.host.opening import open_space
+from headwater.host.storage import AttachedReplica, Storage
+from headwater.store.backend import Backend
+from headwater.store.browse import diff, history, listing, read
+from headwater.store.commit import (
+    Absent,
+    Commit,
+    Committed,
+    Conflict,
+    DeleteDoc,
+    OriginCommitted,
+    PatchDoc,
+    PendingRead,
+    Read,
+    Refused,
+    SetDoc,
+    ValueIs,
+)
+from headwater.store.compaction import compact
+from headwater.store.engine import Engine
+from headwater.store.verify import verify
+from headwater.values.address import Address, Depth, address_text, doc_key, parse_address, session_scope, user_scope
+from headwater.values.causal import derive_id
+from headwater.values.change import Change, Kind, Notification
+from headwater.values.codec import decode, digest, encode
+from headwater.values.link import Link, follow, link_to, write_target
+from headwater.values.match import is_touched
+from headwater.values.patch import (
+    Add,
+    AddUnique,
+    Append,
+    Increment,
+    Move,
+    Remove,
+    RemoveByValue,
+    Replace,
+    Splice,
+)
+from headwater.values.tree import ABSENT, array_of, freeze, same
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Add",
+    "AddUnique",
+    "Address",
+    "Append",
+    "AttachedReplica",
+    "Backend",
+    "Change",
+    "Commit",
+    "Committed",
+    "Conflict",
+    "DeleteDoc",
+    "Depth",
+    "Engine",
+    "Failure",
+    "Increment",
+    "Kind",
+    "Link",
+    "Move",
+    "Notification",
+    "OriginCommitted",
+    "PatchDoc",
+    "Pending",
+    "PendingRead",
+    "Read",
+    "Refused",
+    "Remove",
+    "RemoveByValue",
+    "Replace",
+    "Replica",
+    "SetDoc",
+    "Splice",
+    "Storage",
+    "Upstream",
+    "ValueIs",
+    "address_text",
+    "array_of",
+    "compact",
+    "decode",
+    "derive_id",
+    "diff",
+    "digest",
+    "doc_key",
+    "encode",
+    "follow",
+    "freeze",
+    "history",
+    "is_touched",
+    "link_to",
+    "listing",
+    "open_space",
+    "parse_address",
+    "read",
+    "same",
+    "session_scope",
+    "user_scope",
+    "verify",
+    "write_target",
+]
