@@ -22,6 +22,7 @@ from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Operation, PatchDoc, SetDoc, Submission
 from headwater.store.document import Found
 from headwater.values.address import doc_key
+from headwater.values.change import Notification
 from headwater.values.codec import encode
 from headwater.values.ids import DocKey, Seq, SessionId
 from headwater.values.patch import Append, Replace
@@ -185,7 +186,7 @@ class _CountingVFS(apsw.VFS):
 class _CountingFile(apsw.VFSFile):
     def __init__(self, vfs: _CountingVFS, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         self._vfs = vfs
-        super().__init__("", name, flags)  # type: ignore[arg-type]
+        super().__init__("", name, flags)
 
     def xWrite(self, data: bytes, offset: int) -> None:
         self._vfs.written += len(data)
@@ -262,7 +263,12 @@ def _apply_us(value: Value, documents: int = 1, operation: object = None) -> flo
     keys = [doc_key(f"item:{number:07}") for number in range(documents)]
     best = float("inf")
     shared = Replica(_Nowhere(value), SessionId("bench"))
-    shared.listen(lambda notification: [readers.get(change.doc) for change in notification.changes] and None)
+
+    def look_up(notification: Notification) -> None:
+        for change in notification.changes:
+            readers.get(change.doc)
+
+    shared.listen(look_up)
     for key in keys:
         shared.read(key)
     number = 1000
@@ -282,7 +288,7 @@ def _forget(replica: Replica) -> None:
     """Put the replica back to having nothing pending, without a store."""
     for pending in replica._pending.values():
         for effect in pending.effects:
-            replica._documents[effect.doc].layers = ()
+            replica._documents[effect.doc].layers = []
     replica._pending.clear()
     replica._upstream._taken.clear()  # type: ignore[attr-defined]
 
@@ -307,14 +313,18 @@ def _local_apply(table: Table) -> None:
     spread = {count: _apply_us(value, count) for count in (1, 1_000, 1_000_000)}
     slope = spread[1_000_000] / spread[1]
     figures = " / ".join(f"{us:.2f}" for us in spread.values())
-    table.add("the same with 1 / 1,000 / 1,000,000 documents", f"{figures} us: {slope:.2f}x", "flat (<= 2x)", slope <= 2)
+    table.add(
+        "the same with 1 / 1,000 / 1,000,000 documents", f"{figures} us: {slope:.2f}x", "flat (<= 2x)", slope <= 2
+    )
     sizes: list[float] = []
     for extra in (0, 5_000, 100_000):
         padded = freeze({**RECORD, "body": {f"part{n}": "x" * 90 for n in range(extra // 100)}})
         sizes.append(_apply_us(padded))
     slope = sizes[-1] / sizes[0]
     figures = " / ".join(f"{us:.2f}" for us in sizes)
-    table.add("the same in documents of 200 B / 5 KB / 100 KB", f"{figures} us: {slope:.2f}x", "flat (<= 1.5x)", slope <= 1.5)
+    table.add(
+        "the same in documents of 200 B / 5 KB / 100 KB", f"{figures} us: {slope:.2f}x", "flat (<= 1.5x)", slope <= 1.5
+    )
 
 
 def _memory(table: Table) -> None:

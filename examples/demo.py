@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from headwater.core import (
@@ -16,6 +17,7 @@ from headwater.core import (
     Notification,
     PatchDoc,
     Replace,
+    Seq,
     SetDoc,
     address_text,
     array_of,
@@ -67,8 +69,9 @@ def two_people_one_list(path: Path) -> None:
 def the_past_and_a_branch(path: Path) -> None:
     title("The log is the truth: the past can be read, and a branch costs one row")
     with open_space(str(path)) as space:
-        for seq in (1, 3):
-            print(f"  as of commit {seq}:", space.call(lambda engine, at=seq: read(engine, LIST, at=at).value))
+        for seq in (Seq(1), Seq(3)):
+            found = space.call(partial(read, doc=LIST, at=seq))
+            print(f"  as of commit {seq}:", found.value)
         space.fork("party")
         there = space.attach(branch="party")
         there.commit([PatchDoc(LIST, (Add(("guests",), 12), Replace(("budget",), 200)))])
@@ -80,7 +83,9 @@ def the_past_and_a_branch(path: Path) -> None:
         here.refresh()
         print("  merged:     ", here.read(LIST))
         report = space.call(verify)
-        print(f"  verify:      {report.commits} commits, {report.documents} documents, findings: {len(report.findings)}")
+        print(
+            f"  verify:      {report.commits} commits, {report.documents} documents, findings: {len(report.findings)}"
+        )
 
 
 def pull_the_plug(path: Path) -> None:
@@ -103,8 +108,10 @@ def pull_the_plug(path: Path) -> None:
         with open_space(str(path)) as space:
             found = space.attach().read(doc_key("counter"))
             ok = space.call(verify).ok
-        print(f"  kill {turn}: {confirmed} confirmed before the cut, {found} found after it, verify: {'ok' if ok else 'NO'}")
-        assert isinstance(found, int) and found >= confirmed and ok
+        assert isinstance(found, int)
+        assert found >= confirmed
+        assert ok
+        print(f"  kill {turn}: {confirmed} confirmed before the cut, {found} found after it, verify: ok")
 
 
 def write_until_killed(path: str) -> None:

@@ -35,6 +35,7 @@ from headwater.values.address import Address, Depth, address_text, doc_key, pars
 from headwater.values.causal import derive_id
 from headwater.values.change import Change, Kind, Notification
 from headwater.values.codec import decode, digest, encode
+from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.link import Link, follow, link_to, write_target
 from headwater.values.match import is_touched
 from headwater.values.patch import (
@@ -59,12 +60,14 @@ __all__ = [
     "Append",
     "AttachedReplica",
     "Backend",
+    "BranchId",
     "Change",
     "Commit",
     "Committed",
     "Conflict",
     "DeleteDoc",
     "Depth",
+    "DocKey",
     "Engine",
     "Failure",
     "Increment",
@@ -82,6 +85,7 @@ __all__ = [
     "RemoveByValue",
     "Replace",
     "Replica",
+    "Seq",
     "SetDoc",
     "Splice",
     "Storage",

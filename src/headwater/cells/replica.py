@@ -9,13 +9,13 @@ Must never know: who listens, how commits travel, which thread decides them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from headwater.errors import AddressError, HeadwaterError
 from headwater.cells.pending import Failure, Pending
+from headwater.errors import AddressError, HeadwaterError
 from headwater.store.commit import (
     Commit,
     Committed,
@@ -56,6 +56,10 @@ class Upstream(Protocol):
         """Take a commit for decision. Raises if it cannot be taken; then it never was."""
 
 
+_NO_LAYERS: Final[list[Pending]] = []
+"""Shared by all documents without layers, and therefore never appended to."""
+
+
 @dataclass(slots=True, eq=False)
 class _Document:
     """One document here: what the store has confirmed, and what it looks like with our layers on top."""
@@ -64,7 +68,7 @@ class _Document:
     seq: Seq
     visible: Maybe
     # Commits of ours that touch it and are not decided yet, oldest first. Most documents have none: no list is kept.
-    layers: list[Pending] | tuple[()] = ()
+    layers: list[Pending] = field(default_factory=lambda: _NO_LAYERS)
 
 
 class _Moved(msgspec.Struct, frozen=True, gc=False):
@@ -153,9 +157,9 @@ class Replica:
         preconditions: Sequence[Precondition] = (),
         source: object = None,
     ) -> Pending:
-        """Apply a commit here, tell the listeners, and send it on its way. Raises AddressError: then nothing changed."""
+        """Apply a commit here, tell the listeners, send it on its way. Raises AddressError: then nothing changed."""
         effects = self._effects(operations)
-        local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # a NewType's call costs more than the sum
+        local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, tuple(operations), (), (), (), self._branch)
         if reads or preconditions:
             commit = _with_conditions(commit, reads, preconditions)
@@ -231,7 +235,7 @@ class Replica:
     # -- taking in what the store decided ------------------------------------------------------------------
 
     def integrate(self, decided: Iterable[Outcome | Failure]) -> None:
-        """Take in decisions in the order of the log, as one step: listeners see what it comes to, not what lies between."""
+        """Take in decisions in the order of the log, as one step: listeners hear what it comes to."""
         step = _Step()
         for outcome in decided:
             commit = outcome.commit
@@ -264,7 +268,7 @@ class Replica:
                 continue
             promoted = bool(record.layers) and record.layers[0] is mine
             if promoted:
-                record.layers = record.layers[1:] or ()
+                record.layers = record.layers[1:] or _NO_LAYERS
             if seq > record.seq:
                 record.confirmed, record.seq = effect.after, seq
             if not record.layers and not promoted:
@@ -294,7 +298,7 @@ class Replica:
             for doc in {operation.doc: None for operation in rejected.commit.operations}:
                 record = self._documents[doc]
                 if rejected in record.layers:
-                    record.layers = [layer for layer in record.layers if layer is not rejected] or ()
+                    record.layers = [layer for layer in record.layers if layer is not rejected] or _NO_LAYERS
                     step.reverted.add(doc)
                     self._render(doc, record, step)
 

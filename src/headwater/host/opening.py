@@ -28,6 +28,7 @@ from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_file import Durability
 
 DEFAULT_SPACE: Final = "main"
+_NAME_MAX: Final = 200
 _LATER: Final = ("ws:", "wss:", "postgresql:", "postgres:")
 _held: Final[dict[str, str]] = {}
 """Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
@@ -60,7 +61,9 @@ def default_url() -> str:
     if len(found) == 1:
         return str(found[0])
     names = ", ".join(map(str, found[:5])) or "none"
-    message = f"which space? There are several *.db files here ({names})" if found else "which space? There is no *.db here"
+    message = (
+        f"which space? There are several *.db files here ({names})" if found else "which space? There is no *.db here"
+    )
     raise UsageError(f"{message}; name one with --url FILE.db, or set HEADWATER_URL", found=tuple(map(str, found)))
 
 
@@ -82,7 +85,14 @@ def locate(url: str, space: str | None = None) -> Location:
 
 
 def _check_name(space: str) -> str:
-    if not space or len(space) > 200 or not space.isprintable() or space != space.strip() or "/" in space or "\\" in space:
+    if (
+        not space
+        or len(space) > _NAME_MAX
+        or not space.isprintable()
+        or space != space.strip()
+        or "/" in space
+        or "\\" in space
+    ):
         message = f"{space!r} is not a name for a space: up to 200 printable characters without slashes are expected"
         raise NameRefusedError(message, space=space)
     return space

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 from headwater.cells.pending import Failure
 from headwater.cells.replica import Replica
@@ -28,7 +28,7 @@ from headwater.values.seams import Clock, Entropy
 _T = TypeVar("_T")
 
 GROUP_MAX: Final = 64
-"""Commits in one transaction. The fsync is a small part of their cost by then; more would keep the first one waiting."""
+"""Commits in one transaction. The fsync is a small part of their cost by then; more would keep the first waiting."""
 
 WAITING_MAX: Final = 20_000
 """Commits that may wait for the disk. A writer that is faster than the disk is slowed down here, not out of memory."""
@@ -133,14 +133,15 @@ class Storage:
 
     # -- for replicas --------------------------------------------------------------------------------------
 
-    def attach(self, *, branch: BranchId = MAIN, wake: Callable[[], None] | None = None) -> AttachedReplica:
+    def attach(self, *, branch: str = MAIN, wake: Callable[[], None] | None = None) -> AttachedReplica:
         """A new replica. `wake` is called by the writing thread when there is something to `refresh`."""
-        port = Port(self, branch, wake)
+        on = BranchId(branch)
+        port = Port(self, on, wake)
         with self._lock:
             self._check_open()
-            self._engine.documents.branch(branch)
+            self._engine.documents.branch(on)
             self._ports.append(port)
-            return AttachedReplica(self, port, SessionId(self._entropy.token()), branch, self._engine.head)
+            return AttachedReplica(self, port, SessionId(self._entropy.token()), on, self._engine.head)
 
     def detach(self, port: Port) -> None:
         """Deliver nothing more there."""
@@ -187,7 +188,9 @@ class Storage:
         while self._decided < target:
             if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
                 left = target - self._decided
-                message = f"{left} commits of space {self.name!r} are not on disk after {timeout} s; they are still tried"
+                message = (
+                    f"{left} commits of space {self.name!r} are not on disk after {timeout} s; they are still tried"
+                )
                 raise UnavailableError(message, waiting=left)
             try:
                 self._work()
@@ -200,15 +203,16 @@ class Storage:
             self._check_open()
             return work(self._engine)
 
-    def fork(self, name: str, parent: BranchId = MAIN, at: Seq | None = None) -> Seq:
+    def fork(self, name: str, parent: str = MAIN, at: int | None = None) -> Seq:
         """Make a branch."""
-        return self.call(lambda engine: branching.fork(engine, self._clock, name, parent, at))
+        place = None if at is None else Seq(at)
+        return self.call(lambda engine: branching.fork(engine, self._clock, name, BranchId(parent), place))
 
-    def merge(self, source: BranchId, into: BranchId = MAIN) -> Outcome:
+    def merge(self, source: str, into: str = MAIN) -> Outcome:
         """Merge a branch; replicas of the target are told like of any commit."""
         with self._lock:
             self._check_open()
-            outcome = branching.merge(self._engine, source, into)
+            outcome = branching.merge(self._engine, BranchId(source), BranchId(into))
             for port in self._ports:
                 port.deliver([outcome])
             return outcome
@@ -302,10 +306,8 @@ class Storage:
             self._engine.backend.close()
             self._on_close()
 
-    def __enter__(self) -> Storage:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
-
-

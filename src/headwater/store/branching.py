@@ -135,5 +135,3 @@ def _written(engine: Engine, source: BranchId, into: BranchId) -> list[DocKey]:
 
 def _whole(doc: DocKey, value: Maybe) -> Operation:
     return DeleteDoc(doc) if value is ABSENT else SetDoc(doc, value)
-
-

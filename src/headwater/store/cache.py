@@ -147,7 +147,7 @@ class StateCache:
             self._bytes -= _STATE_BYTES
 
     def after_fold(self, fold: Fold) -> None:
-        """Snapshots were taken: rebuilding starts there. Writes are remembered for one more fold, then left to the log."""
+        """Snapshots were taken: rebuilding starts there. Writes are remembered until the next fold."""
         for state in self._folded:
             state.trim(self._folded_through)
         self._folded, self._folded_through = [], fold.through

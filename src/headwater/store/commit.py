@@ -185,7 +185,7 @@ class ForkEntry(msgspec.Struct, frozen=True, array_like=True, tag="f"):
 Entry: TypeAlias = CommitEntry | ForkEntry
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=flatten)
-_decoder: Final = msgspec.msgpack.Decoder(Entry)
+_decoder: Final[msgspec.msgpack.Decoder[Entry]] = msgspec.msgpack.Decoder(Entry)
 
 
 def encode_entry(entry: Entry) -> bytes:

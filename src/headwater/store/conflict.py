@@ -1,4 +1,4 @@
-"""Did a later write touch what a commit read?
+"""Finding out whether a later write touched what a commit read.
 
 Per document a tree of paths remembers the newest write at each place, so that a read is checked in as many steps as
 its path is long, however often the document was written since. Set and delete touch the root and thereby everything;

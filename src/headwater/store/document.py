@@ -217,7 +217,7 @@ class Documents:
             row = self.branches[row.parent] if row.parent is not None else None
 
     def check_kept(self, seq: Seq, head: Seq) -> None:
-        """Is this place of the log one that can be read at?"""
+        """Raise HistoryError unless this place of the log can be read at."""
         if self.horizon.seq <= seq <= head:
             return
         message = f"sequence {seq} is not kept: the log reaches from {self.horizon.seq} to {head}"

@@ -79,7 +79,10 @@ class Engine:
         self._chain = last.chain if last is not None else horizon.chain or GENESIS
         self.states = StateCache(backend, self.documents)
         for row in backend.log(self.documents.folded, self.head):
-            self._take_in(row, read_entry(row))
+            entry = read_entry(row)
+            self._take_in(row, entry)
+            if isinstance(entry, CommitEntry):
+                self._sessions.note(self._sessions.get(entry.session), entry.local_seq, Committed(row.seq))
 
     # -- admission -----------------------------------------------------------------------------------------
 
@@ -107,7 +110,7 @@ class Engine:
             effects = submission.effects
             if states is None:
                 applied = self._apply(commit)
-                if type(applied) is Conflict:
+                if isinstance(applied, Conflict):
                     verdict = applied
                 else:
                     states, effects = applied
@@ -192,7 +195,9 @@ class Engine:
         for first, last in read.layers:
             missing = self._sessions.first_missing(session, first, last)
             if missing is not None:
-                return Conflict(f"rests on commit {missing} of its session, which was not accepted", read.doc, read.path)
+                return Conflict(
+                    f"rests on commit {missing} of its session, which was not accepted", read.doc, read.path
+                )
             own += last - first + 1
         later = state.since(read.basis)
         if later is None:
@@ -277,7 +282,7 @@ class Engine:
             self.backend.append(batch.rows, batch.fold)
         if batch.fold is not None:
             self.documents.after_fold(batch.fold)
-            self._sessions.folded()
+            self._sessions.folded(batch.fold.through)
         for row, entry in zip(batch.rows, batch.entries, strict=True):
             self._take_in(row, entry)
 
@@ -305,7 +310,7 @@ class Engine:
         """A commit that no session asked for, checked by who made it: the merge of a branch."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
         applied = self._apply(commit)
-        if type(applied) is Conflict:
+        if isinstance(applied, Conflict):
             raise InvariantError(f"a merge of whole documents did not apply: {applied.reason}", commit=commit)
         states, effects = applied
         try:
@@ -331,7 +336,7 @@ class Engine:
 
 def _is_of(entry: Entry, commit: Commit) -> bool:
     """Is this what the commit asked for? By canonical bytes: `==` would call 1 and 1.0 the same."""
-    if not isinstance(entry, CommitEntry):
+    if not isinstance(entry, CommitEntry) or entry.branch != commit.branch:
         return False
     return encode_operations(entry.operations) == encode_operations(commit.operations)
 

@@ -59,7 +59,9 @@ def export_documents(engine: Engine, name: str, branch: BranchId = MAIN, at: Seq
 def export_log(engine: Engine, name: str) -> Iterator[str]:
     """The whole log, as lines."""
     if engine.documents.horizon.seq:
-        message = f"cannot export the past of {name!r}: commits up to {engine.documents.horizon.seq} were compacted away"
+        message = (
+            f"cannot export the past of {name!r}: commits up to {engine.documents.horizon.seq} were compacted away"
+        )
         raise UsageError(message, first=engine.documents.horizon.seq)
     yield _line(msgspec.to_builtins(Header("log", FORMAT, name, engine.head)))
     for row in engine.backend.log(NEVER, engine.head):

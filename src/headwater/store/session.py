@@ -78,9 +78,9 @@ class Sessions:
             session.rejected.pop(local_seq, None)
             session.last = min(session.last, LocalSeq(local_seq - 1))
 
-    def folded(self) -> None:
-        """Everything accepted so far can be asked of the backend now."""
+    def folded(self, through: Seq) -> None:
+        """Everything accepted up to here can be asked of the backend now; what was written with the fold cannot."""
         for session in list(self._known.values()):
-            session.accepted.clear()
-            if not session.rejected:
+            session.accepted = {number: seq for number, seq in session.accepted.items() if seq > through}
+            if not session.accepted and not session.rejected:
                 del self._known[session.id]

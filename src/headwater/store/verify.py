@@ -95,19 +95,30 @@ def _heads(engine: Engine, branch: BranchId) -> Iterator[tuple[DocKey, Seq]]:
 
 def _check_documents(engine: Engine, branch: BranchId, heads: dict[DocKey, Seq], report: Report) -> None:
     documents, backend = engine.documents, engine.backend
-    horizon, fork_seq = documents.horizon.seq, documents.branches[branch].fork_seq
-    values: dict[DocKey, Maybe] = {}
-    seqs: dict[DocKey, list[Seq]] = {doc: [] for doc in heads}
-    snapshots = {doc: {row.seq: row.body for row in backend.snapshots(branch, doc)} for doc in heads}
+    horizon = documents.horizon.seq
     # A branch starts from its parent's documents, and after a horizon from snapshots: they are all there is below it.
-    start = max(horizon, fork_seq)
-    for doc in heads:
-        values[doc] = documents.at(branch, doc, start).value
-    for row in backend.log(horizon, engine.head):
+    start = max(horizon, documents.branches[branch].fork_seq)
+    values = {doc: documents.at(branch, doc, start).value for doc in heads}
+    seqs = _refold(engine, branch, values, report)
+    for doc, head in heads.items():
+        report.documents += 1
+        if seqs[doc] and seqs[doc][-1] != head:
+            report.findings.append(f"the head of {doc} is said to be {head}, the log says {seqs[doc][-1]}")
+        if backend.revisions(branch, doc, horizon, engine.head) != seqs[doc][::-1]:
+            report.findings.append(f"the revisions of {doc} are not those in the log")
+        elif _body(documents.at(branch, doc, engine.head).value) != _body(values[doc]):
+            report.findings.append(f"{doc} reads differently from what the log says")
+
+
+def _refold(engine: Engine, branch: BranchId, values: dict[DocKey, Maybe], report: Report) -> dict[DocKey, list[Seq]]:
+    """Move the documents through the whole log, comparing with every snapshot on the way; returns their revisions."""
+    seqs: dict[DocKey, list[Seq]] = {doc: [] for doc in values}
+    snapshots = {doc: {row.seq: row.body for row in engine.backend.snapshots(branch, doc)} for doc in values}
+    for row in engine.backend.log(engine.documents.horizon.seq, engine.head):
         entry = read_entry(row)
         if not isinstance(entry, CommitEntry) or entry.branch != branch:
             continue
-        touched = {operation.doc for operation in entry.operations} & heads.keys()
+        touched = {operation.doc for operation in entry.operations} & values.keys()
         for operation in entry.operations:
             if operation.doc in touched:
                 values[operation.doc], _ = apply_operation(values[operation.doc], operation)
@@ -117,14 +128,7 @@ def _check_documents(engine: Engine, branch: BranchId, heads: dict[DocKey, Seq],
                 report.snapshots += 1
                 if _body(values[doc]) != snapshots[doc][row.seq]:
                     report.findings.append(f"the snapshot of {doc} at {row.seq} is not what the log says")
-    for doc, head in heads.items():
-        report.documents += 1
-        if seqs[doc] and seqs[doc][-1] != head:
-            report.findings.append(f"the head of {doc} is said to be {head}, the log says {seqs[doc][-1]}")
-        if backend.revisions(branch, doc, horizon, engine.head) != seqs[doc][::-1]:
-            report.findings.append(f"the revisions of {doc} are not those in the log")
-        elif _body(documents.at(branch, doc, engine.head).value) != _body(values[doc]):
-            report.findings.append(f"{doc} reads differently from what the log says")
+    return seqs
 
 
 def _check_unlisted(engine: Engine, report: Report) -> None:

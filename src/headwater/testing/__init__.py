@@ -1,10 +1,12 @@
-"""Tools to test Headwater, and whatever is built on it, against failing disks.
+"""Tools to test Headwater, and whatever is built on it, against failing disks and under simulated time.
 
 `Disk` and `DiskVFS`: a disk in memory which records a run and shows every way power could have failed in it.
 `PowerLossVFS`: real files whose un-synced writes die with the process, so SIGKILL is a power loss.
+`SimClock` and `SeededEntropy`: time that moves when told, and names that are the same in every run.
 """
 
+from headwater.testing.clock import SeededEntropy, SimClock
 from headwater.testing.disk import CrashImage, Disk, DiskVFS
 from headwater.testing.powerloss import PowerLossVFS
 
-__all__ = ["CrashImage", "Disk", "DiskVFS", "PowerLossVFS"]
+__all__ = ["CrashImage", "Disk", "DiskVFS", "PowerLossVFS", "SeededEntropy", "SimClock"]

@@ -23,6 +23,7 @@ from headwater.values.intake import SCALARS, RefusedError
 from headwater.values.spine import (
     check_depth,
     check_keys,
+    check_steps,
     existing,
     existing_or_absent,
     misfit,
@@ -273,6 +274,7 @@ def _splice(root: Maybe, op: Splice) -> tuple[Maybe, Touches]:
 def _move(root: Maybe, op: Move) -> tuple[Maybe, Touches]:
     source, path = op.source, op.path
     value = existing(root, source, "move")
+    check_steps(path, "move")
     if source == path:
         return root, ()
     if path[: len(source)] == source:

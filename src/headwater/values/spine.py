@@ -51,14 +51,14 @@ def existing_or_absent(root: Maybe, path: Path, verb: str) -> Maybe:
     node: Maybe = root
     for depth, step in enumerate(path):
         if node is ABSENT:
-            _check_steps(path, verb)
+            check_steps(path, verb)
             return ABSENT
         node = step_into(node, step, path, depth, verb)
     return node
 
 
-def _check_steps(path: Path, verb: str) -> None:
-    """Where nothing stands, nothing refuses a step that no container could have."""
+def check_steps(path: Path, verb: str) -> None:
+    """Refuse a step that no container could have, such as True, where nothing stands that would refuse it."""
     for step in path:
         if type(step) is not str and type(step) is not int:
             raise AddressError(f"cannot {verb} {shown(path)}: {step!r} is neither key nor index", path=path)

@@ -8,18 +8,17 @@ Must never know: what a row means.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from contextlib import suppress
+from typing import Final
 from zlib import crc32
 
 import apsw
 import msgspec
 
-from headwater.errors import CorruptError, PoisonedError, StoreError, UnavailableError
+from headwater.errors import CorruptError, HeadwaterError, PoisonedError, UnavailableError
 from headwater.store.backend import BranchRow, Fold, HeadRow, Horizon, LogRow, Progress, SnapshotRow
 from headwater.store.backends import sqlite_file
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
-
-_T = TypeVar("_T")
 
 _TABLES: Final = """
 create table log(seq integer primary key, body blob not null, chain blob not null, sum integer not null) strict;
@@ -32,8 +31,8 @@ create table head(branch integer not null, doc integer not null, seq integer not
     size integer not null, since integer not null, primary key(branch, doc)) strict, without rowid;
 create table revision(branch integer not null, doc integer not null, seq integer not null,
     primary key(branch, doc, seq)) strict, without rowid;
-create table snapshot(branch integer not null, doc integer not null, seq integer not null, body blob, sum integer not null,
-    primary key(branch, doc, seq)) strict;
+create table snapshot(branch integer not null, doc integer not null, seq integer not null, body blob,
+    sum integer not null, primary key(branch, doc, seq)) strict;
 create table replay(session integer not null, first integer not null, last integer not null, seq integer not null,
     primary key(session, first)) strict, without rowid;
 insert into meta values ('folded', '0'), ('horizon', '0'), ('horizon_chain', '');
@@ -51,7 +50,7 @@ class SqliteBackend:
 
     def __init__(self, path: str, *, durability: sqlite_file.Durability = "full", vfs: str | None = None) -> None:
         self._path = path
-        self._poison: StoreError | None = None
+        self._poison: PoisonedError | None = None
         self._wal_pages = 0
         self._db = sqlite_file.connect(path, tables=_TABLES, durability=durability, vfs=vfs)
         self._db.set_wal_hook(self._note_wal)
@@ -59,25 +58,38 @@ class SqliteBackend:
     # -- every access goes through one of these two --------------------------------------------------------
 
     def _read(self, query: str, values: Sequence[object] = ()) -> list[tuple[apsw.SQLiteValue, ...]]:
-        with sqlite_file.translated(self._path, self._fail):
-            self._check()
-            return self._db.execute(query, tuple(values)).fetchall()  # type: ignore[arg-type]
+        if self._poison is not None:
+            raise self._poison
+        try:
+            return self._db.execute(query, tuple(values)).fetchall()
+        except apsw.Error as error:
+            raise self._explained(error) from error
 
-    def _write(self, work: Callable[[apsw.Connection], _T]) -> _T:
-        with sqlite_file.translated(self._path, self._fail):
-            self._check()
-            self._db.execute("begin immediate")
+    def _write(self, work: Callable[[apsw.Connection], None]) -> None:
+        if self._poison is not None:
+            raise self._poison
+        db = self._db
+        try:
+            db.execute("begin immediate")
             try:
-                result = work(self._db)
-                self._db.execute("commit")
+                work(db)
+                db.execute("commit")
             except BaseException:
                 # SQLite has already rolled back for some errors (disk full, I/O): only then is this not needed.
-                if self._db.in_transaction:
-                    self._db.execute("rollback")
+                if db.in_transaction:
+                    db.execute("rollback")
                 raise
+        except apsw.Error as error:
+            raise self._explained(error) from error
         if self._wal_pages >= sqlite_file.CHECKPOINT_PAGES:
             self._checkpoint()
-        return result
+
+    def _explained(self, error: apsw.Error) -> HeadwaterError:
+        """After a failed write to the disk nobody knows what it holds: nothing goes through this connection again."""
+        told = sqlite_file.explain(error, self._path)
+        if isinstance(told, PoisonedError):
+            self._poison = told
+        return told
 
     def _note_wal(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
@@ -85,24 +97,11 @@ class SqliteBackend:
 
     def _checkpoint(self) -> None:
         """Move pages from the log to the main file. What was committed is durable whatever happens here."""
-        try:
-            with sqlite_file.translated(self._path, self._fail):
-                self._db.execute("pragma wal_checkpoint(passive)").fetchall()
-                self._wal_pages = 0
-        except UnavailableError:
-            # No room in the main file: the log grows on, and the next commits will say so if it cannot.
-            pass
-        except PoisonedError:
-            # Noted by `_fail`: the next access says so. This one succeeded.
-            pass
-
-    def _check(self) -> None:
-        if self._poison is not None:
-            raise self._poison
-
-    def _fail(self, error: StoreError) -> None:
-        """After a failed write to the disk nobody knows what it holds: nothing goes through this connection again."""
-        self._poison = error
+        self._wal_pages = 0
+        # No room in the main file: the log grows on, and the next commits say so if it cannot. A failing disk is
+        # noted by `_explained`: the next access says so. This one succeeded.
+        with suppress(UnavailableError, PoisonedError):
+            self._read("pragma wal_checkpoint(passive)")
 
     # -- the log -------------------------------------------------------------------------------------------
 
@@ -152,7 +151,7 @@ class SqliteBackend:
 
     def branches(self) -> list[BranchRow]:
         rows = self._read("select name, parent, fork_seq, at, merges from branch order by id")
-        return [BranchRow(*row[:4], _merges.decode(row[4])) for row in rows]  # type: ignore[arg-type]
+        return [BranchRow(name, parent, fork, at, _merges.decode(merges)) for name, parent, fork, at, merges in rows]  # type: ignore[arg-type]
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         query = f"select seq, live, size, since from head where branch = {_BRANCH} and doc = {_DOC}"
@@ -232,15 +231,16 @@ class SqliteBackend:
         return [] if found == ["ok"] else found
 
     def compact(self) -> None:
-        with sqlite_file.translated(self._path, self._fail):
-            self._check()
-            self._db.execute("vacuum")
-            self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+        self._read("vacuum")
+        self._read("pragma wal_checkpoint(truncate)")
 
     def backup(self, path: str, progress: Progress) -> None:
-        with sqlite_file.translated(path, lambda _error: None):
-            self._check()
+        if self._poison is not None:
+            raise self._poison
+        try:
             sqlite_file.copy(self._db, path, progress)
+        except apsw.Error as error:
+            raise sqlite_file.explain(error, path) from error
 
     def bytes_used(self) -> int:
         [[pages]], [[size]] = self._read("pragma page_count"), self._read("pragma page_size")
@@ -287,5 +287,3 @@ def _fold(db: apsw.Connection, fold: Fold) -> None:
         "insert into replay values (?, ?, ?, ?)", [(session[r.session], r.first, r.last, r.seq) for r in fold.replays]
     )
     _set_meta(db, "folded", str(fold.through))
-
-

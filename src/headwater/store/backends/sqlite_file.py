@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -19,6 +18,8 @@ import apsw
 
 from headwater.errors import (
     CorruptError,
+    HeadwaterError,
+    InvariantError,
     MigrationError,
     NotFoundError,
     PoisonedError,
@@ -31,7 +32,7 @@ from headwater.errors import (
 from headwater.store.backend import Progress
 
 Durability: TypeAlias = Literal["full", "normal"]
-"""`full`: a commit is on disk before it is confirmed. `normal`: a power cut may lose the newest ones, never half of one."""
+"""`full`: a commit is on disk before it is confirmed. `normal`: a power cut may lose the newest, never half of one."""
 
 APPLICATION_ID: Final = 0x48445752
 """The letters HDWR in the file's header: what `file` and other tools can tell a space by."""
@@ -62,7 +63,7 @@ def connect(path: str, *, tables: str, durability: Durability, vfs: str | None) 
             f"install apsw {'.'.join(map(str, SQLITE_SAFE))} or newer"
         )
         raise UnsafeLibraryError(message, version=version)
-    with translated(path, lambda _error: None):
+    try:
         db = apsw.Connection(path, vfs=vfs)
         try:
             _configure(db, path, durability)
@@ -70,7 +71,9 @@ def connect(path: str, *, tables: str, durability: Durability, vfs: str | None) 
         except BaseException:
             db.close()
             raise
-        return db
+    except apsw.Error as error:
+        raise explain(error, path) from error
+    return db
 
 
 def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
@@ -94,9 +97,8 @@ def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
 def _check_format(db: apsw.Connection, path: str, tables: str) -> None:
     application, version = db.execute("pragma application_id").get, db.execute("pragma user_version").get
     if not application and not db.execute("select count(*) from sqlite_schema").get:
-        db.execute(
-            f"begin immediate; {tables} pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}; commit"
-        )
+        marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
+        db.execute(f"begin immediate; {tables} {marks}; commit")
         return
     if application != APPLICATION_ID:
         message = f"{path} is a SQLite database, but not a Headwater space; choose another file"
@@ -106,35 +108,32 @@ def _check_format(db: apsw.Connection, path: str, tables: str) -> None:
         raise MigrationError(message, path=path, found=version, known=FORMAT)
 
 
-@contextmanager
-def translated(path: str, poison: Callable[[StoreError], None]) -> Iterator[None]:
-    """SQLite's errors in our words. An I/O error also calls `poison`: the connection must not be used again."""
-    try:
-        yield
-    except apsw.BusyError as error:
-        raise held(path) from error
-    except apsw.FullError as error:
-        message = f"no room to write {path}: the disk is full; nothing of this commit was kept, reads go on"
-        raise StoreFullError(message, path=path) from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        message = f"{path} is damaged: {error}; run `headwater verify`, then restore a backup"
-        raise CorruptError(message, path=path, found=str(error)) from error
-    except apsw.CantOpenError as error:
-        raise _cannot_open(path) from error
-    except apsw.ReadOnlyError as error:
-        message = f"cannot write {path}: the file or its folder is read-only"
-        raise UnavailableError(message, path=path) from error
-    except apsw.IOError as error:
-        message = (
-            f"the disk failed while writing {path} ({error}); nobody knows what it holds now, so this opening is over; "
-            "every confirmed commit was on disk before; check the disk, then open the space again"
-        )
-        poisoned = PoisonedError(message, path=path, found=str(error))
-        poison(poisoned)
-        raise poisoned from error
-    except apsw.ConnectionClosedError as error:
-        message = f"{path} was closed"
-        raise UnavailableError(message, path=path) from error
+def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  # one line per kind of error
+    """SQLite's error in our words. A PoisonedError means that the connection must not be used again."""
+    match error:
+        case apsw.BusyError():
+            return held(path)
+        case apsw.FullError():
+            message = f"no room to write {path}: the disk is full; nothing of this commit was kept, reads go on"
+            return StoreFullError(message, path=path)
+        case apsw.CorruptError() | apsw.NotADBError():
+            message = f"{path} is damaged: {error}; run `headwater verify`, then restore a backup"
+            return CorruptError(message, path=path, found=str(error))
+        case apsw.CantOpenError():
+            return _cannot_open(path)
+        case apsw.ReadOnlyError():
+            message = f"cannot write {path}: the file or its folder is read-only"
+            return UnavailableError(message, path=path)
+        case apsw.ConnectionClosedError():
+            return UnavailableError(f"{path} was closed", path=path)
+        case apsw.IOError():
+            message = (
+                f"the disk failed while writing {path} ({error}); nobody knows what it holds now, so this opening is "
+                "over; every confirmed commit was on disk before; check the disk, then open the space again"
+            )
+            return PoisonedError(message, path=path, found=str(error))
+        case _:
+            return InvariantError(f"SQLite refused what we asked of {path}: {error}", path=path, found=str(error))
 
 
 def _cannot_open(path: str) -> StoreError | NotFoundError:
@@ -148,16 +147,19 @@ def held(path: str) -> SpaceHeldError:
     """The error that names the process holding a space's file."""
     pid = holder(path)
     who = "another process" if pid is None else f"process {pid} ({_command(pid)})"
-    message = f"{path} is open in {who}; one process at a time owns a space: close it there, or share it with `headwater serve`"
+    message = (
+        f"{path} is open in {who}; one process at a time owns a space: "
+        "close it there, or share it with `headwater serve`"
+    )
     return SpaceHeldError(message, path=path, pid=pid)
 
 
 def holder(path: str) -> int | None:
-    """Ask the kernel who holds SQLite's lock. Only for files this process has not open: closing would drop its locks."""
-    try:
-        import fcntl  # not on Windows, where the holder stays unnamed
-    except ImportError:
+    """Ask the kernel who holds SQLite's lock. Never for a file this process has open: closing would drop its locks."""
+    if sys.platform != "linux":
         return None
+    import fcntl  # noqa: PLC0415  # the record below is laid out as Linux has it
+
     layout = "hhqqi4x"
     question = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, _LOCK_START, _LOCK_LENGTH, 0)
     try:

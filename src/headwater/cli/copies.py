@@ -1,0 +1,185 @@
+"""Copies of a space's file: backup, restore. What is put in place was verified before."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from headwater.cli.exits import RefusalError
+from headwater.cli.files import beside, check_free, put_in_place, unfinished
+from headwater.cli.options import as_object, on_space
+from headwater.cli.output import Form, Progress, answer, progress, size_text
+from headwater.errors import CorruptError, HeadwaterError, MigrationError, SpaceHeldError, StoreError, UsageError
+
+if TYPE_CHECKING:
+    from headwater.host.opening import Location
+
+_CHUNK: Final = 1024 * 1024
+
+
+# --- backup ---------------------------------------------------------------------------------------------------
+
+
+@click.command
+@click.argument("file", type=Path)
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@on_space
+@as_object
+def back_up(*, file: Path, force: bool, url: str | None, space: str | None, form: Form) -> None:
+    """Copy a space into a new FILE, which is a space itself. It is there whole or not at all."""
+    from headwater.cli.spaces import open_space
+
+    check_free(file, force=force)
+    with open_space(url, space) as storage:
+        if file.exists():
+            _check_not_space(file, url, space)
+        with unfinished(file.parent) as part:
+            with progress("backing up") as advance:
+                storage.call(lambda engine: engine.backend.backup(str(part), advance))
+            replace_space(part, file)
+        seq, name = storage.call(lambda engine: engine.head), storage.name
+    size = file.stat().st_size
+    record = {"file": str(file), "space": name, "seq": seq, "bytes": size}
+    sentence = f"space {name} backed up to {file}, up to {seq} ({size_text(size)})"
+    answer(record, sentence=sentence, plain=file, form=form)
+
+
+def _check_not_space(file: Path, url: str | None, space: str | None) -> None:
+    """A space must not be replaced by its own backup while it is open."""
+    path = locate_space(url, space, "").path
+    if path is not None and path.exists() and path.samefile(file):
+        raise UsageError(f"{file} is the space itself; name another file for its backup", path=str(file))
+
+
+# --- restore --------------------------------------------------------------------------------------------------
+
+
+@click.command
+@click.argument("file", type=Path)
+@click.option("--force", is_flag=True, help="Replace the space if it exists.")
+@on_space
+@as_object
+def restore_space(*, file: Path, force: bool, url: str | None, space: str | None, form: Form) -> None:
+    """Put a backup in the place that --url names, after verifying it.
+
+    The backup is only read. In a folder the space gets the name it had, unless --space names another.
+    """
+    from headwater.host.opening import default_url
+
+    if not file.is_file():
+        raise FileNotFoundError(errno.ENOENT, "", str(file))
+    url = url if url is not None else default_url()
+    folder = _folder_of(url, space)
+    with unfinished(folder) as part:
+        _copy(file, part)
+        location, seq, documents = _verified(part, file, url, space)
+        target = location.path
+        if target is None:
+            raise UsageError("a backup cannot be restored into memory:; name a file with --url")
+        if target.exists() and target.samefile(file):
+            raise UsageError(f"{file} is the backup itself; name the place to restore to with --url", path=str(file))
+        check_free(target, force=force)
+        replace_space(part, target)
+    record = {"space": location.space, "path": str(target), "seq": seq, "documents": documents}
+    sentence = f"space {location.space} restored to {target}, up to {seq}"
+    answer(record, sentence=sentence, plain=target, form=form)
+
+
+def _folder_of(url: str, space: str | None) -> Path:
+    """Where the restored file will be, made if it is a folder of spaces."""
+    from headwater.cli.spaces import is_folder
+    from headwater.host.opening import locate
+
+    path = locate(url, space).path
+    if path is None:
+        raise UsageError("a backup cannot be restored into memory:; name a file with --url")
+    if is_folder(url):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    elif not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "", str(path.parent))
+    return path.parent
+
+
+def _copy(source: Path, target: Path) -> None:
+    """The file, and its write-ahead log if whoever had it open was interrupted: it holds the newest commits."""
+    from headwater.store.backends.sqlite_file import held, holder
+
+    if holder(str(source)) is not None:
+        raise held(str(source))
+    pairs = [(source, target), *((a, b) for a, b in zip(beside(source), beside(target), strict=True) if a.is_file())]
+    total, done = sum(path.stat().st_size for path, _ in pairs), 0
+    with progress("copying") as advance:
+        for path, copy in pairs:
+            done = _copy_file(path, copy, done, total, advance)
+
+
+def _copy_file(path: Path, copy: Path, done: int, total: int, advance: Progress) -> int:
+    with path.open("rb") as reading, copy.open("wb") as writing:
+        while chunk := reading.read(_CHUNK):
+            writing.write(chunk)
+            done += len(chunk)
+            advance(done, total)
+    return done
+
+
+def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Location, int, int]:
+    """Where the copy belongs, and what is in it. The copy is given the name it will be opened by."""
+    from headwater.host.opening import open_space
+    from headwater.store.verify import verify
+
+    try:
+        with open_space(str(part), create=False) as storage, progress("verifying") as advance:
+            checked = storage.call(lambda engine: verify(engine, advance))
+            location, seq = locate_space(url, space, storage.name), storage.call(lambda engine: engine.head)
+            if location.space != storage.name:
+                storage.call(lambda engine: engine.backend.set_meta("space", location.space))
+    except HeadwaterError as error:
+        # It speaks of the copy; people know the backup.
+        message = error.message.replace(str(part), str(file))
+        raise type(error)(f"nothing was restored: {message}", **error.facts) from error
+    if checked.findings:
+        message = f"nothing was restored: {file} is damaged: {'; '.join(checked.findings[:3])}"
+        raise CorruptError(message, path=str(file), findings=tuple(checked.findings))
+    return location, seq, checked.documents
+
+
+# --- for both, and for import ---------------------------------------------------------------------------------
+
+
+def locate_space(url: str | None, space: str | None, stored: str) -> Location:
+    """Where a space belongs that came from elsewhere: in a folder by its own name, unless another was given."""
+    from headwater.cli.spaces import is_folder
+    from headwater.host.opening import default_url, locate
+
+    url = url if url is not None else default_url()
+    if space is None and is_folder(url):
+        return locate(url, stored or None)
+    return locate(url, space)
+
+
+def replace_space(part: Path, target: Path) -> None:
+    """Put a finished file where a space belongs. One that is there must be ours, and nobody may hold it."""
+    from headwater.host.opening import open_space
+    from headwater.store.backends.sqlite_file import held, holder
+
+    if target.is_symlink():
+        raise RefusalError(f"{target} is a symbolic link; name the file itself")
+    if target.exists():
+        if holder(str(target)) is not None:
+            raise held(str(target))
+        try:
+            # Opened and closed, it leaves no log of its own behind that SQLite would take for the new one's.
+            open_space(str(target), create=False).close()
+        except (SpaceHeldError, MigrationError):
+            raise
+        except StoreError:
+            # Damaged: that is why it is replaced.
+            pass
+        with suppress(FileNotFoundError):
+            for leftover in beside(target):
+                leftover.unlink(missing_ok=True)
+    put_in_place(part, target)

@@ -1,0 +1,63 @@
+"""Files that are there whole or not at all: written under another name, put in place when complete.
+
+Must never know: what is in them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headwater.cli.exits import RefusalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIDES: Final = ("-wal", "-journal", "-shm")
+"""What SQLite may keep beside a database."""
+
+
+def check_free(path: Path, *, force: bool) -> None:
+    """May a file be put there?"""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
+    if path.exists() and not force:
+        raise RefusalError(f"{path} exists; --force replaces it")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "", str(path.parent))
+
+
+@contextmanager
+def unfinished(folder: Path) -> Iterator[Path]:
+    """A new, empty file in a folder, gone in the end unless it was put in place. Its name is no space's."""
+    path = folder / f".headwater-{secrets.token_hex(6)}.part"
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield path
+    finally:
+        for name in (path, *beside(path)):
+            name.unlink(missing_ok=True)
+
+
+def beside(path: Path) -> list[Path]:
+    """Where SQLite may keep more of a database."""
+    return [path.with_name(path.name + side) for side in SIDES]
+
+
+def put_in_place(path: Path, target: Path) -> None:
+    """Give a finished file its name, replacing what has it. After a power cut there is the one or the other."""
+    _sync(path)
+    path.replace(target)
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

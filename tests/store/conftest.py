@@ -1,0 +1,26 @@
+"""One space on each backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.spaces import KINDS, Space
+
+
+@pytest.fixture(params=KINDS)
+def space(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Space]:
+    """An empty space; the test runs once on each backend."""
+    space = Space(request.param, tmp_path)
+    yield space
+    space.close()
+
+
+@pytest.fixture
+def file_space(tmp_path: Path) -> Iterator[Space]:
+    """An empty space in a file, for what only files have."""
+    space = Space("sqlite", tmp_path)
+    yield space
+    space.close()
