@@ -25,14 +25,14 @@ from headwater.values.patch import (
     Touches,
     apply_patch,
 )
-from headwater.values.tree import ABSENT, Array, Maybe, Path, freeze, is_array
+from headwater.values.tree import ABSENT, Array, Maybe, Path, Step, freeze, is_array
 from tests.values.oracle import look, paths_of, thaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-EDITS = 30
+EDITS = 16
 """Operations in a row on one document."""
 
 KINDS: list[type[PatchOp]] = [Replace, Add, Remove, Splice, Move, Append, AddUnique, Increment, RemoveByValue]
@@ -73,13 +73,18 @@ def some_path(random: Random, *plains: Any) -> Path:  # noqa: ANN401
     path = random.choice(known) if known else ()
     if random.random() < 0.4:
         end = look(random.choice(plains), path)
-        likely = [len(end)] if isinstance(end, list) else _KEYS
-        odd = ["/", "link@1", "0", -1, True, 0, 1, 7]
+        likely: list[Step] = [len(end)] if isinstance(end, list) else [*_KEYS]
+        odd: list[Step] = ["/", "link@1", "0", -1, True, 0, 1, 7]
         path += tuple(random.choice(likely * 3 + odd) for _ in range(random.choice([1, 1, 1, 2, 3])))
     return path
 
 
-def some_op(random: Random, root: Maybe) -> PatchOp:
+def some_read(random: Random, *plains: Any) -> Path:  # noqa: ANN401
+    """A path that may be read at. True is no step, though Python holds it for 1 when paths are compared."""
+    return tuple(step for step in some_path(random, *plains) if type(step) is not bool)
+
+
+def some_op(random: Random, root: Maybe) -> PatchOp:  # noqa: C901, PLR0911  # one for each operation
     """An operation that mostly fits the tree."""
     plain = thaw(root)
     kind = random.choice(KINDS)
@@ -94,8 +99,9 @@ def some_op(random: Random, root: Maybe) -> PatchOp:
         return Remove(path)
     if kind is Move:
         target = some_path(random, plain)
+        beside: list[Step] = [0, 1, 2, "a", "b"]
         if path and random.random() < 0.3:
-            target = (*path[:-1], random.choice([0, 1, 2, "a", "b"]))
+            target = (*path[:-1], random.choice(beside))
         return Move(path, target)
     if kind is Increment:
         numbers: list[Any] = [0, 1, -1, 0.5, -0.0, 2**63, -(2**63), 1.7e308, True, 2**64, float("nan"), "1"]
@@ -117,7 +123,8 @@ def some_op(random: Random, root: Maybe) -> PatchOp:
 
 def _suited(random: Random, plain: Any, kind: type[PatchOp]) -> Path | None:  # noqa: ANN401
     """A place that holds what an operation of this kind wants."""
-    wanted = {Splice: list, Append: list, AddUnique: list, RemoveByValue: list, Increment: (int, float)}
+    wanted: dict[type[PatchOp], Any] = {Increment: (int, float)}
+    wanted |= dict.fromkeys([Splice, Append, AddUnique, RemoveByValue], list)
     suits = wanted.get(kind, object)
     places = [path for path in paths_of(plain) if isinstance(look(plain, path), suits)]
     return random.choice(places) if places else None
@@ -128,10 +135,7 @@ def _items(random: Random, found: Any) -> Array:  # noqa: ANN401
     present = found if isinstance(found, list) else []
     count = random.choice([0, 1, 1, 2, 3, 9])
     return _frozen_list(
-        [
-            random.choice(present) if present and random.random() < 0.4 else some_value(random, 2)
-            for _ in range(count)
-        ]
+        [random.choice(present) if present and random.random() < 0.4 else some_value(random, 2) for _ in range(count)]
     )
 
 

@@ -1,4 +1,4 @@
-"""Most properties of values are checked twice: with the limits as they are, and with containers wide from five."""
+"""The fixture behind `widths.at_both_widths`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.values.strategies import tiny_chunks
+from tests.values.widths import tiny_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="module", params=["usual-limits", "tiny-chunks"])
-def either_limits(request: pytest.FixtureRequest) -> Iterator[None]:
+@pytest.fixture(params=["usual-limits", "tiny-chunks"])
+def either_width(request: pytest.FixtureRequest) -> Iterator[None]:
     with tiny_chunks() if request.param == "tiny-chunks" else nullcontext():
         yield

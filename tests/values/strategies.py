@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 
-from headwater.values import codec, tree, wide
 from headwater.values.address import Depth
 from headwater.values.ids import DocId, SpaceId
 from headwater.values.limits import INT_MAX, INT_MIN
 from headwater.values.link import Link
 from headwater.values.tree import ABSENT, Maybe, Path, Step, Value, freeze
 from tests.values.oracle import thaw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@contextmanager
-def tiny_chunks() -> Iterator[None]:
-    """Containers of more than four entries are wide, in chunks of at most four: small examples reach all of it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tree, "WIDE_FROM", 4)
-        patch.setattr(tree, "WIDE_UNTIL", 2)
-        patch.setattr(codec, "WIDE_FROM", 4)
-        patch.setattr(wide, "CHUNK_MAX", 4)
-        patch.setattr(wide, "_HALF", 2)
-        yield
-
 
 # --- values ---------------------------------------------------------------------------------------------------
 
@@ -44,7 +25,13 @@ ints = st.sampled_from(AWKWARD_INTS) | st.integers(INT_MIN, INT_MAX)
 floats = st.sampled_from(AWKWARD_FLOATS) | st.floats(allow_nan=False, allow_infinity=False)
 texts = st.sampled_from(["", "a", "\0", "é", "😀", "\uffff", "x" * 40]) | st.text(max_size=6)
 scalars = (
-    st.none() | st.booleans() | st.sampled_from([0, 1, 0.0, -0.0, 1.0, ""]) | ints | floats | texts | st.binary(max_size=6)
+    st.none()
+    | st.booleans()
+    | st.sampled_from([0, 1, 0.0, -0.0, 1.0, ""])
+    | ints
+    | floats
+    | texts
+    | st.binary(max_size=6)
 )
 
 steps: st.SearchStrategy[Step] = keys | st.integers(0, 6)
@@ -75,6 +62,7 @@ values: st.SearchStrategy[Value] = plain_values.map(freeze)
 """Values as they stand in documents."""
 
 maybes: st.SearchStrategy[Maybe] = values | st.just(ABSENT)
+
 
 def relatives(value: Value) -> st.SearchStrategy[Value]:
     """Values that are equal to this one by `==`, or nearly."""

@@ -15,6 +15,7 @@ from headwater.values.tree import ABSENT, freeze, get, put_index, put_key, same
 from headwater.values.wide import WideList, WideMap
 from tests.values.chance import some_document, some_edits, sources
 from tests.values.oracle import canon, is_container, look, paths_of, thaw
+from tests.values.widths import at_both_widths
 
 if TYPE_CHECKING:
     from random import Random
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from headwater.values.tree import Maybe
 
 DOC = doc_key("d")
-limits = pytest.mark.usefixtures("either_limits")
 
 
 def check_differences(before: Maybe, after: Maybe) -> None:
@@ -42,7 +42,7 @@ def check_differences(before: Maybe, after: Maybe) -> None:
     assert not any(overlaps(a, b) for a, _, _ in found for b, _, _ in found if a != b)
 
 
-@limits
+@at_both_widths
 @given(sources)
 def test_differences_are_apart_and_cover_all_that_differs(random: Random) -> None:
     check_differences(some_document(random), some_document(random))
@@ -50,7 +50,7 @@ def test_differences_are_apart_and_cover_all_that_differs(random: Random) -> Non
         check_differences(edit.before, edit.after)
 
 
-@limits
+@at_both_widths
 @given(sources)
 def test_nothing_differs_from_itself_or_from_a_copy(random: Random) -> None:
     document = some_document(random)
@@ -59,7 +59,7 @@ def test_nothing_differs_from_itself_or_from_a_copy(random: Random) -> None:
         assert list(differences(document, freeze(thaw(document)))) == []
 
 
-@limits
+@at_both_widths
 @given(sources)
 def test_changes_of_touches_say_no_more_than_the_differences(random: Random) -> None:
     for edit in some_edits(random):

@@ -25,15 +25,15 @@ from headwater.values.spine import shown
 from headwater.values.tree import ABSENT, freeze, get, is_array, is_map, same
 from tests.values.chance import some_attempts, some_edits, sources
 from tests.values.oracle import DoesNotFitError, apply_slowly, canon, is_container, look, paths_of, shape, thaw
+from tests.values.widths import at_both_widths
 
 if TYPE_CHECKING:
     from random import Random
 
-pytestmark = pytest.mark.usefixtures("either_limits")
-
 decoder: Final = msgspec.msgpack.Decoder(PatchOp)
 
 
+@at_both_widths
 @given(sources)
 def test_operation_gives_what_the_slow_rules_give_or_is_refused_when_they_refuse(random: Random) -> None:
     for root, op in some_attempts(random):
@@ -61,6 +61,7 @@ def canon_types(value: object) -> object:
     return list(map(canon_types, value)) if is_array(value) else type(value)
 
 
+@at_both_widths
 @given(sources)
 def test_operation_that_changes_nothing_gives_the_very_same_tree_and_touches_nothing(random: Random) -> None:
     for edit in some_edits(random):
@@ -73,6 +74,7 @@ def test_operation_that_changes_nothing_gives_the_very_same_tree_and_touches_not
             assert edit.touches
 
 
+@at_both_widths
 @given(sources)
 def test_whatever_is_not_touched_is_shared(random: Random) -> None:
     for edit in some_edits(random):
@@ -82,17 +84,17 @@ def test_whatever_is_not_touched_is_shared(random: Random) -> None:
                 assert get(edit.after, path) is get(edit.before, path)
 
 
+@at_both_widths
 @given(sources)
 def test_elements_that_stay_in_a_touched_list_are_shared(random: Random) -> None:
     for edit in some_edits(random):
         if isinstance(edit.op, Splice | Append | AddUnique | RemoveByValue):
             old, new = get(edit.before, edit.op.path), get(edit.after, edit.op.path)
-            assert is_array(old) or old is ABSENT
-            assert is_array(new) or new is ABSENT
-            known = {id(item) for array in (old, new and edit.op.items) if array for item in array}
-            assert all(id(item) in known for item in new or ())
+            known = {id(item) for array in (old, edit.op.items) if is_array(array) for item in array}
+            assert all(id(item) in known for item in (new if is_array(new) else ()))
 
 
+@at_both_widths
 @given(sources)
 def test_every_difference_overlaps_a_touch(random: Random) -> None:
     for edit in some_edits(random):
@@ -102,6 +104,7 @@ def test_every_difference_overlaps_a_touch(random: Random) -> None:
                 assert any(overlaps(touch.path, path) for touch in edit.touches)
 
 
+@at_both_widths
 @given(sources)
 def test_every_container_of_another_shape_is_touched_or_has_a_reshaped_child(random: Random) -> None:
     for edit in some_edits(random):
@@ -114,6 +117,7 @@ def test_every_container_of_another_shape_is_touched_or_has_a_reshaped_child(ran
                 )
 
 
+@at_both_widths
 @given(sources)
 def test_above_a_touch_there_are_containers_before_and_after(random: Random) -> None:
     for edit in some_edits(random):
@@ -123,6 +127,7 @@ def test_above_a_touch_there_are_containers_before_and_after(random: Random) -> 
                 assert is_container(look(thaw(edit.after), touch.path[:length]))
 
 
+@at_both_widths
 @given(sources)
 def test_touches_are_real_changes_and_apart_from_each_other(random: Random) -> None:
     for edit in some_edits(random):
@@ -133,6 +138,7 @@ def test_touches_are_real_changes_and_apart_from_each_other(random: Random) -> N
             assert not any(overlaps(touch.path, other.path) for other in edit.touches if other is not touch)
 
 
+@at_both_widths
 @given(sources)
 def test_operation_survives_the_codec(random: Random) -> None:
     for edit in some_edits(random):

@@ -17,7 +17,8 @@ from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.limits import CHUNK_MAX, WIDE_FROM, WIDE_UNTIL
 from headwater.values.tree import drop_key, freeze, put_index, put_key, splice
 from headwater.values.wide import WideList, WideMap
-from tests.values.strategies import tiny_chunks, values
+from tests.values.strategies import values
+from tests.values.widths import tiny_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ sources = st.randoms(use_true_random=True)
 def check_chunks(chunks: list[list[Value]] | list[dict[str, Value]]) -> None:
     """No chunk empty or too long, and no two neighbours that could well be one."""
     lengths = [len(chunk) for chunk in chunks]
-    assert all(0 < length <= wide.CHUNK_MAX for length in lengths)
+    assert all(0 < length <= wide._HALF * 2 for length in lengths)
     assert all(left + right > wide._HALF for left, right in pairwise(lengths))
 
 
@@ -231,6 +232,7 @@ def test_wide_list_has_every_method_of_a_list() -> None:
     assert set(dir(list)) - set(dir(WideList)) == set()
 
 
+# ruff: noqa: RUF005  # concatenation is what is tested
 def test_wide_containers_combine_like_the_built_in_ones() -> None:
     made, flat = wide_map(), wide_map().flat()
     assert made | {"x": 1} == flat | {"x": 1}
@@ -239,7 +241,7 @@ def test_wide_containers_combine_like_the_built_in_ones() -> None:
     assert made | made == flat
     assert type(made.copy()) is dict
     with pytest.raises(TypeError):
-        made | [1]  # type: ignore[operator]
+        made | [1]
     row, plain = wide_list(), wide_list().flat()
     assert row + [1] == [*plain, 1]
     assert [1] + row == [1, *plain]
@@ -247,12 +249,12 @@ def test_wide_containers_combine_like_the_built_in_ones() -> None:
     assert row + row == plain + plain == row * 2 == 2 * row
     assert type(row.copy()) is list
     with pytest.raises(TypeError):
-        row + (1,)  # type: ignore[operator]
+        row + (1,)
 
 
 def test_wide_map_is_found_nothing_in_by_what_is_no_key() -> None:
     made = wide_map()
-    assert 3 not in made
+    assert 3 not in made  # type: ignore[comparison-overlap]
     assert made.get(3) is None  # type: ignore[call-overload]
     with pytest.raises(KeyError):
         made[3]  # type: ignore[index]
@@ -294,9 +296,13 @@ def test_wide_containers_match_patterns() -> None:
     match wide_map():
         case {"0003": three}:
             assert three == 3
+        case _:
+            pytest.fail("a wide map matches the patterns of a dict")
     match wide_list():
         case [first, *_]:
             assert first == 0
+        case _:
+            pytest.fail("a wide list matches the patterns of a list")
 
 
 def test_copies_of_wide_containers_are_themselves_and_pickled_ones_equal() -> None:

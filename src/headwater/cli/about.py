@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +12,10 @@ import click
 from headwater import __version__, errors
 from headwater.cli.exits import exit_of
 from headwater.cli.options import as_list, as_object
-from headwater.cli.output import Column, Form, answer, is_terminal, show, write
+from headwater.cli.output import Column, Form, Record, answer, json_text, show, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 LIBRARIES: Final = ("apsw", "msgspec", "click", "rich")
 
@@ -49,7 +48,7 @@ def library_versions() -> dict[str, str | None]:
 _COLUMNS: Final = (
     Column(title="code", text=lambda record: str(record["code"])),
     Column(title="error", text=lambda record: str(record["error"])),
-    Column(title="", text=lambda record: str(record["summary"]), elastic=True),
+    Column(title="what it says", text=lambda record: str(record["summary"]), elastic=True),
 )
 
 
@@ -57,27 +56,66 @@ _COLUMNS: Final = (
 @click.argument("code", required=False)
 @as_list
 def explain(*, code: str | None, form: Form) -> None:
-    """Explain an error by its code; without one, list them all."""
+    """Explain an error by its CODE, such as HW202; without one, list them all."""
     known = {kind.code: kind for kind in _kinds(errors.HeadwaterError)}
     if code is None:
-        show(map(_describe, known.values()), _COLUMNS, form, empty="no errors")
+        show((_describe(known[one]) for one in sorted(known)), _COLUMNS, form, empty="")
         return
     kind = known.get(_canonical(code))
     if kind is None:
         raise errors.NotFoundError(f"there is no error {code}{_suggestion(code, known)}", code=code)
     record = _describe(kind)
-    answer(record, sentence=_text(record), plain=_text(record), form=form) if form else _print(kind, record)
+    write(json_text(record) if form is not None else _page(kind.code) or _text(record))
 
 
-def _print(kind: type[errors.HeadwaterError], record: dict[str, object]) -> None:
-    page = _page(kind.code)
-    if page is None:
-        write(_text(record))
-    elif is_terminal():
-        from rich.markdown import Markdown
+def _kinds(kind: type[errors.HeadwaterError]) -> Iterator[type[errors.HeadwaterError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)
 
-        from headwater.cli.output import console
 
-        console().print(Markdown(page))
-    else:
-        write(page.rstrip())
+def _canonical(code: str) -> str:
+    """`hw101` and `101` mean HW101."""
+    return re.sub(r"^(HW)?(?=\d{3}$)", "HW", code.strip().upper())
+
+
+def _suggestion(code: str, known: Iterable[str]) -> str:
+    from headwater.cli.spaces import did_you_mean
+
+    return did_you_mean(_canonical(code), known) or "; `headwater explain` lists them all"
+
+
+def _describe(kind: type[errors.HeadwaterError]) -> dict[str, object]:
+    # The tree in the module's docstring has a line for each, with what it says in a few words.
+    line = re.search(rf"\b{kind.__name__} .*?(?:HW\d+)? {{2,}}(\S.*)", errors.__doc__ or "")
+    meaning = " ".join((kind.__doc__ or "").split())
+    above = [one.__name__ for one in kind.__mro__ if issubclass(one, errors.HeadwaterError)]
+    return {
+        "code": kind.code,
+        "error": kind.__name__,
+        "summary": line[1].removeprefix(kind.code).strip() if line else meaning,
+        "meaning": meaning,
+        "tree": above[::-1],
+        "exit": int(exit_of(kind)),
+    }
+
+
+def _text(record: Record) -> str:
+    tree = record["tree"]
+    assert isinstance(tree, list)
+    lines = [f"{record['code']} {record['error']}: {record['summary']}", "", str(record["meaning"]), ""]
+    lines += [
+        f"In the tree of errors: {' > '.join(tree)}",
+        f"Exit code of a command that ends with it: {record['exit']}",
+    ]
+    return "\n".join(lines)
+
+
+def _page(code: str) -> str | None:
+    """The page of the documentation, where that is at hand."""
+    package = Path(__file__).parents[1]
+    for docs in (package / "docs", package.parents[1] / "docs"):
+        page = docs / "errors" / f"{code}.md"
+        if page.is_file():
+            return page.read_text(encoding="utf-8").rstrip()
+    return None

@@ -24,7 +24,7 @@ _COLUMNS: Final = (
 @click.command
 @on_space
 @as_list
-def list_branches(url: str | None, space: str | None, form: Form) -> None:
+def list_branches(*, url: str | None, space: str | None, form: Form) -> None:
     """List branches, where each was forked, and what was merged into it."""
     from headwater.cli.spaces import open_space
 
@@ -48,7 +48,7 @@ def list_branches(url: str | None, space: str | None, form: Form) -> None:
 @click.option("--at", metavar="SEQ", type=click.IntRange(min=0), help="Start from its past; else from the newest.")
 @on_space
 @as_object
-def fork_branch(name: str, parent: str, at: Seq | None, url: str | None, space: str | None, form: Form) -> None:
+def fork_branch(*, name: str, parent: str, at: Seq | None, url: str | None, space: str | None, form: Form) -> None:
     """Make a branch: changes there stay apart until they are merged.
 
     It costs one row, whatever the space holds. A name is never used for a second branch.
@@ -65,10 +65,10 @@ def fork_branch(name: str, parent: str, at: Seq | None, url: str | None, space: 
 
 @click.command
 @click.argument("source")
-@click.option("--into", metavar="BRANCH", default="main", help="The branch that receives the changes; main unless named.")
+@click.option("--into", metavar="BRANCH", default="main", help="The branch that receives them; main unless named.")
 @on_space
 @as_object
-def merge_branch(source: str, into: str, url: str | None, space: str | None, form: Form) -> None:
+def merge_branch(*, source: str, into: str, url: str | None, space: str | None, form: Form) -> None:
     """Bring what changed on branch SOURCE into another branch, by whole documents.
 
     Nothing is merged if both changed the same document differently; they are listed then (exit 4).

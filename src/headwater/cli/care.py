@@ -10,7 +10,18 @@ import click
 from headwater.cli.exits import Exit, exit_of
 from headwater.cli.inert import inert
 from headwater.cli.options import as_list, as_object, on_space
-from headwater.cli.output import Form, Record, answer, count_text, is_terminal, json_text, note, progress, size_text, write
+from headwater.cli.output import (
+    Form,
+    Record,
+    answer,
+    count_text,
+    is_terminal,
+    json_text,
+    note,
+    progress,
+    size_text,
+    write,
+)
 from headwater.errors import CorruptError, HeadwaterError, MigrationError, NotFoundError, SpaceHeldError
 
 if TYPE_CHECKING:
@@ -26,7 +37,7 @@ _WORDS: Final = {"sound": "sound", "damaged": "DAMAGED", "held": "not checked", 
 @on_space
 @as_list
 def verify_spaces(*, url: str | None, space: str | None, form: Form) -> None:
-    """Check a space, or every space of a folder: is everything there, and is it what was written?
+    """Check that a space, or every space of a folder, holds what was written.
 
     The database checks its file, the hash chain of the commits is walked, and all documents are made again from the
     log and compared. Exit 1 if anything is wrong, 4 if a space could not be looked at because it is open elsewhere.
@@ -89,11 +100,13 @@ def _verify(url: str, space: str | None) -> dict[str, object]:
         findings = [error.message]
     except HeadwaterError as error:
         return record | {"state": "unknown", "findings": [error.message]}
+    except Exception as error:  # noqa: BLE001  # in a damaged file anything may turn up; other spaces are still checked
+        findings = [f"it cannot be read: {type(error).__name__} {error}".strip()]
     return record | {"state": "damaged" if findings else "sound", "findings": findings}
 
 
 def _looks_named(name: str) -> bool:
-    """Is this how files of spaces in a folder are called?"""
+    """Whether files of spaces in a folder are called like this."""
     stem, _, digest = name.removesuffix(".db").rpartition("-")
     return bool(stem) and len(digest) == len("0123456789") and set(digest) <= set("0123456789abcdef")
 
@@ -115,7 +128,9 @@ def _tell(record: Record) -> None:
 
 
 @click.command
-@click.option("--before", metavar="SEQ", type=click.IntRange(min=0), help="Forget the past up to this number, for good.")
+@click.option(
+    "--before", metavar="SEQ", type=click.IntRange(min=0), help="Forget the past up to this number, for good."
+)
 @on_space
 @as_object
 def compact_space(*, before: Seq | None, url: str | None, space: str | None, form: Form) -> None:

@@ -11,13 +11,13 @@ import click
 from headwater.cli.exits import RefusalError
 from headwater.cli.options import as_object, on_branch, on_space
 from headwater.cli.output import Form, answer, is_terminal, note
-from headwater.errors import AddressError, InvariantError
+from headwater.errors import AddressError, InvariantError, UsageError
 
 if TYPE_CHECKING:
-    from headwater.cells.replica import Pending
+    from headwater.cells.pending import Pending
     from headwater.host.storage import Storage
     from headwater.store.commit import Operation, Verdict
-    from headwater.values.ids import BranchId, DocKey, Seq
+    from headwater.values.ids import DocKey, Seq
     from headwater.values.tree import Maybe, Path, Value
 
 _INPUT_BYTES_MAX: Final = 128 * 1024 * 1024
@@ -33,6 +33,7 @@ _INPUT_BYTES_MAX: Final = 128 * 1024 * 1024
 @on_space
 @as_object
 def set_value(
+    *,
     path: str,
     text: str | None,
     delete: bool,
@@ -51,7 +52,7 @@ def set_value(
     headwater set notes/title --delete
 
     Missing maps on the way are made. In a list, the number after the last adds an element.
-    """
+    """  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
     from headwater.cli.spaces import open_space
     from headwater.values.address import parse_address
 
@@ -69,7 +70,7 @@ def set_value(
             note(f"made the space {storage.name}")
     verb = ("deleted" if delete else "set") if changed else "unchanged"
     record = {"address": path, "branch": branch, "seq": seq, "changed": changed}
-    answer(record, sentence=f"{path} {verb}, at {seq}", plain=seq, form=form)
+    answer(record, sentence=f"{path}: {verb} at {seq}", plain=seq, form=form)
 
 
 def _commit(
@@ -156,39 +157,38 @@ def read_value(text: str, at: str) -> Value:
 def _read_input() -> str:
     if is_terminal(sys.stdin):
         note("reading JSON from the terminal; end with Ctrl-D")
-    data = click.get_binary_stream("stdin").read(_INPUT_BYTES_MAX + 1)
+    data = sys.stdin.buffer.read(_INPUT_BYTES_MAX + 1)
     if len(data) > _INPUT_BYTES_MAX:
         raise RefusalError(f"the input is larger than {_INPUT_BYTES_MAX:,} bytes; no document may be")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"The input is not UTF-8: byte {error.start} is {data[error.start]:#04x}."
-        raise click.UsageError(message) from None
+        raise UsageError(f"the input is not UTF-8: its byte {error.start} is {data[error.start]:#04x}") from None
 
 
 def _parse(text: str) -> object:
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_pairs)
     except json.JSONDecodeError as error:
-        raise click.UsageError(_explain(text, error)) from None
+        raise UsageError(_explain(text, error)) from None
     except RecursionError:
-        raise click.UsageError("This JSON is nested too deep.") from None
+        raise UsageError("this JSON is nested too deep") from None
     except ValueError as error:
-        raise click.UsageError(f"This is not JSON: {error}.") from None
+        raise UsageError(f"this is not JSON: {error}") from None
 
 
 def _explain(text: str, error: json.JSONDecodeError) -> str:
     if not text.strip():
-        return "There is no JSON here: the value is empty."
+        return "there is no JSON here: the value is empty"
     where = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"character {error.colno}"
     near = text[max(error.pos - 20, 0) : error.pos + 20]
-    what = f"This is not JSON: {error.msg} at {where}, near {near!r}."
+    what = f"this is not JSON: {error.msg[0].lower()}{error.msg[1:]} at {where}, near {near!r}"
     first = text.strip()[0]
     if first not in '{["' and "\n" not in text:
         # Most likely a word whose quotes the shell has taken.
-        return f"""{what} Text needs its own quotes: '{json.dumps(text, ensure_ascii=False)}'"""
+        return f"""{what}; text needs its own quotes: '{json.dumps(text, ensure_ascii=False)}'"""
     if first in "{[" and '"' not in text:
-        return f"""{what} Put the whole value in single quotes, so that the shell leaves its "quotes" alone."""
+        return f"""{what}; put the whole value in single quotes, so that the shell leaves its "quotes" alone"""
     return what
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -16,7 +16,7 @@ from headwater.cli.output import Form, Progress, answer, progress, size_text
 from headwater.errors import CorruptError, HeadwaterError, MigrationError, SpaceHeldError, StoreError, UsageError
 
 if TYPE_CHECKING:
-    from headwater.host.opening import Location
+    from headwater.values.ids import Seq
 
 _CHUNK: Final = 1024 * 1024
 
@@ -35,8 +35,7 @@ def back_up(*, file: Path, force: bool, url: str | None, space: str | None, form
 
     check_free(file, force=force)
     with open_space(url, space) as storage:
-        if file.exists():
-            _check_not_space(file, url, space)
+        _check_not_space(file, url, space)
         with unfinished(file.parent) as part:
             with progress("backing up") as advance:
                 storage.call(lambda engine: engine.backend.backup(str(part), advance))
@@ -50,8 +49,7 @@ def back_up(*, file: Path, force: bool, url: str | None, space: str | None, form
 
 def _check_not_space(file: Path, url: str | None, space: str | None) -> None:
     """A space must not be replaced by its own backup while it is open."""
-    path = locate_space(url, space, "").path
-    if path is not None and path.exists() and path.samefile(file):
+    if _same(locate_space(url, space, "").path, file):
         raise UsageError(f"{file} is the space itself; name another file for its backup", path=str(file))
 
 
@@ -66,42 +64,32 @@ def _check_not_space(file: Path, url: str | None, space: str | None) -> None:
 def restore_space(*, file: Path, force: bool, url: str | None, space: str | None, form: Form) -> None:
     """Put a backup in the place that --url names, after verifying it.
 
-    The backup is only read. In a folder the space gets the name it had, unless --space names another.
+    The backup is only read. The space keeps its name, unless --space gives it another.
     """
+    from headwater.cli.spaces import is_folder
     from headwater.host.opening import default_url
 
     if not file.is_file():
         raise FileNotFoundError(errno.ENOENT, "", str(file))
     url = url if url is not None else default_url()
-    folder = _folder_of(url, space)
+    folder = folder_of(url, space)
+    if space is not None or not is_folder(url):
+        # Where it goes is known before the backup has been read: no need to copy it only to be refused.
+        _check_target(locate_space(url, space, ""), file, force=force)
     with unfinished(folder) as part:
         _copy(file, part)
-        location, seq, documents = _verified(part, file, url, space)
-        target = location.path
-        if target is None:
-            raise UsageError("a backup cannot be restored into memory:; name a file with --url")
-        if target.exists() and target.samefile(file):
-            raise UsageError(f"{file} is the backup itself; name the place to restore to with --url", path=str(file))
-        check_free(target, force=force)
-        replace_space(part, target)
-    record = {"space": location.space, "path": str(target), "seq": seq, "documents": documents}
-    sentence = f"space {location.space} restored to {target}, up to {seq}"
-    answer(record, sentence=sentence, plain=target, form=form)
+        target, seq = _verified(part, file, url, space)
+        _check_target(target, file, force=force)
+        replace_space(part, target.path)
+    record = {"space": target.space, "path": str(target.path), "seq": seq}
+    sentence = f"space {target.space} restored to {target.path}, up to {seq}"
+    answer(record, sentence=sentence, plain=target.path, form=form)
 
 
-def _folder_of(url: str, space: str | None) -> Path:
-    """Where the restored file will be, made if it is a folder of spaces."""
-    from headwater.cli.spaces import is_folder
-    from headwater.host.opening import locate
-
-    path = locate(url, space).path
-    if path is None:
-        raise UsageError("a backup cannot be restored into memory:; name a file with --url")
-    if is_folder(url):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    elif not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "", str(path.parent))
-    return path.parent
+def _check_target(target: Target, file: Path, *, force: bool) -> None:
+    if _same(target.path, file):
+        raise UsageError(f"{file} is the backup itself; name the place to restore to with --url", path=str(file))
+    check_free(target.path, force=force)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -126,7 +114,7 @@ def _copy_file(path: Path, copy: Path, done: int, total: int, advance: Progress)
     return done
 
 
-def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Location, int, int]:
+def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Target, Seq]:
     """Where the copy belongs, and what is in it. The copy is given the name it will be opened by."""
     from headwater.host.opening import open_space
     from headwater.store.verify import verify
@@ -134,31 +122,65 @@ def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Loca
     try:
         with open_space(str(part), create=False) as storage, progress("verifying") as advance:
             checked = storage.call(lambda engine: verify(engine, advance))
-            location, seq = locate_space(url, space, storage.name), storage.call(lambda engine: engine.head)
-            if location.space != storage.name:
-                storage.call(lambda engine: engine.backend.set_meta("space", location.space))
+            target, seq = locate_space(url, space, storage.name), storage.call(lambda engine: engine.head)
+            if target.space != storage.name:
+                storage.call(lambda engine: engine.backend.set_meta("space", target.space))
     except HeadwaterError as error:
         # It speaks of the copy; people know the backup.
         message = error.message.replace(str(part), str(file))
         raise type(error)(f"nothing was restored: {message}", **error.facts) from error
+    except Exception as error:
+        # In a damaged file anything may turn up.
+        message = f"nothing was restored: {file} cannot be read: {type(error).__name__} {error}".strip()
+        raise CorruptError(message, path=str(file)) from error
     if checked.findings:
         message = f"nothing was restored: {file} is damaged: {'; '.join(checked.findings[:3])}"
         raise CorruptError(message, path=str(file), findings=tuple(checked.findings))
-    return location, seq, checked.documents
+    return target, seq
 
 
 # --- for both, and for import ---------------------------------------------------------------------------------
 
 
-def locate_space(url: str | None, space: str | None, stored: str) -> Location:
-    """Where a space belongs that came from elsewhere: in a folder by its own name, unless another was given."""
+class Target(NamedTuple):
+    """Where a space is to be."""
+
+    space: str
+    path: Path
+
+
+def locate_space(url: str | None, space: str | None, stored: str) -> Target:
+    """Where a space belongs that came from elsewhere. It keeps its name, unless another was given."""
     from headwater.cli.spaces import is_folder
-    from headwater.host.opening import default_url, locate
+    from headwater.host.opening import Location, default_url, locate
 
     url = url if url is not None else default_url()
-    if space is None and is_folder(url):
-        return locate(url, stored or None)
-    return locate(url, space)
+    if space is not None or not stored:
+        location = locate(url, space)
+    else:
+        location = locate(url, stored) if is_folder(url) else Location(stored, locate(url).path)
+    if location.path is None:
+        raise UsageError("memory: ends with this command; name a file with --url")
+    return Target(location.space, location.path)
+
+
+def folder_of(url: str, space: str | None) -> Path:
+    """The folder that a space's file is put in. One of many spaces is made if it is missing."""
+    from headwater.cli.spaces import is_folder
+    from headwater.host.opening import locate
+
+    path = locate(url, space).path
+    if path is None:
+        raise UsageError("memory: ends with this command; name a file with --url")
+    if is_folder(url):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    elif not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "", str(path.parent))
+    return path.parent
+
+
+def _same(path: Path, file: Path) -> bool:
+    return path.exists() and file.exists() and path.samefile(file)
 
 
 def replace_space(part: Path, target: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,8 @@ from headwater.cli.output import Column, Form, Record, answer, is_terminal, note
 from headwater.cli.output import json_text as json
 
 if TYPE_CHECKING:
-    from headwater.host.storage import Storage
+    from collections.abc import Iterator
+
     from headwater.store.browse import Event
     from headwater.store.engine import Engine
     from headwater.values.ids import BranchId, DocKey, Seq
@@ -42,7 +43,15 @@ _STATE: Final = Column(title="state", text=lambda record: "deleted" if record["d
 @on_space
 @as_list
 def list_documents(
-    prefix: str, long: bool, deleted: bool, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
+    *,
+    prefix: str,
+    long: bool,
+    deleted: bool,
+    at: Seq | None,
+    branch: str,
+    url: str | None,
+    space: str | None,
+    form: Form,
 ) -> None:
     """List documents, with the sequence number of their last change.
 
@@ -93,7 +102,7 @@ def _documents(
 @on_space
 @as_object
 def get_value(
-    path: str, raw: bool, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
+    *, path: str, raw: bool, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
 ) -> None:
     """Print a document, or what stands at a PATH in one, as JSON.
 
@@ -126,16 +135,14 @@ def _print_raw(value: str | bytes) -> None:
     elif is_terminal():
         note(f"{len(value)} bytes, which a terminal should not be sent; redirect them to a file")
     else:
-        click.get_binary_stream("stdout").write(value)
+        sys.stdout.buffer.write(value)
 
 
 # --- history --------------------------------------------------------------------------------------------------
 
 _HISTORY: Final = (
     _SEQ,
-    Column(
-        title="when", text=lambda record: str(record["at"]), shown=lambda record: _local_time(str(record["at"]))
-    ),
+    Column(title="when", text=lambda record: str(record["at"]), shown=lambda record: _local_time(str(record["at"]))),
     Column(title="change", text=lambda record: str(record["change"]), elastic=True),
 )
 
@@ -148,7 +155,7 @@ _HISTORY: Final = (
 @on_space
 @as_list
 def show_history(
-    path: str, limit: int | None, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
+    *, path: str, limit: int | None, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
 ) -> None:
     """Tell what happened to a document, newest first.
 
@@ -252,20 +259,13 @@ _DIFF: Final = (
 @on_space
 @as_list
 def show_diff(
-    before: Seq, after: Seq, prefix: str, branch: str, url: str | None, space: str | None, form: Form
+    *, before: Seq, after: Seq, prefix: str, branch: str, url: str | None, space: str | None, form: Form
 ) -> None:
     """Show what differs between two sequence numbers.
 
     With PREFIX only in documents whose address starts with it.
     """
-    from headwater.cli.spaces import open_space
-
-    with open_space(url, space) as storage:
-        _show_diff(storage, before, after, prefix, branch, form)
-
-
-def _show_diff(storage: Storage, before: Seq, after: Seq, prefix: str, branch: str, form: Form) -> None:
-    from headwater.cli.spaces import find_branch, key_prefixes
+    from headwater.cli.spaces import find_branch, key_prefixes, open_space
     from headwater.store.browse import diff
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
@@ -289,4 +289,5 @@ def _show_diff(storage: Storage, before: Seq, after: Seq, prefix: str, branch: s
             yield record
 
     empty = f"nothing differs between {before} and {after}"
-    storage.call(lambda engine: show(changes(engine), _DIFF, form, empty=empty))
+    with open_space(url, space) as storage:
+        storage.call(lambda engine: show(changes(engine), _DIFF, form, empty=empty))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headwater.host.storage import Storage
+    from headwater.store.backend import LogRow
     from headwater.store.commit import Operation
     from headwater.store.engine import Engine
     from headwater.store.portable import Header
@@ -90,11 +91,13 @@ def _to_stdout(storage: Storage, branch: str, at: Seq | None, *, history: bool) 
         # Unlike a list that somebody has seen enough of, half an export is no use.
         abandon_stdout()
         raise click.exceptions.Exit(Exit.FAILED) from None
+    except BaseException:
+        # Whoever reads the pipe is not told of exit codes: this line makes sure that they cannot import half of it.
+        sys.stdout.buffer.write(b"the export ended here, before it was complete\n")
+        raise
 
 
-def _exported(
-    storage: Storage, branch: str, at: Seq | None, advance: Progress, *, history: bool
-) -> Iterator[bytes]:
+def _exported(storage: Storage, branch: str, at: Seq | None, advance: Progress, *, history: bool) -> Iterator[bytes]:
     from headwater.cli.spaces import find_branch
     from headwater.store.portable import export_documents, export_log
 
@@ -131,15 +134,14 @@ def import_space(*, file: str, create: bool, branch: str, url: str | None, space
     already are left alone, so importing twice does no harm. An export with --history makes a new space, or
     continues one that has the same past.
     """
-    from headwater.cli.rebuild import check_log, rebuild_space
+    from headwater.cli.rebuild import rebuild_space
 
     with _source(file) as source:
         header, count = _check(source)
         if header.headwater == "log":
             if branch != "main":
                 raise click.UsageError("This export holds a whole space; leave out --branch.")
-            rows = check_log(_lines(_rewound(source), _silent))
-            seq, changed = rebuild_space(header, rows, url, space, create=create)
+            seq, changed = rebuild_space(header, lambda: _rows(source, header), url, space, create=create)
             what = "commit"
         else:
             seq, changed = _import_documents(source, count, url, space, branch, create=create)
@@ -162,6 +164,14 @@ def _check(source: BinaryIO) -> tuple[Header, int]:
         header = read_header(first)
         rest: Iterable[object] = check_log(lines, header.seq) if header.headwater == "log" else parse_documents(lines)
         return header, sum(1 for _ in rest)
+
+
+def _rows(source: BinaryIO, header: Header) -> Iterator[LogRow]:
+    from headwater.cli.rebuild import check_log
+
+    lines = _lines(_rewound(source), _silent)
+    next(lines)
+    return check_log(lines, header.seq)
 
 
 def _import_documents(

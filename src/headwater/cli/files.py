@@ -22,7 +22,7 @@ SIDES: Final = ("-wal", "-journal", "-shm")
 
 
 def check_free(path: Path, *, force: bool) -> None:
-    """May a file be put there?"""
+    """Refuse to put a file where one is, or where none can be."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder; name a file", str(path))
     if path.exists() and not force:

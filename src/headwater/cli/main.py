@@ -26,8 +26,8 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "set": "change:set_value",
         "history": "data:show_history",
         "diff": "data:show_diff",
-        "export": "portable:export_space",
-        "import": "portable:import_space",
+        "export": "exchange:export_space",
+        "import": "exchange:import_space",
     },
     "Branches": {
         "branches": "branches:list_branches",
@@ -48,6 +48,9 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
 
 _COMMANDS: Final = {name: where for section in SECTIONS.values() for name, where in section.items()}
 
+_FRAMES_MAX: Final = 4000
+"""Of Python's stack. A document may be 512 levels deep, and writing it as JSON takes a few frames for each."""
+
 _EPILOG: Final = """\b
 Exit codes: 0 done, 1 failed or findings, 2 used wrongly, 3 not found,
 4 conflict or refused, 5 waits for a person, 6 timed out, 130 interrupted."""
@@ -64,8 +67,7 @@ class Headwater(click.Group):
         if where is None:
             return None
         module, _, name = where.partition(":")
-        command = getattr(import_module(f"headwater.cli.{module}"), name)
-        assert isinstance(command, click.Command)
+        command: click.Command = getattr(import_module(f"headwater.cli.{module}"), name)
         return command
 
     def resolve_command(
@@ -73,7 +75,7 @@ class Headwater(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
-            close = get_close_matches(name, _COMMANDS, n=3)
+            close = get_close_matches(name, _COMMANDS, n=3, cutoff=0.65)
             hint = f"Did you mean {' or '.join(close)}?" if close else "`headwater --help` lists them."
             raise click.UsageError(f"There is no command {name!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -96,7 +98,7 @@ class Headwater(click.Group):
             raise click.exceptions.Exit(Exit.DONE) from None
         return result
 
-    def main(  # type: ignore[override]  # narrower than click's overloads
+    def main(
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = "headwater",
@@ -105,6 +107,7 @@ class Headwater(click.Group):
         **extra: Any,  # noqa: ANN401  # click's signature
     ) -> Any:  # noqa: ANN401  # likewise
         """Run a command; whatever goes wrong becomes one line and an exit code."""
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES_MAX))
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra) or Exit.DONE
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last line: users see no traceback
@@ -123,6 +126,7 @@ def abandon_stdout() -> None:
 
 
 @click.group(
+    "headwater",
     cls=Headwater,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

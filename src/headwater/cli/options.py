@@ -17,8 +17,15 @@ _PLACE = "FILE.db, FOLDER/ or memory:; else $HEADWATER_URL, headwater.toml, or t
 
 def on_space(command: F) -> F:
     """`--url` and `--space`."""
-    command = click.option("--space", metavar="NAME", help="Which space of a folder; main unless named.")(command)
+    space_help = "Which space of a folder; main unless named."
+    command = click.option("--space", metavar="NAME", callback=_not_empty, help=space_help)(command)
     return click.option("--url", metavar="URL", help=f"Where the data lives: {_PLACE}")(command)
+
+
+def _not_empty(_ctx: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("the name is empty")
+    return value
 
 
 def on_branch(command: F) -> F:

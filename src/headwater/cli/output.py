@@ -9,9 +9,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeAlias
 
 from headwater.cli.inert import inert, inert_lines
@@ -30,6 +31,12 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 _TABLE_ROWS: Final = 500
 """Rows of a table drawn at once: columns are as wide as these need, and memory stays bounded."""
+
+_ELASTIC_LEAST: Final = 8
+"""Characters that are left of a value even where the rest needs all the room."""
+
+PROGRESS_AFTER_S = 0.5
+"""What is done by then needs no bar: it would only flicker."""
 
 _PREVIEW: Final = 200
 """Characters of a value in a table. More than a line has; a table is for looking, `get` is for reading."""
@@ -72,10 +79,13 @@ def show_value(value: object) -> None:
     if not is_terminal():
         write(json_text(value))
         return
-    from rich.json import JSON
+    from rich.highlighter import JSONHighlighter
+    from rich.text import Text
 
-    pretty = JSON(inert_lines(json_text(value, indent=2)))
-    console().print(pretty, soft_wrap=True)
+    # Not rich's JSON: it reads the text and writes it anew, with control characters as they were.
+    text = Text(json_text(value, indent=2))
+    JSONHighlighter().highlight(text)
+    console().print(text, soft_wrap=True)
 
 
 def write(line: str) -> None:
@@ -120,21 +130,38 @@ def _draw(records: Iterator[Record], columns: Sequence[Column]) -> bool:
     from rich.table import Table
     from rich.text import Text
 
+    screen = console()
     drawn = False
-    while page := list(islice(records, _TABLE_ROWS)):
+    while page := [_cells(record, columns) for record in islice(records, _TABLE_ROWS)]:
         table = Table(box=None, pad_edge=False, show_header=not drawn, header_style="bold", padding=(0, 2, 0, 0))
+        room = _room(page, columns, screen.width)
         for column in columns:
             table.add_column(
                 column.title,
                 justify="right" if column.number else "left",
                 no_wrap=column.number or column.elastic,
                 overflow="ellipsis" if column.elastic else "fold",
+                max_width=room if column.elastic else None,
             )
-        for record in page:
-            table.add_row(*(Text(inert((column.shown or column.text)(record))) for column in columns))
-        console().print(table)
+        for cells in page:
+            table.add_row(*map(Text, cells))
+        screen.print(table)
         drawn = True
     return drawn
+
+
+def _cells(record: Record, columns: Sequence[Column]) -> list[str]:
+    return [inert((column.shown or column.text)(record)) for column in columns]
+
+
+def _room(page: list[list[str]], columns: Sequence[Column], width: int) -> int:
+    """How wide each elastic column may be, so that the others are shown whole."""
+    from rich.cells import cell_len
+
+    elastic = sum(column.elastic for column in columns)
+    wanted = [max(map(cell_len, (column.title, *cells))) for column, *cells in zip(columns, *page, strict=True)]
+    fixed = sum(2 + (0 if column.elastic else need) for column, need in zip(columns, wanted, strict=True))
+    return max((width - fixed) // elastic, _ELASTIC_LEAST) if elastic else 0
 
 
 # --- text -----------------------------------------------------------------------------------------------------
@@ -193,9 +220,30 @@ def progress(title: str) -> Iterator[Progress]:
     if not is_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield lambda _done, _total: None
         return
+    with ExitStack() as stack:
+        begin = monotonic()
+        bar: Progress | None = None
+
+        def advance(done: int, total: int) -> None:
+            nonlocal bar
+            if bar is None and monotonic() - begin >= PROGRESS_AFTER_S:
+                bar = stack.enter_context(_bar(title))
+            if bar is not None:
+                bar(done, total)
+
+        yield advance
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Progress]:
     from rich import progress as bars
 
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TaskProgressColumn(), bars.TimeElapsedColumn())
+    columns = (
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        bars.TaskProgressColumn(),
+        bars.TimeElapsedColumn(),
+    )
     with bars.Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(inert(title), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)

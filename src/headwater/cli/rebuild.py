@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from headwater.host.opening import Location
     from headwater.store.backend import LogRow
     from headwater.store.engine import Engine
     from headwater.store.portable import Header
@@ -45,56 +44,55 @@ def check_log(lines: Iterable[str], last: Seq) -> Iterator[LogRow]:
         raise UsageError(f"the export is cut off: it ends with commit {seq}, its first line announces {last}", seq=seq)
 
 
-def rebuild_space(
-    header: Header, rows: Rows, url: str | None, space: str | None, *, create: bool
-) -> tuple[Seq, int]:
+def rebuild_space(header: Header, rows: Rows, url: str | None, space: str | None, *, create: bool) -> tuple[Seq, int]:
     """Where the space is afterwards, and how many commits of the log it did not have before."""
-    from headwater.cli.copies import locate_space, replace_space
+    from headwater.cli.copies import folder_of, locate_space, replace_space
+    from headwater.host.opening import default_url
+    from headwater.values.ids import NEVER
 
-    location = locate_space(url, space, header.space)
-    path = location.path
-    if path is None:
-        raise UsageError("a log cannot be imported into memory:; name a file with --url")
-    head = 0
+    url = url if url is not None else default_url()
+    target = locate_space(url, space, header.space)
+    path = target.path
+    head = NEVER
     if path.exists():
         head = _compare(path, rows, header.seq)
     elif not create:
         raise NotFoundError(f"there is no space at {path}, and --no-create says not to make one", path=str(path))
     if head < header.seq or not path.exists():
-        with unfinished(path.parent) as part:
-            _build(part, location, rows, header.seq)
+        with unfinished(folder_of(url, space)) as part:
+            _build(part, target.space, rows, header.seq)
             replace_space(part, path)
-    return header.seq if head < header.seq else head, max(header.seq - head, 0)  # type: ignore[return-value]
+    return max(header.seq, head), max(header.seq - head, 0)
 
 
-def _compare(path: Path, rows: Rows, last: Seq) -> int:
+def _compare(path: Path, rows: Rows, last: Seq) -> Seq:
     """How far a space is that has the same past. Another one is never overwritten."""
     from headwater.host.opening import open_space
 
-    def compare(engine: Engine) -> int:
+    def compare(engine: Engine) -> Seq:
         horizon = engine.documents.horizon
         if horizon.seq > last:
-            raise RefusalError(f"{path} has forgotten its past up to {horizon.seq}, so it cannot be compared; name a new file")
+            raise RefusalError(f"{path} has forgotten its past up to {horizon.seq}; import into a new file")
         for row in rows():
             if row.seq > engine.head:
                 break
             mine = engine.backend.row(row.seq)
             chain = horizon.chain if row.seq == horizon.seq else mine.chain if mine is not None else row.chain
             if chain != row.chain:
-                raise RefusalError(f"{path} has another past: its commit {row.seq} differs; name a new file")
+                raise RefusalError(f"{path} has another past: its commit {row.seq} differs; import into a new file")
         return engine.head
 
     with open_space(str(path), create=False) as storage:
         return storage.call(compare)
 
 
-def _build(part: Path, location: Location, rows: Rows, total: Seq) -> None:
+def _build(part: Path, name: str, rows: Rows, total: Seq) -> None:
     from headwater.host.opening import open_space
     from headwater.store.verify import verify
 
     try:
         # Nothing is lost by a power cut before it is put in place: no need to wait for the disk at every step.
-        with open_space(str(part), location.space, durability="normal") as storage, progress("importing") as advance:
+        with open_space(str(part), name, durability="normal") as storage, progress("importing") as advance:
             for batch in _batches(rows()):
                 storage.call(lambda engine, batch=batch: _append(engine, batch))  # type: ignore[misc]
                 advance(batch[-1].seq, total)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _NAMES_MAX: Final = 20_000
 """Documents looked at for a name that is close to a mistyped one: a tenth of a second at most."""
 
+_CLOSE: Final = 0.65
+"""How alike names must be: two letters swapped in a short one are, two different words are not."""
+
 _SCOPES: Final = ("session:", "user:")
 
 _SPACES_MAX: Final = 20
@@ -50,7 +53,7 @@ def open_space(url: str | None, space: str | None, *, create: bool = False) -> S
 
 
 def is_folder(url: str) -> bool:
-    """Does the URL mean many spaces?"""
+    """Whether the URL means many spaces."""
     return url != "memory:" and (url.endswith(("/", os.sep)) or FilePath(url).is_dir())
 
 
@@ -75,7 +78,7 @@ def _suggest_space(url: str, space: str | None) -> str:
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """`; did you mean notes?`, or nothing."""
-    close = get_close_matches(word, names, n=3)
+    close = get_close_matches(word, names, n=3, cutoff=_CLOSE)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
@@ -126,6 +129,7 @@ def missing_document(engine: Engine, doc: DocKey, branch: BranchId, at: Seq | No
     """Never written, deleted, or not yet there; with a suggestion."""
     from headwater.store.browse import keys, read
     from headwater.values.address import address_text
+    from headwater.values.ids import DocKey
     from headwater.values.tree import ABSENT
 
     name = address_text(doc)
@@ -136,7 +140,9 @@ def missing_document(engine: Engine, doc: DocKey, branch: BranchId, at: Seq | No
     if at is not None and read(engine, doc, branch).seq:
         message = f"there was no document {name}{on_branch} at {at} yet; `headwater history {name}` tells since when"
         return NotFoundError(message, doc=doc, branch=branch, at=at)
-    close = get_close_matches(doc, islice(keys(engine, branch), _NAMES_MAX), n=3)
+    scope, _, own = doc.partition("/")
+    ids = (key.partition("/")[2] for key in islice(keys(engine, branch, f"{scope}/"), _NAMES_MAX))
+    close = (DocKey(f"{scope}/{one}") for one in get_close_matches(own, ids, n=3, cutoff=_CLOSE))
     live = [address_text(key) for key in close if read(engine, key, branch, at).value is not ABSENT]
     hint = f"; did you mean {' or '.join(live)}?" if live else "; `headwater ls` lists them"
     return NotFoundError(f"there is no document {name}{on_branch}{hint}", doc=doc, branch=branch)

@@ -125,6 +125,9 @@ def open_space(
     if not create and not path.exists():
         message = f"there is no space {location.space!r} at {url} (looked for {path})"
         raise NotFoundError(message, url=url, path=str(path))
+    if not create and path.is_file() and not path.stat().st_size:
+        message = f"{path} is an empty file: there is no space in it; if there was one, restore a backup"
+        raise NotFoundError(message, url=url, path=str(path))
     if path.is_symlink():
         message = f"{path} is a symbolic link; name the file itself"
         raise UsageError(message, path=str(path))

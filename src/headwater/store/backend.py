@@ -31,7 +31,7 @@ class HeadRow(msgspec.Struct, frozen=True, gc=False):
     seq: Seq
     live: bool
     size: int
-    """Encoded, at most: patches count as growth until the next snapshot measures."""
+    """Encoded, when it was last measured; 0 if not since it was written whole."""
     since: int
     """Log bytes that have to be read to rebuild the document."""
 

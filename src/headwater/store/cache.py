@@ -16,9 +16,10 @@ from headwater.store.conflict import EVERYTHING, TouchIndex
 from headwater.store.document import Documents
 from headwater.store.limits import CACHE_BYTES
 from headwater.values.address import Depth
-from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.codec import encode
+from headwater.values.ids import NEVER, BranchId, DocKey, Seq, SessionId
 from headwater.values.patch import Touches
-from headwater.values.tree import Maybe, Path
+from headwater.values.tree import ABSENT, Maybe, Path
 
 _STATE_BYTES: Final = 600
 """What a cached document costs besides its value, measured."""
@@ -31,9 +32,12 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     """One write of a document, with its author."""
 
     seq: Seq
-    session: SessionId
-    local_seq: LocalSeq
+    commit: Commit
     touches: Touches
+
+
+_NONE_RECENT: Final[list[Recent]] = []
+"""Shared by all documents that were only read, and therefore never appended to."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,14 +49,17 @@ class DocState:
     seq: Seq
     # No encoded size above this: whole writes set it, patches add to it, a measurement corrects it.
     bound: int
-    # Exact encoded size, more or less, when it was last written whole or snapshotted.
+    # Encoded size when it was last measured, for a snapshot or the question of one; 0: not since it was written whole.
     size: int
     # Log bytes to read to rebuild it.
     since_bytes: int
     # Writes up to here are known only to the log.
     floor: Seq
+    # Newest write of anybody but `author`, whose are all since.
+    others: Seq
+    author: SessionId = SessionId("")
     # Writes after `floor`, with their authors, oldest first; the index has seen the first `indexed` of them.
-    recent: list[Recent] = field(default_factory=list)
+    recent: list[Recent] = field(default_factory=lambda: _NONE_RECENT)
     indexed: int = 0
     index: TouchIndex | None = None
     # Set by every use, cleared by the sweep that looks for what to drop.
@@ -60,18 +67,25 @@ class DocState:
 
     def write(self, seq: Seq, commit: Commit, effect: Effect, weight: int) -> None:
         """A commit moved this document."""
+        if commit.session != self.author:
+            self.others, self.author = self.seq, commit.session
         self.value = effect.after
         self.seq = seq
         if effect.touches is EVERYTHING:
-            self.bound = self.size = self.since_bytes = weight
+            self.bound = self.since_bytes = weight
+            self.size = 0
         else:
             self.bound += weight
             self.since_bytes += weight
-        self.recent.append(Recent(seq, commit.session, commit.local_seq, effect.touches))
+        recent = Recent(seq, commit, effect.touches)
+        if self.recent:
+            self.recent.append(recent)
+        else:
+            self.recent = [recent]
 
     def trim(self, through: Seq) -> None:
         """Leave writes up to here to the log."""
-        self.recent = [recent for recent in self.recent if recent.seq > through]
+        self.recent = [recent for recent in self.recent if recent.seq > through] or _NONE_RECENT
         self.floor = max(self.floor, min(through, self.seq))
         self.index, self.indexed = None, 0
 
@@ -130,6 +144,9 @@ class StateCache:
         found = self._documents.at(branch, doc, newest)
         row = self._backend.head(branch, doc) if found.seq else None
         size, since = (row.size, row.since) if row is not None else (0, 0)
+        if row is None and found.value is not ABSENT and self._documents.branch(branch).parent is not None:
+            # Inherited: what it weighs is written on no row of this branch.
+            size = len(encode(found.value))
         weight = sum(revision.weight for revision in self._documents.tail.revisions(branch, doc))
         return DocState(
             value=found.value,
@@ -138,6 +155,7 @@ class StateCache:
             size=size,
             since_bytes=since + weight,
             floor=found.seq,
+            others=found.seq,
         )
 
     def drop(self, branch: BranchId, doc: DocKey) -> None:

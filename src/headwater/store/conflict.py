@@ -9,10 +9,12 @@ Must never know: where writes come from, or what happens to a commit in conflict
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, Seq
-from headwater.values.patch import Remove, RemoveByValue, Replace, Splice, Touch, Touches
+from headwater.values.patch import Move, PatchOp, Remove, RemoveByValue, Replace, Splice, Touch, Touches
 from headwater.values.tree import Path, Step
 
 EVERYTHING: Touches = (Touch((), True),)
@@ -94,3 +96,40 @@ def possible_touches(operation: Operation) -> Touches:
                         # The others may have made containers on their way, which changes what is reachable.
                         return EVERYTHING
             return tuple(touches)
+
+
+def first_unseen(
+    path: Path, depth: Depth, writes: Iterable[tuple[Seq, Touches, tuple[Operation, ...]]]
+) -> Seq | None:
+    """The first foreign write that shows in a read now, but not in the view it was made from; None if none does.
+
+    The view was an older document with own layers on top. The writes since then come oldest first, own ones with
+    their operations, foreign ones with none. A foreign write shows where it touched. An own layer that met it did
+    something else than in the view (an element was taken from a list that had moved on), so from then on the foreign
+    write shows wherever that layer wrote, too.
+    """
+    strange: list[tuple[Touch, Seq]] = []
+    for seq, touches, layer in writes:
+        if not layer:
+            strange += [(touch, seq) for touch in touches]
+        elif strange and type(layer[0]) is not PatchDoc:
+            strange = []  # written whole: the view and the document are one again
+        elif strange:
+            places = [place for operation in layer for place in _places(operation)]
+            met = [seq for touch, seq in strange if any(overlaps(touch.path, place) for place in places)]
+            if met:
+                strange += [(Touch(place, reshaped=True), met[0]) for place in places]
+    return next((seq for touch, seq in strange if notices(path, depth, touch)), None)
+
+
+def _places(operation: Operation) -> list[Path]:
+    """What decides the effect of an operation, and all that it can change."""
+    if not isinstance(operation, PatchDoc):
+        return [()]
+    places = [_place(op, op.path) for op in operation.ops]
+    return places + [_place(op, op.source) for op in operation.ops if type(op) is Move]
+
+
+def _place(op: PatchOp, path: Path) -> Path:
+    """Elements of a list depend on those before them: the list as a whole, unless one is replaced by another."""
+    return path[:-1] if path and type(path[-1]) is int and type(op) is not Replace else path

@@ -8,7 +8,7 @@ Must never know: why a commit was accepted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -117,17 +117,19 @@ class Documents:
         self.branches: dict[BranchId, BranchRow] = {row.name: row for row in backend.branches()}
         self.branches.setdefault(MAIN, BranchRow(MAIN, None, NEVER, Millis(0)))
 
-    def take_in(self, row: LogRow, entry: Entry) -> None:
-        """A row of the log is durable."""
-        if type(entry) is CommitEntry:
-            self.tail.add(row.seq, entry, len(row.body))
-            if entry.merged is not None:
-                source, through = entry.merged
-                branch = self.branches[entry.branch]
-                merges = (*branch.merges, (source, through, row.seq))
-                self.branches[entry.branch] = msgspec.structs.replace(branch, merges=merges)
-        elif type(entry) is ForkEntry:
-            self.branches[entry.name] = BranchRow(entry.name, entry.parent, entry.fork_seq, entry.at)
+    def take_in(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
+        """Rows of the log are durable."""
+        for row, entry in zip(rows, entries, strict=True):
+            if type(entry) is CommitEntry:
+                self.tail.add(row.seq, entry, len(row.body))
+                if entry.merged is not None:
+                    self._note_merge(entry.branch, *entry.merged, row.seq)
+            elif type(entry) is ForkEntry:
+                self.branches[entry.name] = BranchRow(entry.name, entry.parent, entry.fork_seq, entry.at)
+
+    def _note_merge(self, branch: BranchId, source: BranchId, through: Seq, seq: Seq) -> None:
+        row = self.branches[branch]
+        self.branches[branch] = msgspec.structs.replace(row, merges=(*row.merges, (source, through, seq)))
 
     def after_fold(self, fold: Fold) -> None:
         """The caches reach further now; the tail starts anew."""

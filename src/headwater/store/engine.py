@@ -8,14 +8,14 @@ Must never know: threads, sockets, who waits for a verdict.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from headwater.errors import AddressError, InvariantError, LocalProtocolError
+from headwater.errors import AddressError, InvariantError, LimitError, LocalProtocolError
 from headwater.store.backend import Backend, Fold, LogRow
-from headwater.store.cache import DocState, StateCache
+from headwater.store.cache import DocState, Recent, StateCache
 from headwater.store.commit import (
     Absent,
     Commit,
@@ -25,6 +25,7 @@ from headwater.store.commit import (
     Effect,
     Entry,
     ForkEntry,
+    Operation,
     OriginCommitted,
     Outcome,
     PendingRead,
@@ -37,15 +38,16 @@ from headwater.store.commit import (
     encode_entry,
     encode_operations,
 )
-from headwater.store.conflict import notices, possible_touches
+from headwater.store.conflict import first_unseen, notices, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry
 from headwater.store.fold import build_fold
 from headwater.store.limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.store.session import Session, Sessions
 from headwater.values.address import address_text
 from headwater.values.codec import digest, encode
-from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+from headwater.values.ids import BranchId, DocKey, Millis, Seq
 from headwater.values.limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
+from headwater.values.patch import Touches
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT
 
@@ -60,8 +62,7 @@ class _Batch:
     at: Millis
     rows: list[LogRow] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
-    touched: list[tuple[BranchId, DocKey]] = field(default_factory=list)
-    decided: list[tuple[SessionId, LocalSeq]] = field(default_factory=list)
+    decided: list[Commit] = field(default_factory=list)
     fold: Fold | None = None
 
 
@@ -80,7 +81,7 @@ class Engine:
         self.states = StateCache(backend, self.documents)
         for row in backend.log(self.documents.folded, self.head):
             entry = read_entry(row)
-            self._take_in(row, entry)
+            self._take_in((row,), (entry,))
             if isinstance(entry, CommitEntry):
                 self._sessions.note(self._sessions.get(entry.session), entry.local_seq, Committed(row.seq))
 
@@ -110,15 +111,15 @@ class Engine:
             effects = submission.effects
             if states is None:
                 applied = self._apply(commit)
-                if isinstance(applied, Conflict):
-                    verdict = applied
-                else:
+                if isinstance(applied, tuple):
                     states, effects = applied
+                else:
+                    verdict = applied
             if states is not None:
                 verdict = self._append(commit, states, effects, batch)
         assert verdict is not None
         self._sessions.note(session, commit.local_seq, verdict)
-        batch.decided.append((commit.session, commit.local_seq))
+        batch.decided.append(commit)
         return Outcome(commit, verdict, effects if type(verdict) is Committed else ())
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch) -> Verdict:
@@ -181,6 +182,9 @@ class Engine:
         if read.seq >= state.floor:
             newest = state.newest_touch(read.path, read.depth)
             return None if newest <= read.seq else _conflict(read.doc, read, newest)
+        if read.seq < self.documents.horizon.seq:
+            # The log of that time was dropped: nobody can tell any more where the document was written.
+            return _conflict(read.doc, read, state.seq)
         for revision in self.documents.revisions(branch, read.doc, read.seq, self.head):
             touches = (touch for operation in revision.operations for touch in possible_touches(operation))
             if any(notices(read.path, read.depth, touch) for touch in touches):
@@ -191,26 +195,33 @@ class Engine:
     def _undermined(self, branch: BranchId, session: Session, read: PendingRead) -> Conflict | None:
         """A read through own layers: each of them accepted, and nobody else's write in between."""
         state = self.states.get(branch, read.doc)
-        own = 0
         for first, last in read.layers:
             missing = self._sessions.first_missing(session, first, last)
             if missing is not None:
                 return Conflict(
                     f"rests on commit {missing} of its session, which was not accepted", read.doc, read.path
                 )
-            own += last - first + 1
+        alone = state.author == session.id and state.others <= read.basis
+        if alone and self._sessions.names_all(session, read.layers, read.basis):
+            return None
         later = state.since(read.basis)
         if later is None:
-            # Older than what is remembered with authors: check as if none of the writes were ours.
-            confirmed = Read(read.doc, read.path, read.basis, read.depth)
-            return self._overwritten(branch, state, confirmed)
-        if len(later) == own:
-            return None
-        for recent in later:
-            mine = recent.session == session.id and any(a <= recent.local_seq <= b for a, b in read.layers)
-            if not mine and any(notices(read.path, read.depth, touch) for touch in recent.touches):
-                return _conflict(read.doc, read, recent.seq)
-        return None
+            if read.basis < self.documents.horizon.seq:
+                return _conflict(read.doc, read, state.seq)
+            later = self._recall(branch, state, read)
+        unseen = first_unseen(read.path, read.depth, _told(reversed(later), session, read))
+        return None if unseen is None else _conflict(read.doc, read, unseen)
+
+    def _recall(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
+        """Writes since a place that only the log remembers with their authors, newest first."""
+        later = [recent for recent in reversed(state.recent) if recent.seq > self.head]
+        for revision in self.documents.revisions(branch, read.doc, read.basis, self.head):
+            entry = self._entry(revision.seq)
+            assert isinstance(entry, CommitEntry)
+            commit = Commit(entry.session, entry.local_seq, revision.operations)
+            touches = tuple(touch for operation in revision.operations for touch in possible_touches(operation))
+            later.append(Recent(revision.seq, commit, touches))
+        return later
 
     # -- applying ------------------------------------------------------------------------------------------
 
@@ -225,7 +236,7 @@ class Engine:
             states.append(state)
         return states or None
 
-    def _apply(self, commit: Commit) -> tuple[list[DocState], tuple[Effect, ...]] | Conflict:
+    def _apply(self, commit: Commit) -> tuple[list[DocState], tuple[Effect, ...]] | Conflict | Refused:
         """What the commit does to the documents as they are now. Nothing is changed yet."""
         effects: dict[DocKey, Effect] = {}
         for operation in commit.operations:
@@ -237,6 +248,8 @@ class Engine:
             except AddressError as misfit:
                 # It fitted where it was made; here something it leans on has changed. Running it again will tell.
                 return Conflict(misfit.message, doc, seq=state.seq)
+            except LimitError as limit:
+                return Refused(limit.message, doc)
             if earlier is not None:
                 touches = earlier.touches + touches
             effects[doc] = Effect(doc, state.value, after, touches)
@@ -256,14 +269,14 @@ class Engine:
         size = len(body)
         if size > COMMIT_BYTES_MAX:
             return Refused(f"the commit is {size:,} bytes; at most {COMMIT_BYTES_MAX:,} are allowed")
-        for index, state in enumerate(states):
-            if state.bound + size > DOCUMENT_BYTES_MAX and (refused := _too_large(state, effects[index])) is not None:
-                return refused
+        for state in states:
+            if state.bound + size > DOCUMENT_BYTES_MAX:
+                if (refused := _too_large(states, effects, size)) is not None:
+                    return refused
+                break
         seq = self._link(batch, body, entry)
         for index, state in enumerate(states):
-            effect = effects[index]
-            state.write(seq, commit, effect, size)
-            batch.touched.append((commit.branch, effect.doc))
+            state.write(seq, commit, effects[index], size)
         return Committed(seq)
 
     def _link(self, batch: _Batch, body: bytes, entry: Entry) -> Seq:
@@ -283,18 +296,19 @@ class Engine:
         if batch.fold is not None:
             self.documents.after_fold(batch.fold)
             self._sessions.folded(batch.fold.through)
-        for row, entry in zip(batch.rows, batch.entries, strict=True):
-            self._take_in(row, entry)
+        self._take_in(batch.rows, batch.entries)
 
-    def _take_in(self, row: LogRow, entry: Entry) -> None:
-        """A row is durable: the tail, the branches and the head move on."""
-        self.documents.take_in(row, entry)
-        self.head = row.seq
-        self._chain = row.chain
+    def _take_in(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
+        """Rows are durable: the tail, the branches and the head move on."""
+        if rows:
+            self.documents.take_in(rows, entries)
+            self.head = rows[-1].seq
+            self._chain = rows[-1].chain
 
     def _undo(self, batch: _Batch) -> None:
-        for branch, doc in batch.touched:
-            self.states.drop(branch, doc)
+        for commit in batch.decided:
+            for operation in commit.operations:
+                self.states.drop(commit.branch, operation.doc)
         for branch, head in batch.fold.heads if batch.fold is not None else ():
             self.states.drop(branch, head.doc)
         self._sessions.forget(batch.decided)
@@ -310,10 +324,11 @@ class Engine:
         """A commit that no session asked for, checked by who made it: the merge of a branch."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
         applied = self._apply(commit)
-        if isinstance(applied, Conflict):
+        if not isinstance(applied, tuple):
             raise InvariantError(f"a merge of whole documents did not apply: {applied.reason}", commit=commit)
         states, effects = applied
         try:
+            batch.decided.append(commit)
             verdict = self._append(commit, states, effects, batch, merged)
             self._write(batch)
         except BaseException:
@@ -341,16 +356,31 @@ def _is_of(entry: Entry, commit: Commit) -> bool:
     return encode_operations(entry.operations) == encode_operations(commit.operations)
 
 
-def _too_large(state: DocState, effect: Effect) -> Refused | None:
-    """The bound counts every patch as growth; only near the limit is the document measured."""
-    if effect.after is ABSENT:
-        return None
-    exact = len(encode(effect.after))
-    if exact > DOCUMENT_BYTES_MAX:
-        reason = f"{address_text(effect.doc)} would be {exact:,} bytes; a document may have {DOCUMENT_BYTES_MAX:,}"
-        return Refused(reason, effect.doc)
-    state.bound = exact
+def _too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int) -> Refused | None:
+    """The bound counts every patch as growth; only near the limit are documents measured. Learnt if all may pass."""
+    measured: list[tuple[DocState, int]] = []
+    for state, effect in zip(states, effects, strict=True):
+        if state.bound + growth > DOCUMENT_BYTES_MAX:
+            exact = 0 if effect.after is ABSENT else len(encode(effect.after))
+            if exact > DOCUMENT_BYTES_MAX:
+                place = address_text(effect.doc)
+                reason = f"{place} would be {exact:,} bytes; a document may have {DOCUMENT_BYTES_MAX:,}"
+                return Refused(reason, effect.doc)
+            measured.append((state, exact))
+    for state, exact in measured:
+        state.bound = exact
     return None
+
+
+def _told(
+    later: Iterable[Recent], session: Session, read: PendingRead
+) -> Iterator[tuple[Seq, Touches, tuple[Operation, ...]]]:
+    """Writes of a document as `first_unseen` wants them: with operations those of layers that the read names."""
+    for recent in later:
+        commit = recent.commit
+        named = commit.session == session.id and any(a <= commit.local_seq <= b for a, b in read.layers)
+        layer = tuple(operation for operation in commit.operations if operation.doc == read.doc) if named else ()
+        yield recent.seq, recent.touches, layer
 
 
 def _conflict(doc: DocKey, read: Read | PendingRead, seq: Seq) -> Conflict:

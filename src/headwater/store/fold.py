@@ -50,6 +50,9 @@ def _fold_document(fold: Fold, states: StateCache, branch: BranchId, doc: DocKey
     size, since = state.size, state.since_bytes
     if since > size + SNAPSHOT_SLACK_BYTES:
         body = None if state.value is ABSENT else encode(state.value)
-        fold.snapshots.append((branch, SnapshotRow(doc, state.seq, body)))
-        size, since = len(body or b""), 0
+        size = len(body or b"")
+        # Measured, it may turn out that rebuilding reads little more than the document itself.
+        if since > size + SNAPSHOT_SLACK_BYTES:
+            fold.snapshots.append((branch, SnapshotRow(doc, state.seq, body)))
+            since = 0
     fold.heads.append((branch, HeadRow(doc, state.seq, state.value is not ABSENT, size, since)))

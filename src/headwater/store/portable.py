@@ -88,9 +88,11 @@ def parse_documents(lines: Iterable[str]) -> Iterator[Operation]:
             continue
         try:
             record = json.loads(line, parse_constant=_no_constant)
-            doc, _ = parse_address(record["doc"])
+            doc, steps = parse_address(record["doc"])
+            if steps:
+                raise ValueError(f"{record['doc']!r} is a path into a document")
             yield SetDoc(doc, freeze(from_json(record["value"]), record["doc"]))
-        except (ValueError, KeyError, TypeError, Base64Error, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, Base64Error, RecursionError) as error:
             message = f'line {number} is not a document: {{"doc": ..., "value": ...}} is expected ({error})'
             raise UsageError(message, line=number) from None
         except HeadwaterError as error:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from headwater.store.backend import Backend
-from headwater.store.commit import Committed, Verdict
+from headwater.store.commit import Commit, Committed, Verdict
 from headwater.store.limits import VERDICTS_MAX
-from headwater.values.ids import LocalSeq, Seq, SessionId
+from headwater.values.ids import NEVER, LocalSeq, Seq, SessionId
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +57,13 @@ class Sessions:
                 return LocalSeq(number)
         return None
 
+    def names_all(self, session: Session, layers: tuple[tuple[LocalSeq, LocalSeq], ...], basis: Seq) -> bool:
+        """Are these surely all commits of the session after a place of the log? Told without looking at each."""
+        if len(layers) != 1 or layers[0][1] != session.last:
+            return False
+        before = LocalSeq(layers[0][0] - 1)
+        return not before or NEVER < (self.seq_of(session, before) or NEVER) <= basis
+
     def note(self, session: Session, local_seq: LocalSeq, verdict: Verdict) -> None:
         """A commit was decided."""
         if type(verdict) is Committed:
@@ -70,10 +77,10 @@ class Sessions:
         if len(session.rejected) > VERDICTS_MAX:
             del session.rejected[next(iter(session.rejected))]
 
-    def forget(self, decided: Iterable[tuple[SessionId, LocalSeq]]) -> None:
+    def forget(self, decided: Iterable[Commit]) -> None:
         """These did not reach the disk after all: they were never decided."""
-        for session_id, local_seq in decided:
-            session = self._known[session_id]
+        for commit in decided:
+            session, local_seq = self.get(commit.session), commit.local_seq
             session.accepted.pop(local_seq, None)
             session.rejected.pop(local_seq, None)
             session.last = min(session.last, LocalSeq(local_seq - 1))

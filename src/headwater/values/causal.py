@@ -16,6 +16,7 @@ from headwater.values.codec import encode
 from headwater.values.ids import DocId
 from headwater.values.link import Link, parse_link
 from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
+from headwater.values.wide import WideList
 
 _DIGEST_BYTES: Final = 20
 """160 bits: 32 letters without padding; nobody will meet two causes with one id."""
@@ -51,7 +52,7 @@ def _reduce(cause: object) -> object:
             return _reduce(link)
         reduced = {key: _reduce(item) for key, item in cause.items()}
         return {LINK_TAG: reduced} if LINK_TAG in cause else reduced
-    if isinstance(cause, list | tuple):
+    if isinstance(cause, list | tuple | WideList):
         return [_reduce(item) for item in cause]
     return cause
 

@@ -82,11 +82,17 @@ def to_json(value: Value) -> object:
     """Lossless as JSON: bytes become {"/": {"bytes@1": base64}}, and a map of that very shape is quoted."""
     if isinstance(value, bytes):
         return {"/": {_BYTES: b2a_base64(value, newline=False).decode()}}
+    # Loops, here and below: until Python 3.12 a comprehension takes a frame of the stack for itself.
     if is_map(value):
-        plain: dict[str, object] = {key: to_json(item) for key, item in value.items()}
+        plain: dict[str, object] = {}
+        for key, item in value.items():
+            plain[key] = to_json(item)
         return {"/": {_QUOTE: plain}} if _mark(value) is not None else plain
     if is_array(value):
-        return [to_json(item) for item in value]
+        items: list[object] = []
+        for item in value:
+            items.append(to_json(item))  # noqa: PERF401
+        return items
     return value
 
 
@@ -97,10 +103,16 @@ def from_json(plain: object) -> object:
             case (mark, str(text)) if mark == _BYTES:
                 return _from_base64(text)
             case (mark, dict(quoted)) if mark == _QUOTE:
-                return {key: from_json(item) for key, item in quoted.items()}
-        return {key: from_json(item) for key, item in plain.items()}
+                plain = quoted
+        result: dict[object, object] = {}
+        for key, item in plain.items():
+            result[key] = from_json(item)
+        return result
     if isinstance(plain, list):
-        return [from_json(item) for item in plain]
+        items: list[object] = []
+        for item in plain:
+            items.append(from_json(item))  # noqa: PERF401
+        return items
     return plain
 
 

@@ -141,7 +141,8 @@ def _exact(a: Maybe, b: Maybe) -> bool:
         pairs = zip(a, b, strict=True)
     else:
         return kind is type(b) and str(a) == str(b)  # floats: 0.0 and -0.0
-    for old, new in pairs:  # noqa: SIM110  # a generator would take a second frame of the stack for each level
+    # No `all(...)`: a generator would take a second frame of the stack for each level.
+    for old, new in pairs:
         if old is not new and not _exact(old, new):
             return False
     return True

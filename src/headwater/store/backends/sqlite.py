@@ -41,7 +41,7 @@ insert into meta values ('folded', '0'), ('horizon', '0'), ('horizon_chain', '')
 _BRANCH: Final = "(select id from branch where name = ?)"
 _DOC: Final = "(select id from doc where key = ?)"
 _SESSION: Final = "(select id from session where name = ?)"
-_KEY_END: Final = "\U0010ffff"
+_CHARACTER_MAX: Final = "\U0010ffff"
 _merges: Final = msgspec.msgpack.Decoder(tuple[tuple[BranchId, Seq, Seq], ...])
 
 
@@ -159,11 +159,13 @@ class SqliteBackend:
         return _head(doc, *found[0]) if found else None
 
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
+        end = _end_of(prefix)
         query = (
             "select key, seq, live, size, since from doc join head on head.doc = doc.id "
-            f"where branch = {_BRANCH} and key > ? and key >= ? and key < ? order by key limit ?"
+            f"where branch = {_BRANCH} and key > ? and key >= ? {'and key < ?' if end else ''} order by key limit ?"
         )
-        return [_head(*row) for row in self._read(query, (branch, after, prefix, prefix + _KEY_END, limit))]
+        bounds = (after, prefix, end) if end else (after, prefix)
+        return [_head(*row) for row in self._read(query, (branch, *bounds, limit))]
 
     def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> list[Seq]:
         query = (
@@ -253,6 +255,16 @@ class SqliteBackend:
 def _head(*row: object) -> HeadRow:
     doc, seq, live, size, since = row
     return HeadRow(doc, seq, bool(live), size, since)  # type: ignore[arg-type]
+
+
+def _end_of(prefix: str) -> str:
+    """The first text after all that start with the prefix; empty if there is none such."""
+    start = prefix.rstrip(_CHARACTER_MAX)
+    if not start:
+        return ""
+    last = ord(start[-1]) + 1
+    # Surrogates are no characters: after the last below them comes the first above.
+    return start[:-1] + chr(0xE000 if last == 0xD800 else last)
 
 
 def _set_meta(db: apsw.Connection, key: str, value: str) -> None:

@@ -1,0 +1,44 @@
+"""Every test of the command line works in a folder of its own, with nothing set in the environment."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headwater.cli.main import cli
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def _clean_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("HEADWATER_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def run() -> Run:
+    """Run a command as in a pipe. The exit code is checked at once: 0 unless said otherwise."""
+
+    def invoke(*args: object, exit: int = 0, stdin: str | bytes | None = None) -> Result:  # noqa: A002
+        result = CliRunner().invoke(cli, [str(arg) for arg in args], input=stdin)
+        assert result.exit_code == exit, f"headwater {args} ended with {result.exit_code}\n{result.output}"
+        assert "Traceback" not in result.output
+        if exit:
+            assert result.exception is None or isinstance(result.exception, SystemExit)
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def shop(run: Run) -> str:
+    """A small space with a past: notes at 1, 2 and 3, other at 4."""
+    run("set", "notes", '{"title": "milk", "items": [1, 2, {"a": null}]}', "--url", "shop.db")
+    run("set", "notes/title", '"tea"', "--url", "shop.db")
+    run("set", "notes/items/3", "-5", "--url", "shop.db")
+    run("set", "other/a/b", "true", "--url", "shop.db")
+    return "shop.db"

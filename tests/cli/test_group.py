@@ -1,0 +1,181 @@
+"""The command as a whole: what it loads, what it says when used wrongly, how it ends."""
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from headwater import __version__, errors
+from headwater.cli.exits import Exit, RefusalError, exit_of
+from headwater.cli.main import SECTIONS, cli
+from tests.cli.conftest import Run
+
+HEAVY = ["apsw", "msgspec", "rich", "headwater.store", "headwater.host", "headwater.values", "sqlite3", "asyncio"]
+
+
+def loaded_by(program: str) -> list[str]:
+    """Which of the heavy modules a program has loaded in the end."""
+    ask = f"import sys\n{program}\nprint(*[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    return subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True, text=True).stderr.split()
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["version"], ["set", "--help"], ["nonsense"]])
+def test_nothing_heavy_is_loaded_for(args: list[str]) -> None:
+    program = f"from headwater.cli.main import cli\ncli.main({args!r}, standalone_mode=False)"
+    assert [name for name in loaded_by(f"sys.stderr = None\n{program}\nsys.stderr = sys.__stderr__") if name] == []
+
+
+def test_importing_headwater_loads_nothing() -> None:
+    assert loaded_by("import headwater") == []
+
+
+def test_help_lists_every_command_in_its_section(run: Run) -> None:
+    text = run("--help").stdout
+    for title, commands in SECTIONS.items():
+        assert f"\n{title}:\n" in text
+        for name in commands:
+            assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize("name", [name for section in SECTIONS.values() for name in section])
+def test_every_command_explains_itself(run: Run, name: str) -> None:
+    text = run(name, "--help").stdout
+    assert text.startswith(f"Usage: headwater {name}")
+    assert "\b" not in text
+    assert "..." not in run("--help").stdout.split("Options:")[1]
+
+
+def test_unknown_command_is_answered_with_a_close_one(run: Run) -> None:
+    assert "There is no command 'gte'. Did you mean get?" in run("gte", exit=2).stderr
+    assert "`headwater --help` lists them" in run("frobnicate", exit=2).stderr
+    assert "No such option" in run("--nonsense", exit=2).stderr
+
+
+def test_no_command_shows_the_help(run: Run) -> None:
+    assert "Usage: headwater" in run(exit=2).output
+
+
+def test_version_in_words_and_as_json(run: Run) -> None:
+    assert run("version").stdout == run("--version").stdout == f"headwater {__version__}\n"
+    found = json.loads(run("version", "--json").stdout)
+    assert found["headwater"] == __version__
+    assert {"python", "apsw", "msgspec", "click", "rich"} <= found.keys()
+
+
+# --- exit codes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (errors.AddressError, 2),
+        (errors.NameRefusedError, 2),
+        (errors.LimitError, 4),
+        (errors.NotFoundError, 3),
+        (errors.FrozenError, 2),
+        (errors.StoreError, 1),
+        (errors.UnavailableError, 1),
+        (errors.SpaceHeldError, 4),
+        (errors.StoreFullError, 1),
+        (errors.CorruptError, 1),
+        (errors.HistoryError, 3),
+        (errors.MergeConflictError, 4),
+        (errors.SyncError, 1),
+        (errors.InvariantError, 1),
+        (RefusalError, 4),
+        (click.BadParameter, 2),
+        (click.Abort, 130),
+        (KeyboardInterrupt, 130),
+        (FileNotFoundError, 3),
+        (PermissionError, 1),
+        (TimeoutError, 6),
+        (ZeroDivisionError, 1),
+    ],
+)
+def test_exit_code_follows_from_the_class(kind: type[BaseException], code: int) -> None:
+    assert exit_of(kind) == code
+
+
+def test_exit_codes_are_those_in_the_help(run: Run) -> None:
+    text = " ".join(run("--help").stdout.split())
+    for code in Exit:
+        assert f"{int(code)} " in text.partition("Exit codes:")[2]
+
+
+def raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `headwater ls` fail in this way."""
+
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr("headwater.cli.spaces.open_space", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (errors.AddressError("a\x1b[31mb"), 2, "AddressError HW101: a\\u001b[31mb\n"),
+        (errors.SpaceHeldError("x is open in process 7"), 4, "SpaceHeldError HW202: x is open in process 7\n"),
+        (RefusalError("no"), 4, "refused: no\n"),
+        (PermissionError(13, "Permission denied", "x.db"), 1, "x.db: Permission denied\n"),
+        (KeyboardInterrupt(), 130, "\ninterrupted\n"),
+        (MemoryError(), 1, "not enough memory for this\n"),
+    ],
+)
+def test_error_is_one_line_on_stderr(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, line: str
+) -> None:
+    raising(error, monkeypatch)
+    result = run("ls", exit=code)
+    assert (result.stdout, result.stderr) == ("", line)
+
+
+def test_bug_says_that_it_is_one_and_how_to_report_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(ZeroDivisionError("oh"), monkeypatch)
+    text = run("ls", exit=1).stderr
+    assert text.startswith("ZeroDivisionError: oh. This is a bug in Headwater. Please report it")
+    assert "headwater version --json" in text
+    raising(errors.InvariantError("broken"), monkeypatch)
+    assert "Please report it" in run("ls", exit=1).stderr
+
+
+def test_traceback_is_shown_on_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    raising(errors.AddressError("oh"), monkeypatch)
+    monkeypatch.setenv("HEADWATER_DEBUG", "1")
+    text = CliRunner().invoke(cli, ["ls"]).stderr
+    assert text.startswith("Traceback")
+    assert text.endswith("AddressError HW101: oh\n")
+
+
+# --- explain ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["HW202", "hw202", "202", " HW202 "])
+def test_explain_tells_what_an_error_means(run: Run, code: str) -> None:
+    text = run("explain", code).stdout
+    assert text.startswith("HW202 SpaceHeldError: another process holds this space\n")
+    assert "One process at a time owns a space's file." in text
+    assert "HeadwaterError > StoreError > UnavailableError > SpaceHeldError" in text
+    assert text.endswith("Exit code of a command that ends with it: 4\n")
+
+
+def test_explain_knows_every_error_and_only_those(run: Run) -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    listed = json.loads(run("explain", "--json").stdout)
+    assert {one["code"] for one in listed} == {kind.code for kind in kinds}
+    for one in listed:
+        assert json.loads(run("explain", one["code"], "--json").stdout) == one
+        assert one["summary"]
+        assert one["meaning"]
+    assert len(run("explain").stdout.splitlines()) == len(run("explain", "--jsonl").stdout.splitlines()) == len(kinds)
+
+
+@pytest.mark.parametrize("code", ["HW299", "HW2020", "nonsense", "\x1b[2J", "é"])
+def test_explain_of_an_unknown_code_is_not_found(run: Run, code: str) -> None:
+    text = run("explain", code, exit=3).stderr
+    assert "\x1b" not in text
+    assert "did you mean HW2" in text or "`headwater explain` lists them all" in text
