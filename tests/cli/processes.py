@@ -4,8 +4,8 @@ import os
 import pty
 import subprocess
 import sys
-from contextlib import contextmanager
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 COMMAND = [sys.executable, "-P", "-m", "headwater"]
 
@@ -31,7 +31,8 @@ def on_terminal(*command: str, columns: int = 80, env: Mapping[str, str] | None 
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    settings = {**os.environ, "TERM": "xterm-256color", **(env or {})}
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    settings = {**inherited, "TERM": "xterm-256color", **(env or {})}
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=settings)
     os.close(theirs)
     seen = b""

@@ -23,10 +23,13 @@ def test_what_only_needs_a_space_does_not_make_one(run: Run, tmp_path: Path, com
 
 
 @pytest.mark.parametrize("command", READING, ids=" ".join)
-def test_empty_file_stays_empty(run: Run, tmp_path: Path, command: list[str]) -> None:
-    (tmp_path / "x.db").touch()
-    run(*command, "--url", "x.db", exit=3)
-    assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("x.db", 0)]
+@pytest.mark.parametrize("content", ["", "x" * 100])
+def test_file_too_short_to_be_a_space_stays_as_it_is(
+    run: Run, tmp_path: Path, command: list[str], content: str
+) -> None:
+    (tmp_path / "x.db").write_text(content)
+    run(*command, "--url", "x.db", exit=1 if command == ["verify"] else 3)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x.db", content)]
 
 
 def test_reading_leaves_nothing_beside_the_space(run: Run, tmp_path: Path, shop: str) -> None:
@@ -80,7 +83,8 @@ def test_ls_lists_documents_with_their_last_change(run: Run, shop: str) -> None:
     assert run("ls", "-l", "oth", "--url", shop).stdout == 'other\t4\t{"a": {"b": true}}\n'
 
 
-def test_ls_as_json(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_ls_as_json(run: Run) -> None:
     notes = {"document": "notes", "seq": 3, "deleted": False}
     other = {"document": "other", "seq": 4, "deleted": False}
     assert json.loads(run("ls", "--json").stdout) == [notes, other]
@@ -90,7 +94,8 @@ def test_ls_as_json(run: Run, shop: str) -> None:
     assert json.loads(run("ls", "-l", "other", "--json").stdout) == [other | {"value": {"a": {"b": True}}}]
 
 
-def test_deleted_documents_are_listed_only_on_request(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_deleted_documents_are_listed_only_on_request(run: Run) -> None:
     run("set", "other", "--delete")
     assert run("ls").stdout == "notes\t3\n"
     assert run("ls", "--deleted").stdout == "notes\t3\tlive\nother\t5\tdeleted\n"
@@ -134,6 +139,7 @@ def test_rows_stay_rows_whatever_the_names_hold(run: Run) -> None:
 # --- get --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -143,13 +149,14 @@ def test_rows_stay_rows_whatever_the_names_hold(run: Run) -> None:
         ("other/a/b", True),
     ],
 )
-def test_get_prints_json(run: Run, shop: str, path: str, value: object) -> None:
+def test_get_prints_json(run: Run, path: str, value: object) -> None:
     text = run("get", path).stdout
     assert json.loads(text) == value
     assert text.count("\n") == 1
 
 
-def test_get_reads_the_past_and_branches(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_get_reads_the_past_and_branches(run: Run) -> None:
     assert run("get", "notes/title", "--at", "1").stdout == '"milk"\n'
     run("fork", "b", "--at", "1")
     assert run("get", "notes/title", "--branch", "b").stdout == '"milk"\n'
@@ -157,6 +164,7 @@ def test_get_reads_the_past_and_branches(run: Run, shop: str) -> None:
     assert found == {"address": "notes/title", "branch": "b", "seq": 1, "value": "milk"}
 
 
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
@@ -170,40 +178,46 @@ def test_get_reads_the_past_and_branches(run: Run, shop: str) -> None:
         ("notes/title/x", "notes/title is a single value"),
     ],
 )
-def test_get_of_what_is_not_there_says_what_is(run: Run, shop: str, path: str, hint: str) -> None:
+def test_get_of_what_is_not_there_says_what_is(run: Run, path: str, hint: str) -> None:
     assert f"NotFoundError HW106: {hint}" in run("get", path, exit=3).stderr
 
 
-def test_get_says_if_a_document_is_gone_or_came_later(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_get_says_if_a_document_is_gone_or_came_later(run: Run) -> None:
     assert "there was no document other at 2 yet" in run("get", "other", "--at", "2", exit=3).stderr
     run("set", "other", "--delete")
     assert "the document other was deleted; `headwater history other`" in run("get", "other", exit=3).stderr
     assert run("get", "other", "--at", "4").stdout == '{"a": {"b": true}}\n'
 
 
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("path", ["", "/", "a//b", "a/~2", "user:!x", "a/", "\udcff"])
-def test_bad_address_is_used_wrongly(run: Run, shop: str, path: str) -> None:
+def test_bad_address_is_used_wrongly(run: Run, path: str) -> None:
     assert "NameRefusedError HW105" in run("get", path, exit=2).stderr
 
 
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("at", ["99", "18446744073709551616"])
-def test_place_that_is_not_kept_is_not_found(run: Run, shop: str, at: str) -> None:
+def test_place_that_is_not_kept_is_not_found(run: Run, at: str) -> None:
     assert "HistoryError HW208" in run("get", "notes", "--at", at, exit=3).stderr
 
 
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("at", ["-1", "x", "1.5", ""])
-def test_place_that_is_no_number_is_used_wrongly(run: Run, shop: str, at: str) -> None:
+def test_place_that_is_no_number_is_used_wrongly(run: Run, at: str) -> None:
     assert "--at" in run("get", "notes", "--at", at, exit=2).stderr
 
 
-def test_unknown_branch_is_answered_with_a_close_one(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_unknown_branch_is_answered_with_a_close_one(run: Run) -> None:
     run("fork", "draft")
     for command in (["ls"], ["get", "notes"], ["history", "notes"], ["diff", "1", "2"], ["export"], ["set", "a", "1"]):
         assert "there is no branch 'drfat'; did you mean draft?" in run(*command, "--branch", "drfat", exit=3).stderr
     assert "the branches are: main, draft" in run("ls", "--branch", "x", exit=3).stderr
 
 
-def test_raw_text_has_no_quotes_and_raw_bytes_are_bytes(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_raw_text_has_no_quotes_and_raw_bytes_are_bytes(run: Run) -> None:
     assert run("get", "notes/title", "--raw").stdout == "tea\n"
     assert run("get", "notes/items/0", "--raw").stdout == "1\n"
     run("set", "blob", '{"/": {"bytes@1": "AP8="}}')
@@ -223,7 +237,8 @@ def test_deepest_document_can_be_printed(run: Run) -> None:
 # --- history ----------------------------------------------------------------------------------------------
 
 
-def test_history_is_told_newest_first(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_history_is_told_newest_first(run: Run) -> None:
     rows = [line.split("\t") for line in run("history", "notes").stdout.splitlines()]
     assert [(row[0], row[2]) for row in rows] == [("3", "add items/3"), ("2", "replace title"), ("1", "set")]
     assert all(row[1].endswith("Z") for row in rows)
@@ -231,7 +246,8 @@ def test_history_is_told_newest_first(run: Run, shop: str) -> None:
     assert run("history", "notes", "--at", "2").stdout.count("\n") == 2
 
 
-def test_history_of_a_path_tells_what_changed_there(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_history_of_a_path_tells_what_changed_there(run: Run) -> None:
     found = json.loads(run("history", "notes/title", "--json").stdout)
     assert [(one["seq"], one["value"]) for one in found] == [(2, "tea"), (1, "milk")]
     run("set", "notes/title", "--delete")
@@ -241,12 +257,14 @@ def test_history_of_a_path_tells_what_changed_there(run: Run, shop: str) -> None
     assert run("history", "notes/nothing").stdout == ""
 
 
-def test_history_of_what_never_was_is_not_found(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_history_of_what_never_was_is_not_found(run: Run) -> None:
     assert "did you mean notes?" in run("history", "notse", exit=3).stderr
     assert "--limit" in run("history", "notes", "--limit", "0", exit=2).stderr
 
 
-def test_history_of_a_deleted_document_goes_on(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_history_of_a_deleted_document_goes_on(run: Run) -> None:
     run("set", "notes", "--delete")
     assert run("history", "notes").stdout.splitlines()[0].endswith("delete")
 
@@ -254,7 +272,8 @@ def test_history_of_a_deleted_document_goes_on(run: Run, shop: str) -> None:
 # --- diff -------------------------------------------------------------------------------------------------
 
 
-def test_diff_shows_what_was_added_changed_and_removed(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_diff_shows_what_was_added_changed_and_removed(run: Run) -> None:
     run("set", "notes/items", "--delete")
     assert run("diff", "1", "5").stdout.splitlines() == [
         '-\tnotes/items\t[1, 2, {"a": null}]\t',
@@ -266,7 +285,8 @@ def test_diff_shows_what_was_added_changed_and_removed(run: Run, shop: str) -> N
     assert run("diff", "2", "2").stdout == ""
 
 
-def test_diff_as_json(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_diff_as_json(run: Run) -> None:
     expected = [
         {"address": "notes/title", "change": "changed", "before": "milk", "after": "tea"},
     ]
@@ -275,6 +295,7 @@ def test_diff_as_json(run: Run, shop: str) -> None:
     assert "before" not in json.loads(run("diff", "3", "4", "--json").stdout)[0]
 
 
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize(("args", "code"), [(["1"], 2), (["x", "1"], 2), (["-1", "1"], 2), (["1", "99"], 3)])
-def test_diff_between_places_that_are_not_there(run: Run, shop: str, args: list[str], code: int) -> None:
+def test_diff_between_places_that_are_not_there(run: Run, args: list[str], code: int) -> None:
     run("diff", *args, exit=code)

@@ -15,14 +15,16 @@ HEADER = '{"headwater":"documents","format":1,"space":"x","seq":1}\n'
 GOOD = '{"doc":"a","value":1}\n'
 
 
-def test_export_is_one_line_per_document(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_export_is_one_line_per_document(run: Run) -> None:
     first, *rest = map(json.loads, run("export").stdout.splitlines())
     assert first == {"headwater": "documents", "format": 1, "space": "shop", "seq": 4, "branch": "main"}
     assert [one["doc"] for one in rest] == ["notes", "other"]
     assert len(run("export", "--at", "1").stdout.splitlines()) == 2
 
 
-def test_import_is_the_inverse_of_export(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_import_is_the_inverse_of_export(run: Run) -> None:
     run("set", "user:ann!n~1ö", '{"/": {"bytes@1": "AP8="}}')
     run("set", "süß", '{"/": {"quote@1": {"/": {"bytes@1": "AP8="}}}}')
     run("set", "n", "[0.0, -0.0, 1, 1.0, true, 18446744073709551615]")
@@ -33,7 +35,8 @@ def test_import_is_the_inverse_of_export(run: Run, shop: str) -> None:
     assert copied.splitlines()[1:] == text.splitlines()[1:]
 
 
-def test_importing_twice_changes_nothing(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_importing_twice_changes_nothing(run: Run) -> None:
     run("export", "-o", "all.jsonl")
     again = json.loads(run("import", "all.jsonl", "--json").stdout)
     assert again == {"documents": 2, "changed": 0, "branch": "main", "seq": 4}
@@ -43,7 +46,8 @@ def test_importing_twice_changes_nothing(run: Run, shop: str) -> None:
     assert run("history", "notes").stdout.count("\n") == 3
 
 
-def test_export_of_a_branch_into_a_branch(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_export_of_a_branch_into_a_branch(run: Run) -> None:
     run("fork", "b")
     run("set", "notes", '"b"', "--branch", "b")
     run("export", "--branch", "b", "-o", "b.jsonl")
@@ -92,7 +96,8 @@ def test_history_is_imported_once_and_continued(run: Run, tmp_path: Path, shop: 
     assert {path.name for path in tmp_path.iterdir()} == {"shop.db", "copy.db", "old.jsonl", "new.jsonl"}
 
 
-def test_another_past_is_never_overwritten(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_another_past_is_never_overwritten(run: Run) -> None:
     run("export", "--history", "-o", "log.jsonl")
     run("set", "mine", "1", "--url", "other.db")
     text = run("import", "log.jsonl", "--url", "other.db", exit=4).stderr
@@ -100,7 +105,8 @@ def test_another_past_is_never_overwritten(run: Run, shop: str) -> None:
     assert run("get", "mine", "--url", "other.db").stdout == "1\n"
 
 
-def test_history_goes_into_a_folder_by_its_own_name(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_history_goes_into_a_folder_by_its_own_name(run: Run) -> None:
     text = run("export", "--history").stdout
     run("import", "-", "--url", "folder/", stdin=text)
     assert run("get", "notes/title", "--url", "folder/", "--space", "shop").stdout == '"tea"\n'
@@ -109,7 +115,8 @@ def test_history_goes_into_a_folder_by_its_own_name(run: Run, shop: str) -> None
     assert run("verify", "--url", "folder/").stdout.count("sound") == 2
 
 
-def test_history_of_an_empty_space(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_history_of_an_empty_space(run: Run) -> None:
     from headwater.host.opening import open_space
 
     open_space("empty.db").close()
@@ -118,7 +125,8 @@ def test_history_of_an_empty_space(run: Run, shop: str) -> None:
     assert run("ls", "--url", "copy.db").stdout == ""
 
 
-def test_history_cannot_be_exported_after_compaction(run: Run, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_history_cannot_be_exported_after_compaction(run: Run) -> None:
     run("compact", "--before", "2")
     assert "were compacted away" in run("export", "--history", exit=2).stderr
     assert "leave out --at" in run("export", "--history", "--at", "1", exit=2).stderr
@@ -143,6 +151,8 @@ def change_log(text: str, how: str) -> str:
             # The first commit sets the document that the others patch.
             lines = [line.replace(f'"seq":{n}', f'"seq":{n - 1}') for n, line in enumerate(lines, 1)][1:]
             header = header.replace('"seq":4', '"seq":3')
+        case _:
+            raise AssertionError(how)
     return header + "".join(lines)
 
 
@@ -180,6 +190,7 @@ def test_damaged_history_makes_no_space(run: Run, tmp_path: Path, shop: str, how
         (HEADER + GOOD + "[]\n", "line 3 is not a document"),
         (HEADER + GOOD + "\n" + '{"doc":"b"}\n', "line 4 is not a document"),
         (HEADER + GOOD + '{"doc":7,"value":1}\n', "line 3 is not a document"),
+        (HEADER + GOOD + '{"doc":"a/b","value":1}\n', "'a/b' is a path into a document"),
         (HEADER + GOOD + '{"doc":"","value":1}\n', "line 3: "),
         (HEADER + GOOD + '{"doc":"b","value":NaN}\n', "line 3 is not a document"),
         (HEADER + GOOD + '{"doc":"b","value":1e999}\n', "line 3: cannot store b: inf"),
@@ -232,7 +243,7 @@ def failing_export(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (StoreFullError("no room"), 1)])
 def test_interrupted_export_leaves_no_file_or_the_old_one(
-    run: Run, tmp_path: Path, shop: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+    *, run: Run, tmp_path: Path, shop: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
 ) -> None:
     failing_export(error, monkeypatch)
     run("export", "-o", "all.jsonl", exit=code)
@@ -252,7 +263,8 @@ def test_interrupted_export_in_a_pipe_cannot_be_imported(
     assert [path.name for path in tmp_path.iterdir()] == [shop]
 
 
-def test_export_replaces_a_file_only_by_force(run: Run, tmp_path: Path, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_export_replaces_a_file_only_by_force(run: Run, tmp_path: Path) -> None:
     assert "exported 2 documents to all.jsonl" in run("export", "-o", "all.jsonl").stderr
     (tmp_path / "all.jsonl").write_text("precious")
     assert run("export", "-o", "all.jsonl", exit=4).stderr == "refused: all.jsonl exists; --force replaces it\n"
@@ -261,6 +273,7 @@ def test_export_replaces_a_file_only_by_force(run: Run, tmp_path: Path, shop: st
     assert (tmp_path / "all.jsonl").read_text() == run("export").stdout
 
 
-def test_export_to_a_place_that_cannot_be(run: Run, tmp_path: Path, shop: str) -> None:
+@pytest.mark.usefixtures("shop")
+def test_export_to_a_place_that_cannot_be(run: Run, tmp_path: Path) -> None:
     assert run("export", "-o", "no/all.jsonl", exit=3).stderr == "no: there is no such file or folder\n"
     assert "is a folder; name a file" in run("export", "-o", str(tmp_path), exit=1).stderr

@@ -15,6 +15,7 @@ from headwater.errors import CorruptError, UsageError
 from headwater.store.backend import Backend, BranchRow, Fold, HeadRow, Horizon, LogRow, ReplayRow, SnapshotRow
 from headwater.store.backends.memory import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
+from headwater.testing import Disk, DiskVFS
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 
 Reopen = Callable[[], Backend]
@@ -144,11 +145,13 @@ KEYS = st.text(st.sampled_from("abz%_'\U0010ffff\ud7ff\ue000\0é"), max_size=4)
 @given(keys=st.sets(KEYS, max_size=12), prefix=KEYS, after=KEYS, limit=st.integers(1, 5))
 def test_backends_agree_on_every_page_of_heads(keys: set[str], prefix: str, after: str, limit: int) -> None:
     wanted = [key for key in sorted(keys) if key > after and key.startswith(prefix)][:limit]
-    for backend in (MemoryBackend(), SqliteBackend(":memory-heads:", vfs="memdb")):
-        fresh = fold(1, heads=[(MAIN, head(DocKey(key), 1)) for key in sorted(keys)])
-        backend.append((), fresh)
+    vfs = DiskVFS("heads", Disk())
+    backends: list[Backend] = [MemoryBackend(), SqliteBackend("/space.db", vfs="heads")]
+    for backend in backends:
+        backend.append((), fold(1, heads=[(MAIN, head(DocKey(key), 1)) for key in sorted(keys)]))
         assert [h.doc for h in backend.heads(MAIN, prefix, DocKey(after), limit)] == wanted
         backend.close()
+    vfs.unregister()
 
 
 def test_runs_of_a_session_are_found_by_every_number_in_them(backend: Backend) -> None:

@@ -149,7 +149,7 @@ class Schedule:
     def _fork(self) -> None:
         name = f"branch{len(self.naive.forks)}"
         parent = self._rng.choice(["main", *self.naive.forks])
-        at = self._rng.randint(0, self.naive.head)
+        at = self._rng.randint(self.space.engine.documents.horizon.seq, self.naive.head)
         seq = fork(self.space.engine, self.space.clock, name, parent, at)  # type: ignore[arg-type]
         assert seq == self.naive.fork(name, parent, at)
         writer = self.space.writer(f"on-{name}", name)

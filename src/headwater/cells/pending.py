@@ -55,9 +55,10 @@ class Pending(Submission, eq=False):
 
     def settle(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
         """Once. Callbacks run after the documents have moved, and are let go."""
-        if self.settled:
+        if self.verdict is not None or self.error is not None:
             raise InvariantError(f"commit {self.commit.local_seq} was settled twice", pending=self)
         self.verdict, self.error = verdict, error
-        callbacks, self.callbacks = self.callbacks, ()
-        for callback in callbacks:
-            callback(self)
+        if self.callbacks:
+            callbacks, self.callbacks = self.callbacks, ()
+            for callback in callbacks:
+                callback(self)

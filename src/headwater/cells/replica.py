@@ -98,6 +98,17 @@ class _Step:
             before = earlier.before
         self.moved[doc] = _Moved(before, after, touches)
 
+    def settle(self) -> None:
+        """Settle every decided commit. A callback that raises stops none of the others; its error comes last."""
+        raised: BaseException | None = None
+        for pending, verdict, error in self.settled:
+            try:
+                pending.settle(verdict, error)
+            except BaseException as failure:  # noqa: BLE001  # re-raised below
+                raised = raised or failure
+        if raised is not None:
+            raise raised
+
 
 class Replica:
     """One session's view of one branch of a space."""
@@ -248,9 +259,11 @@ class Replica:
                 verdict = outcome.verdict if type(outcome) is Outcome else None
                 error = outcome.error if type(outcome) is Failure else None
                 step.settled.append((mine, verdict, error))
-        self._announce(step, Kind.INTEGRATE)
-        for pending, verdict, error in step.settled:
-            pending.settle(verdict, error)
+        try:
+            self._announce(step, Kind.INTEGRATE)
+        finally:
+            # Whatever a listener does, every decided commit is settled.
+            step.settle()
 
     def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: _Step) -> None:
         """An accepted commit, ours or another's, becomes part of what is confirmed."""

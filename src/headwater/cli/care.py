@@ -92,8 +92,10 @@ def _verify(url: str, space: str | None) -> dict[str, object]:
             own = file_name(storage.name)
             if path is not None and _looks_named(path.name) and path.name != own:
                 findings.append(f"the file of space {storage.name!r} should be called {own}; it was renamed or swapped")
-    except NotFoundError:
-        raise
+    except NotFoundError as error:
+        if path is None or not path.exists():
+            raise
+        findings = [error.message]
     except SpaceHeldError as error:
         return record | {"state": "held", "findings": [error.message]}
     except (CorruptError, MigrationError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,7 +12,15 @@ from headwater.cli.exits import RefusalError
 from headwater.cli.files import beside, check_free, put_in_place, unfinished
 from headwater.cli.options import as_object, on_space
 from headwater.cli.output import Form, Progress, answer, progress, size_text
-from headwater.errors import CorruptError, HeadwaterError, MigrationError, SpaceHeldError, StoreError, UsageError
+from headwater.errors import (
+    CorruptError,
+    HeadwaterError,
+    MigrationError,
+    NotFoundError,
+    SpaceHeldError,
+    StoreError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from headwater.values.ids import Seq
@@ -134,7 +141,8 @@ def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Targ
         message = f"nothing was restored: {file} cannot be read: {type(error).__name__} {error}".strip()
         raise CorruptError(message, path=str(file)) from error
     if checked.findings:
-        message = f"nothing was restored: {file} is damaged: {'; '.join(checked.findings[:3])}"
+        findings = "; ".join(checked.findings[:3]).replace(str(part), str(file))
+        message = f"nothing was restored: {file} is damaged: {findings}"
         raise CorruptError(message, path=str(file), findings=tuple(checked.findings))
     return target, seq
 
@@ -198,10 +206,9 @@ def replace_space(part: Path, target: Path) -> None:
             open_space(str(target), create=False).close()
         except (SpaceHeldError, MigrationError):
             raise
-        except StoreError:
+        except (StoreError, NotFoundError):
             # Damaged: that is why it is replaced.
             pass
-        with suppress(FileNotFoundError):
-            for leftover in beside(target):
-                leftover.unlink(missing_ok=True)
+        for leftover in beside(target):
+            leftover.unlink(missing_ok=True)
     put_in_place(part, target)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import sys
 from pathlib import Path
@@ -156,6 +155,8 @@ def _permissions(folder: Path) -> Check:
 
 
 def _free(folder: Path) -> Check:
+    import shutil
+
     free = shutil.disk_usage(folder).free
     state: State = "failed" if free < FREE_FAIL else "warning" if free < FREE_WARN else "ok"
     wanted = FREE_FAIL if state == "failed" else FREE_WARN

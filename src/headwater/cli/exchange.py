@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
@@ -231,6 +229,9 @@ def _source(name: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _spooled(stream: BinaryIO) -> Iterator[BinaryIO]:
+    from shutil import copyfileobj
+    from tempfile import TemporaryFile
+
     with TemporaryFile("w+b") as copy:
         copyfileobj(stream, copy)
         yield copy

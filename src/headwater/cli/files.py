@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,7 +33,7 @@ def check_free(path: Path, *, force: bool) -> None:
 @contextmanager
 def unfinished(folder: Path) -> Iterator[Path]:
     """A new, empty file in a folder, gone in the end unless it was put in place. Its name is no space's."""
-    path = folder / f".headwater-{secrets.token_hex(6)}.part"
+    path = folder / f".headwater-{os.urandom(6).hex()}.part"
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         yield path

@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final
 
@@ -51,7 +50,7 @@ _COMMANDS: Final = {name: where for section in SECTIONS.values() for name, where
 _FRAMES_MAX: Final = 4000
 """Of Python's stack. A document may be 512 levels deep, and writing it as JSON takes a few frames for each."""
 
-_EPILOG: Final = """\b
+_EPILOG: Final = """
 Exit codes: 0 done, 1 failed or findings, 2 used wrongly, 3 not found,
 4 conflict or refused, 5 waits for a person, 6 timed out, 130 interrupted."""
 
@@ -75,6 +74,8 @@ class Headwater(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
             close = get_close_matches(name, _COMMANDS, n=3, cutoff=0.65)
             hint = f"Did you mean {' or '.join(close)}?" if close else "`headwater --help` lists them."
             raise click.UsageError(f"There is no command {name!r}. {hint}", ctx)

@@ -62,6 +62,8 @@ def _suggest_space(url: str, space: str | None) -> str:
     from headwater.host import opening
 
     path = FilePath(url)
+    if path.is_file():
+        return ""
     if not is_folder(url):
         beside = [str(other) for other in opening.spaces_in(path.parent)] if path.parent.is_dir() else []
         return did_you_mean(url, beside)

@@ -29,6 +29,8 @@ from headwater.store.backends.sqlite_file import Durability
 
 DEFAULT_SPACE: Final = "main"
 _NAME_MAX: Final = 200
+_SPACE_BYTES_MIN: Final = 512
+"""The smallest page of a SQLite file."""
 _LATER: Final = ("ws:", "wss:", "postgresql:", "postgres:")
 _held: Final[dict[str, str]] = {}
 """Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
@@ -125,8 +127,9 @@ def open_space(
     if not create and not path.exists():
         message = f"there is no space {location.space!r} at {url} (looked for {path})"
         raise NotFoundError(message, url=url, path=str(path))
-    if not create and path.is_file() and not path.stat().st_size:
-        message = f"{path} is an empty file: there is no space in it; if there was one, restore a backup"
+    if not create and path.is_file() and (size := path.stat().st_size) < _SPACE_BYTES_MIN:
+        # SQLite takes it for a new database, and would make one of it.
+        message = f"{path} has {size} bytes: there is no space in it; if there was one, restore a backup"
         raise NotFoundError(message, url=url, path=str(path))
     if path.is_symlink():
         message = f"{path} is a symbolic link; name the file itself"

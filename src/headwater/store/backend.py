@@ -78,10 +78,14 @@ class Fold:
 
 @dataclass(slots=True)
 class Horizon:
-    """Where the kept log begins: everything up to `seq` was dropped, `chain` is what the next row is linked to."""
+    """Where the kept log begins: everything up to `seq` was dropped, `chain` is what the next row is linked to.
+
+    `digest` stands for the snapshots that were left in place of the log.
+    """
 
     seq: Seq
     chain: bytes
+    digest: bytes = b""
 
 
 Progress = Callable[[int, int], None]

@@ -15,9 +15,10 @@ import msgspec
 
 from headwater.errors import LimitError, MergeConflictError, NameRefusedError
 from headwater.store.commit import Commit, DeleteDoc, ForkEntry, Operation, Outcome, Refused, SetDoc
+from headwater.store.document import Found
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
-from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.limits import KEY_BYTES_MAX
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT, Maybe, same
@@ -31,7 +32,7 @@ def fork(engine: Engine, clock: Clock, name: str, parent: BranchId = MAIN, at: S
     """Make a branch. Costs one row, whatever the space holds."""
     documents = engine.documents
     documents.branch(parent)
-    if not name or name != name.strip() or "/" in name or len(name.encode(errors="replace")) > KEY_BYTES_MAX:
+    if not name or name != name.strip() or "/" in name or _encoded_size(name) > KEY_BYTES_MAX:
         message = f"{name!r} is not a name for a branch: a word without slashes or outer spaces is expected"
         raise NameRefusedError(message, branch=name)
     if name in documents.branches:
@@ -39,6 +40,13 @@ def fork(engine: Engine, clock: Clock, name: str, parent: BranchId = MAIN, at: S
     fork_seq = engine.head if at is None else at
     documents.check_kept(fork_seq, engine.head)
     return engine.append_fork(ForkEntry(BranchId(name), parent, fork_seq, clock.now_ms()))
+
+
+def _encoded_size(name: str) -> int:
+    try:
+        return len(name.encode())
+    except UnicodeEncodeError:
+        return KEY_BYTES_MAX + 1
 
 
 def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> Outcome:
@@ -53,12 +61,12 @@ def merge(engine: Engine, source: BranchId, into: BranchId = MAIN) -> Outcome:
     conflicts: list[DocKey] = []
     for doc in _written(engine, source, into):
         theirs = documents.at(source, doc, engine.head)
-        if theirs.seq <= met.source or theirs.seq in met.brought:
+        if theirs.seq <= met.source:
             continue
         ours = documents.at(into, doc, engine.head)
-        if same(theirs.value, ours.value):
+        if same(theirs.value, ours.value) or _unchanged(engine, doc, theirs, met.back, into):
             continue
-        if ours.seq > met.into:
+        if ours.seq > met.into and not _unchanged(engine, doc, ours, met.there, source):
             conflicts.append(doc)
         else:
             operations.append(_whole(doc, theirs.value))
@@ -84,9 +92,11 @@ class _Met(msgspec.Struct, frozen=True):
     source: Seq
     """The source's past up to here is part of the target: by the fork they share, or by a merge."""
     into: Seq
-    """The target's past up to here was known to the source."""
-    brought: frozenset[Seq]
-    """Commits of the source that only brought what the target had: no change of the source's own."""
+    """The target's past up to here was known to the source: by the fork they share, or by a merge the other way."""
+    there: tuple[Seq, Seq]
+    """The last merge of the source into the target: how far the source was, and where on the target it stands."""
+    back: tuple[Seq, Seq]
+    """The last merge of the target into the source, likewise."""
 
 
 def _last_met(engine: Engine, source: BranchId, into: BranchId) -> _Met:
@@ -96,9 +106,18 @@ def _last_met(engine: Engine, source: BranchId, into: BranchId) -> _Met:
     shared = min(_forked(engine, source, into), _forked(engine, into, source))
     return _Met(
         source=max([shared, *(through for through, _ in there)]),
-        into=max([shared, *(seq for _, seq in there), *(through for through, _ in back)]),
-        brought=frozenset(seq for _, seq in back),
+        into=max([shared, *(through for through, _ in back)]),
+        there=max(there, default=(NEVER, NEVER)),
+        back=max(back, default=(NEVER, NEVER)),
     )
+
+
+def _unchanged(engine: Engine, doc: DocKey, found: Found, met: tuple[Seq, Seq], other: BranchId) -> bool:
+    """Is this still what both sides held when they last met? Then it is nobody's change since."""
+    through, seq = met
+    if found.seq > seq or through < engine.documents.horizon.seq:
+        return False
+    return same(found.value, engine.documents.at(other, doc, through).value)
 
 
 def _ancestry(engine: Engine, branch: BranchId) -> list[BranchId]:
@@ -118,14 +137,24 @@ def _forked(engine: Engine, branch: BranchId, other: BranchId) -> Seq:
     return min(left, default=engine.head)
 
 
+def _views(engine: Engine, branch: BranchId) -> dict[BranchId, Seq]:
+    """How far a branch sees itself and each of its ancestors."""
+    views: dict[BranchId, Seq] = {}
+    through = Seq(engine.head + 1)
+    for name in _ancestry(engine, branch):
+        views[name] = through
+        through = min(through, engine.documents.branches[name].fork_seq)
+    return views
+
+
 def _written(engine: Engine, source: BranchId, into: BranchId) -> list[DocKey]:
-    """Documents that the source, or an ancestor that the target does not share, has written."""
+    """Documents of the source and of every ancestor that it saw more of than the target did."""
     engine.fold()
-    shared = _ancestry(engine, into)
+    known = _views(engine, into)
     found: set[DocKey] = set()
-    for name in _ancestry(engine, source):
-        if name != source and name in shared:
-            break
+    for name, through in _views(engine, source).items():
+        if through <= known.get(name, NEVER):
+            continue
         after = DocKey("")
         while page := engine.backend.heads(name, "", after, _PAGE):
             found.update(row.doc for row in page)

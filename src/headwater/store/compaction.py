@@ -5,6 +5,7 @@ Must never know: what the past was needed for. Whoever asks has decided.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -51,9 +52,23 @@ def _drop(engine: Engine, seq: Seq, progress: Progress) -> None:
         raise CorruptError(f"commit {seq} is missing from the log", seq=seq)
     for branch in engine.documents.branches:
         _keep_documents(engine, branch, seq, progress)
-    horizon = Horizon(seq, row.chain)
+    horizon = Horizon(seq, row.chain, kept_digest(engine, seq))
     engine.backend.drop_log(horizon)
     engine.documents.horizon = horizon
+
+
+def kept_digest(engine: Engine, horizon: Seq) -> bytes:
+    """Stands for all documents as of the horizon: what the log was needed for before it was dropped."""
+    digest = sha256()
+    for branch in sorted(engine.documents.branches):
+        after = DocKey("")
+        while page := engine.backend.heads(branch, "", after, _PAGE):
+            for head in page:
+                kept = engine.backend.snapshot(branch, head.doc, horizon)
+                if kept is not None:
+                    digest.update(msgspec.msgpack.encode((branch, kept.doc, kept.seq, kept.body)))
+            after = page[-1].doc
+    return digest.digest()
 
 
 def _keep_documents(engine: Engine, branch: BranchId, horizon: Seq, progress: Progress) -> None:

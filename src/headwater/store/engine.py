@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Final
 
 from headwater.errors import AddressError, InvariantError, LimitError, LocalProtocolError
-from headwater.store.backend import Backend, Fold, LogRow
+from headwater.store.backend import Backend, Fold, Horizon, LogRow
 from headwater.store.cache import DocState, Recent, StateCache
 from headwater.store.commit import (
     Absent,
@@ -42,6 +42,7 @@ from headwater.store.conflict import first_unseen, notices, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry
 from headwater.store.fold import build_fold
 from headwater.store.limits import FOLD_BYTES, FOLD_COMMITS
+from headwater.store.recovery import unfolded
 from headwater.store.session import Session, Sessions
 from headwater.values.address import address_text
 from headwater.values.codec import digest, encode
@@ -79,8 +80,8 @@ class Engine:
         self.head = last.seq if last is not None else horizon.seq
         self._chain = last.chain if last is not None else horizon.chain or GENESIS
         self.states = StateCache(backend, self.documents)
-        for row in backend.log(self.documents.folded, self.head):
-            entry = read_entry(row)
+        start = Horizon(horizon.seq, horizon.chain or GENESIS)
+        for row, entry in unfolded(backend, self.documents.folded, self.head, start):
             self._take_in((row,), (entry,))
             if isinstance(entry, CommitEntry):
                 self._sessions.note(self._sessions.get(entry.session), entry.local_seq, Committed(row.seq))

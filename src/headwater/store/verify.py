@@ -15,13 +15,14 @@ from typing import Final
 
 import msgspec
 
-from headwater.errors import CorruptError
-from headwater.store.backend import Progress
-from headwater.store.commit import CommitEntry
+from headwater.errors import CorruptError, InvariantError, UsageError
+from headwater.store.backend import BranchRow, HeadRow, Progress
+from headwater.store.commit import CommitEntry, ForkEntry
+from headwater.store.compaction import kept_digest
 from headwater.store.document import apply_operation, read_entry
 from headwater.store.engine import GENESIS, Engine
 from headwater.values.codec import encode
-from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
 
 _DOCS_AT_ONCE: Final = 10_000
@@ -50,11 +51,13 @@ def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> R
     report = Report()
     try:
         report.findings += engine.backend.integrity()
-        engine.fold()
         _check_chain(engine, report, progress)
         if report.ok:
+            engine.fold()
+            _check_entries(engine, report)
             _check_caches(engine, report)
-    except CorruptError as error:
+    except (CorruptError, InvariantError, UsageError) as error:
+        # The last two: rows that are already there are folded again, or an operation does not fit what it met.
         report.findings.append(error.message)
     del report.findings[_FINDINGS_MAX:]
     return report
@@ -79,21 +82,23 @@ def _check_chain(engine: Engine, report: Report, progress: Progress) -> None:
 
 def _check_caches(engine: Engine, report: Report) -> None:
     """Heads, revisions and snapshots against a fresh fold of the log."""
+    horizon = engine.documents.horizon
+    if horizon.seq and horizon.digest != kept_digest(engine, horizon.seq):
+        report.findings.append(f"the documents kept as of {horizon.seq} are not those that were kept")
     for branch in list(engine.documents.branches):
         heads = _heads(engine, branch)
         while batch := dict(islice(heads, _DOCS_AT_ONCE)):
             _check_documents(engine, branch, batch, report)
-    _check_unlisted(engine, report)
 
 
-def _heads(engine: Engine, branch: BranchId) -> Iterator[tuple[DocKey, Seq]]:
+def _heads(engine: Engine, branch: BranchId) -> Iterator[tuple[DocKey, HeadRow]]:
     after = DocKey("")
     while page := engine.backend.heads(branch, "", after, 512):
-        yield from ((row.doc, row.seq) for row in page)
+        yield from ((row.doc, row) for row in page)
         after = page[-1].doc
 
 
-def _check_documents(engine: Engine, branch: BranchId, heads: dict[DocKey, Seq], report: Report) -> None:
+def _check_documents(engine: Engine, branch: BranchId, heads: dict[DocKey, HeadRow], report: Report) -> None:
     documents, backend = engine.documents, engine.backend
     horizon = documents.horizon.seq
     # A branch starts from its parent's documents, and after a horizon from snapshots: they are all there is below it.
@@ -102,8 +107,12 @@ def _check_documents(engine: Engine, branch: BranchId, heads: dict[DocKey, Seq],
     seqs = _refold(engine, branch, values, report)
     for doc, head in heads.items():
         report.documents += 1
-        if seqs[doc] and seqs[doc][-1] != head:
-            report.findings.append(f"the head of {doc} is said to be {head}, the log says {seqs[doc][-1]}")
+        kept = None if seqs[doc] else backend.snapshot(branch, doc, horizon)
+        newest = seqs[doc][-1] if seqs[doc] else kept.seq if kept is not None else NEVER
+        if newest != head.seq:
+            report.findings.append(f"the head of {doc} is said to be {head.seq}, the log says {newest}")
+        if head.live != (values[doc] is not ABSENT):
+            report.findings.append(f"{doc} is said to be {'there' if head.live else 'deleted'}, the log says otherwise")
         if backend.revisions(branch, doc, horizon, engine.head) != seqs[doc][::-1]:
             report.findings.append(f"the revisions of {doc} are not those in the log")
         elif _body(documents.at(branch, doc, engine.head).value) != _body(values[doc]):
@@ -126,25 +135,43 @@ def _refold(engine: Engine, branch: BranchId, values: dict[DocKey, Maybe], repor
             seqs[doc].append(row.seq)
             if row.seq in snapshots[doc]:
                 report.snapshots += 1
-                if _body(values[doc]) != snapshots[doc][row.seq]:
+                if _body(values[doc]) != snapshots[doc].pop(row.seq):
                     report.findings.append(f"the snapshot of {doc} at {row.seq} is not what the log says")
+    for doc, rest in snapshots.items():
+        forged = [seq for seq in rest if seq > engine.documents.horizon.seq]
+        report.findings += [f"there is a snapshot of {doc} at {seq}, where it was not written" for seq in forged]
     return seqs
 
 
-def _check_unlisted(engine: Engine, report: Report) -> None:
-    """Every document in the log has a head."""
-    missing: set[tuple[BranchId, DocKey]] = set()
-    known: dict[tuple[BranchId, DocKey], bool] = {}
-    for row in engine.backend.log(engine.documents.horizon.seq, engine.head):
+def _check_entries(engine: Engine, report: Report) -> None:
+    """Every document in the log has a head, every commit is known by its sender's number, every branch is as it was."""
+    documents, backend = engine.documents, engine.backend
+    branches: dict[BranchId, BranchRow] = {MAIN: documents.branches[MAIN]}
+    merges: dict[BranchId, list[tuple[BranchId, Seq, Seq]]] = {}
+    listed: set[tuple[BranchId, DocKey]] = set()
+    for row in backend.log(documents.horizon.seq, engine.head):
         entry = read_entry(row)
-        if isinstance(entry, CommitEntry):
-            for operation in entry.operations:
-                place = (entry.branch, operation.doc)
-                if place not in known and len(known) < _DOCS_AT_ONCE * 10:
-                    known[place] = True
-                    if engine.backend.head(*place) is None:
-                        missing.add(place)
-    report.findings += [f"{doc} on branch {branch} is in the log, but has no head" for branch, doc in sorted(missing)]
+        if isinstance(entry, ForkEntry):
+            branches[entry.name] = BranchRow(entry.name, entry.parent, entry.fork_seq, entry.at)
+            continue
+        if backend.replayed(entry.session, entry.local_seq) != row.seq:
+            report.findings.append(f"commit {row.seq} is not known as commit {entry.local_seq} of its sender")
+        if entry.merged is not None:
+            merges.setdefault(entry.branch, []).append((*entry.merged, row.seq))
+        for operation in entry.operations:
+            place = (entry.branch, operation.doc)
+            if place not in listed and backend.head(*place) is None:
+                report.findings.append(f"{operation.doc} on branch {entry.branch} is in the log, but has no head")
+            if len(listed) < _DOCS_AT_ONCE:
+                listed.add(place)
+    for name in sorted(branches.keys() | documents.branches.keys()):
+        # Branches begin after the horizon; their merges may have been before it.
+        found, told = documents.branches.get(name), branches.get(name)
+        if found is not None and told is not None:
+            before = [merge for merge in found.merges if merge[2] <= documents.horizon.seq]
+            told = msgspec.structs.replace(told, merges=(*before, *merges.get(name, ())))
+        if found != told:
+            report.findings.append(f"branch {name} is not as the log says")
 
 
 def _body(value: Maybe) -> bytes | None:

@@ -212,7 +212,8 @@ class SqliteBackend:
         self._write(lambda db: _set_meta(db, key, value))
 
     def horizon(self) -> Horizon:
-        return Horizon(Seq(int(self.meta("horizon") or 0)), bytes.fromhex(self.meta("horizon_chain") or ""))
+        chain, digest = (bytes.fromhex(self.meta(key) or "") for key in ("horizon_chain", "horizon_digest"))
+        return Horizon(Seq(int(self.meta("horizon") or 0)), chain, digest)
 
     def drop_log(self, horizon: Horizon) -> None:
         def work(db: apsw.Connection) -> None:
@@ -225,6 +226,7 @@ class SqliteBackend:
             )
             _set_meta(db, "horizon", str(horizon.seq))
             _set_meta(db, "horizon_chain", horizon.chain.hex())
+            _set_meta(db, "horizon_digest", horizon.digest.hex())
 
         self._write(work)
 

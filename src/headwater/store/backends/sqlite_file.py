@@ -116,7 +116,7 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
         case apsw.FullError():
             message = f"no room to write {path}: the disk is full; nothing of this commit was kept, reads go on"
             return StoreFullError(message, path=path)
-        case apsw.CorruptError() | apsw.NotADBError():
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError() if _is_damage(error):
             message = f"{path} is damaged: {error}; run `headwater verify`, then restore a backup"
             return CorruptError(message, path=path, found=str(error))
         case apsw.CantOpenError():
@@ -134,6 +134,11 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
             return PoisonedError(message, path=path, found=str(error))
         case _:
             return InvariantError(f"SQLite refused what we asked of {path}: {error}", path=path, found=str(error))
+
+
+def _is_damage(error: apsw.Error) -> bool:
+    """Our own statements are fixed: a table they miss was there when the file was made."""
+    return not isinstance(error, apsw.SQLError) or "no such table" in str(error) or "no such column" in str(error)
 
 
 def _cannot_open(path: str) -> StoreError | NotFoundError:
