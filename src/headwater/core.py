@@ -1,9 +1,9 @@
 """The engine for those who build on it: spaces, replicas, commits, values. One door; everything behind it may move.
 
-    with open_space("notes.db") as space:
-        here = space.attach()
-        here.commit([SetDoc(doc_key("note"), freeze({"text": "hello"}))])
-        here.sync()
+with open_space("notes.db") as space:
+    here = space.attach()
+    here.commit([SetDoc(doc_key("note"), freeze({"text": "hello"}))])
+    here.sync()
 """
 
 from __future__ import annotations

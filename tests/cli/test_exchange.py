@@ -18,9 +18,20 @@ GOOD = '{"doc":"a","value":1}\n'
 @pytest.mark.usefixtures("shop")
 def test_export_is_one_line_per_document(run: Run) -> None:
     first, *rest = map(json.loads, run("export").stdout.splitlines())
-    assert first == {"headwater": "documents", "format": 1, "space": "shop", "seq": 4, "branch": "main"}
-    assert [one["doc"] for one in rest] == ["notes", "other"]
-    assert len(run("export", "--at", "1").stdout.splitlines()) == 2
+    assert first == {"headwater": "documents", "format": 1, "space": "shop", "seq": 4, "branch": "main", "ends": True}
+    assert [one["doc"] for one in rest[:-1]] == ["notes", "other"]
+    assert rest[-1] == {"end": 2}
+    assert len(run("export", "--at", "1").stdout.splitlines()) == 3
+
+
+@pytest.mark.usefixtures("shop")
+def test_export_that_was_cut_off_between_two_lines_is_refused(run: Run, tmp_path: Path) -> None:
+    lines = run("export").stdout.splitlines(keepends=True)
+    cut = run("import", "-", "--url", "copy.db", stdin="".join(lines[:-1]), exit=2)
+    assert "the export is cut off: after 2 documents its last line is missing" in cut.stderr
+    missing = run("import", "-", "--url", "copy.db", stdin="".join([lines[0], *lines[2:]]), exit=2)
+    assert "line 3 says that 2 documents came before it" in missing.stderr
+    assert not (tmp_path / "copy.db").exists()
 
 
 @pytest.mark.usefixtures("shop")
@@ -259,7 +270,7 @@ def test_interrupted_export_in_a_pipe_cannot_be_imported(
 ) -> None:
     failing_export(StoreFullError("no room"), monkeypatch)
     text = run("export", exit=1).stdout
-    assert "line 3 is not a document" in run("import", "-", "--url", "copy.db", stdin=text, exit=2).stderr
+    assert "the export is cut off" in run("import", "-", "--url", "copy.db", stdin=text, exit=2).stderr
     assert [path.name for path in tmp_path.iterdir()] == [shop]
 
 

@@ -18,24 +18,19 @@ CHILD = Path(__file__).with_name("writers_to_kill.py")
 
 def write_and_kill(path: Path, durability: str, lines: int) -> dict[int, int]:
     """Let the writers commit, kill them after so many acknowledgements, return the newest number of each."""
-    child = subprocess.Popen(
+    acknowledged: dict[int, int] = {}
+    with subprocess.Popen(
         [sys.executable, str(CHILD), str(path), durability],
         stdout=subprocess.PIPE,
         env={**os.environ, "HEADWATER_VFS": "powerloss"},
-    )
-    assert child.stdout is not None
-    acknowledged: dict[int, int] = {}
-    try:
-        for _ in range(lines):
-            line = child.stdout.readline()
-            assert line, "the writers ended by themselves"
-            writer, number = line.split()
-            acknowledged[int(writer)] = int(number)
-    finally:
+    ) as child:
+        assert child.stdout is not None
+        received = [child.stdout.readline() for _ in range(lines)]
         child.send_signal(signal.SIGKILL)
-        rest = child.stdout.read()
-        child.wait()
-    for line in rest.splitlines(keepends=True):
+        received += child.stdout.readlines()
+    assert len(received) >= lines
+    for line in received:
+        # What the kill cut off in the middle of a line was not told.
         if line.endswith(b"\n"):
             writer, number = line.split()
             acknowledged[int(writer)] = int(number)

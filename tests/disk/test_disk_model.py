@@ -213,9 +213,7 @@ file_steps = st.lists(
 
 
 @given(steps=file_steps, seed=st.integers(0, 1000))
-def test_images_lie_between_the_last_sync_and_the_running_file(
-    steps: list[tuple[str, int, bytes]], seed: int
-) -> None:
+def test_images_lie_between_the_last_sync_and_the_running_file(steps: list[tuple[str, int, bytes]], seed: int) -> None:
     disk, model, durable = Disk({"/f": b"begin"}), bytearray(b"begin"), b"begin"
     file = disk.open("/f")
     for kind, position, data in steps:

@@ -61,9 +61,7 @@ def count_kills_that_lose(path: Path, synchronous: str) -> int:
                 acknowledged = int(writer.stdout.readline())
             writer.kill()
             # What it told between our last look and its death counts too.
-            complete = [
-                line for line in writer.stdout.read().splitlines(keepends=True) if line.endswith(b"\n")
-            ]
+            complete = [line for line in writer.stdout.read().splitlines(keepends=True) if line.endswith(b"\n")]
             acknowledged = int(complete[-1]) if complete else acknowledged
         with closing(apsw.Connection(str(path))) as connection:
             assert connection.execute("pragma integrity_check").get == "ok"
@@ -110,9 +108,7 @@ POSITIONS = st.one_of(st.integers(0, 4 * PAGE_BYTES), st.integers(0, 4).map(lamb
 LENGTHS = st.one_of(st.integers(1, 3 * PAGE_BYTES), st.just(PAGE_BYTES))
 STEPS = st.lists(
     st.one_of(
-        st.builds(
-            lambda at, byte, n: Step("write", at, bytes([byte]) * n), POSITIONS, st.integers(0, 3), LENGTHS
-        ),
+        st.builds(lambda at, byte, n: Step("write", at, bytes([byte]) * n), POSITIONS, st.integers(0, 3), LENGTHS),
         st.builds(lambda at, data: Step("write", at, data), POSITIONS, st.binary(min_size=1, max_size=40)),
         st.builds(lambda size: Step("truncate", size), POSITIONS),
         st.builds(lambda at, n: Step("read", at, bytes(n)), POSITIONS, LENGTHS),
@@ -164,9 +160,7 @@ def test_buffered_file_equals_a_plain_one_and_the_real_file_its_state_at_the_las
     assert path.read_bytes() == model
 
 
-def test_truncated_bytes_do_not_come_back_when_the_file_grows_again(
-    tmp_path: Path, vfs: PowerLossVFS
-) -> None:
+def test_truncated_bytes_do_not_come_back_when_the_file_grows_again(tmp_path: Path, vfs: PowerLossVFS) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\xee" * 3 * PAGE_BYTES)
     file = open_file(vfs, path)
@@ -180,9 +174,7 @@ def test_truncated_bytes_do_not_come_back_when_the_file_grows_again(
 
 
 @pytest.mark.parametrize("pages", [1, 15, 16, 17, 31, 32, 33, 64, 100])
-def test_any_number_of_neighbouring_pages_can_be_synced(
-    tmp_path: Path, vfs: PowerLossVFS, pages: int
-) -> None:
+def test_any_number_of_neighbouring_pages_can_be_synced(tmp_path: Path, vfs: PowerLossVFS, pages: int) -> None:
     content = random.Random(pages).randbytes(pages * PAGE_BYTES)
     file = open_file(vfs, tmp_path / "file")
     for start in range(0, len(content), 1000):
@@ -192,9 +184,7 @@ def test_any_number_of_neighbouring_pages_can_be_synced(
     assert (tmp_path / "file").read_bytes() == content
 
 
-def test_deleted_file_starts_anew_even_if_its_writes_were_never_synced(
-    tmp_path: Path, vfs: PowerLossVFS
-) -> None:
+def test_deleted_file_starts_anew_even_if_its_writes_were_never_synced(tmp_path: Path, vfs: PowerLossVFS) -> None:
     path = tmp_path / "file"
     for by_sqlite in (False, True):
         file = open_file(vfs, path)
@@ -227,9 +217,7 @@ def test_replaced_file_does_not_inherit_unsynced_writes(tmp_path: Path, vfs: Pow
     assert path.read_bytes() == b"restored"
 
 
-def test_file_changed_by_others_between_two_openings_is_read_afresh(
-    tmp_path: Path, vfs: PowerLossVFS
-) -> None:
+def test_file_changed_by_others_between_two_openings_is_read_afresh(tmp_path: Path, vfs: PowerLossVFS) -> None:
     path = tmp_path / "file"
     file = open_file(vfs, path)
     file.xWrite(b"mine", 0)

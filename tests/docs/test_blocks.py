@@ -60,9 +60,7 @@ def test_runner_follows(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("```python\nx = 1\n", AssertionError),
     ],
 )
-def test_runner_notices(
-    text: str, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runner_notices(text: str, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(error):
         follow(text, "example.md", tmp_path, monkeypatch, ECHO)
 

@@ -128,9 +128,7 @@ def run(kind: str, folder: Path, seed: int, folds: list[int], reopens: list[int]
         # No reads: without memory of authors the engine may be more careful, and that is not what is asked here.
         operations = [schedule._operation() for _ in range(2)]
         schedule._decide([(client, client.writer.build(*operations))])
-    found = {
-        f"{doc}@{seq}": exact(space.value(doc, at=seq)) for doc in DOCS for seq in range(space.engine.head + 1)
-    }
+    found = {f"{doc}@{seq}": exact(space.value(doc, at=seq)) for doc in DOCS for seq in range(space.engine.head + 1)}
     assert verify(space.engine).ok
     space.close()
     return found

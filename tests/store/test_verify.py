@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from shutil import copyfile
 from zlib import crc32
 
 import apsw
@@ -14,6 +16,7 @@ from headwater.store.branching import fork, merge
 from headwater.store.compaction import compact
 from headwater.store.engine import GENESIS
 from headwater.store.verify import Report, verify
+from headwater.values.address import doc_key
 from headwater.values.codec import encode
 from headwater.values.ids import BranchId, Seq
 from headwater.values.tree import freeze
@@ -22,22 +25,32 @@ from tests.support.spaces import Space, drop, edit, put, replace
 BODY = encode(freeze({"t": "forged"}))
 
 
-@pytest.fixture
-def lived_in(file_space: Space) -> Space:
-    """A space with everything in it, folded."""
-    ann = file_space.writer("ann")
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A space with everything in it, folded: made once, copied for each test."""
+    space = Space("sqlite", tmp_path_factory.mktemp("original"))
+    ann = space.writer("ann")
     ann.accept(put("a", {"t": ""}), put("b", 1))
     for number in range(60):
         ann.accept(edit("a", replace("t", to=f"{number:0150}")))
         if number == 40:
-            file_space.engine.fold()
+            space.engine.fold()
     ann.accept(drop("b"))
-    fork(file_space.engine, file_space.clock, "draft")
-    file_space.writer("bob", "draft").accept(put("c", 2))
-    merge(file_space.engine, BranchId("draft"))
-    file_space.engine.fold()
-    assert file_space.backend.snapshots(BranchId("main"), "space/a"), "the tests below need one"  # type: ignore[arg-type]
-    return file_space
+    fork(space.engine, space.clock, "draft")
+    space.writer("bob", "draft").accept(put("c", 2))
+    merge(space.engine, BranchId("draft"))
+    space.engine.fold()
+    assert space.backend.snapshots(BranchId("main"), doc_key("a")), "the tests below need one"
+    space.close()
+    return space.path
+
+
+@pytest.fixture
+def lived_in(original: Path, tmp_path: Path) -> Iterator[Space]:
+    copyfile(original, tmp_path / "space.db")
+    space = Space("sqlite", tmp_path)
+    yield space
+    space.close()
 
 
 def check(space: Space) -> Report:

@@ -14,9 +14,7 @@ CORE = ["errors", "values", "store", "cells", "scheduler", "sync", "patterns", "
 
 @pytest.mark.parametrize("contract_id", ["repeatable", "no-files"])
 def test_purity_contract_names_every_core_package_there_is(contract_id: str) -> None:
-    contracts = {
-        contract["id"]: contract for contract in read_pyproject()["tool"]["importlinter"]["contracts"]
-    }
+    contracts = {contract["id"]: contract for contract in read_pyproject()["tool"]["importlinter"]["contracts"]}
     there = [name for name in CORE if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()]
     named = contracts[contract_id]["source_modules"]
     assert named == [f"headwater.{name}" for name in there], (

@@ -37,9 +37,7 @@ def find_unreasoned(source: str) -> list[str]:
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("limits.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_limit_states_its_reason(path: Path) -> None:
     unreasoned = find_unreasoned(path.read_text(encoding="utf-8"))
-    assert not unreasoned, (
-        f"{path.relative_to(ROOT)}: say why these are where they are: {', '.join(unreasoned)}"
-    )
+    assert not unreasoned, f"{path.relative_to(ROOT)}: say why these are where they are: {', '.join(unreasoned)}"
 
 
 def test_limits_of_values_are_looked_at() -> None:
@@ -47,7 +45,5 @@ def test_limits_of_values_are_looked_at() -> None:
 
 
 def test_bare_limits_are_found() -> None:
-    source = (
-        '"""Docs."""\nA = 1\nB: int = 2  # a pair\n\n# A page.\nC = 3\nD = 4\n"""So."""\nE = 5\nlow = 6\n'
-    )
+    source = '"""Docs."""\nA = 1\nB: int = 2  # a pair\n\n# A page.\nC = 3\nD = 4\n"""So."""\nE = 5\nlow = 6\n'
     assert find_unreasoned(source) == ["A", "E"]

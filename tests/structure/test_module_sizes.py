@@ -35,9 +35,7 @@ def complain(name: str, source: str, *, of_the_package: bool) -> str | None:
 )
 def test_module_is_short_enough_or_says_why_not(path: Path) -> None:
     of_the_package = path.is_relative_to(ROOT / "src")
-    complaint = complain(
-        str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"), of_the_package=of_the_package
-    )
+    complaint = complain(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"), of_the_package=of_the_package)
     assert complaint is None, complaint
 
 

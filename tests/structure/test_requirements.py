@@ -15,9 +15,7 @@ def requirement_lines(name: str) -> list[str]:
 
 
 def pins(name: str) -> dict[str, str]:
-    found = re.findall(
-        r"^([a-z0-9-]+)==(\S+)", (REQUIREMENTS / name).read_text(encoding="utf-8"), re.MULTILINE
-    )
+    found = re.findall(r"^([a-z0-9-]+)==(\S+)", (REQUIREMENTS / name).read_text(encoding="utf-8"), re.MULTILINE)
     return dict(found)
 
 
@@ -32,9 +30,7 @@ def test_every_requirement_is_locked() -> None:
 
 
 def test_dev_lock_holds_all_of_the_run_lock_at_the_same_versions() -> None:
-    assert pins("run.txt").items() <= pins("dev.txt").items(), (
-        "./hw test would change what ./hw demo installed"
-    )
+    assert pins("run.txt").items() <= pins("dev.txt").items(), "./hw test would change what ./hw demo installed"
 
 
 @pytest.mark.parametrize("name", ["run.txt", "dev.txt"])

@@ -109,18 +109,22 @@ def pending_read(
 class Space:
     """One space that can be closed and opened again; `clock` stands still."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    def __init__(self, kind: str, folder: Path, *, file: Path | None = None) -> None:
         self.kind = kind
         self.clock = SimClock()
-        self.path = folder / "space.db"
-        self.backend: Backend = MemoryBackend() if kind == "memory" else SqliteBackend(str(self.path))
+        self.path = folder / "space.db" if file is None else file
+        self.backend: Backend = MemoryBackend() if kind == "memory" else self._open_file()
         self.engine = Engine(self.backend, self.clock)
+
+    def _open_file(self) -> Backend:
+        # Nobody cuts the power here, and not waiting for the disk makes thousands of commits quick.
+        return SqliteBackend(str(self.path), durability="normal")
 
     def reopen(self) -> Engine:
         """As after a crash: whatever was not folded is replayed from the log."""
         if self.kind == "sqlite":
             self.backend.close()
-            self.backend = SqliteBackend(str(self.path))
+            self.backend = self._open_file()
         self.engine = Engine(self.backend, self.clock)
         return self.engine
 

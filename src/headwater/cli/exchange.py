@@ -67,7 +67,7 @@ def export_space(
         with unfinished(output.parent) as part:
             with part.open("wb") as file, progress("exporting") as advance:
                 lines = _exported(storage, branch, at, advance, history=history)
-                count = sum(1 for _ in map(file.write, lines)) - 1
+                count = sum(1 for _ in map(file.write, lines)) - (1 if history else 2)
             put_in_place(part, output)
     note(f"exported {count_text(count, 'commit' if history else 'document')} to {output}")
 
@@ -89,10 +89,6 @@ def _to_stdout(storage: Storage, branch: str, at: Seq | None, *, history: bool) 
         # Unlike a list that somebody has seen enough of, half an export is no use.
         abandon_stdout()
         raise click.exceptions.Exit(Exit.FAILED) from None
-    except BaseException:
-        # Whoever reads the pipe is not told of exit codes: this line makes sure that they cannot import half of it.
-        sys.stdout.buffer.write(b"the export ended here, before it was complete\n")
-        raise
 
 
 def _exported(storage: Storage, branch: str, at: Seq | None, advance: Progress, *, history: bool) -> Iterator[bytes]:
@@ -151,8 +147,7 @@ def import_space(*, file: str, create: bool, branch: str, url: str | None, space
 
 def _check(source: BinaryIO) -> tuple[Header, int]:
     """Read everything once. What is announced in the first line, and how many lines follow."""
-    from headwater.cli.rebuild import check_log
-    from headwater.store.portable import parse_documents, read_header
+    from headwater.store.portable import read_header
 
     with progress("checking") as advance:
         lines = _lines(_rewound(source), advance)
@@ -160,8 +155,14 @@ def _check(source: BinaryIO) -> tuple[Header, int]:
         if not first.strip():
             raise UsageError("there is nothing to import: the input is empty, or starts with an empty line", line=1)
         header = read_header(first)
-        rest: Iterable[object] = check_log(lines, header.seq) if header.headwater == "log" else parse_documents(lines)
-        return header, sum(1 for _ in rest)
+        return header, sum(1 for _ in _entries(lines, header))
+
+
+def _entries(lines: Iterator[str], header: Header) -> Iterable[object]:
+    from headwater.cli.rebuild import check_log
+    from headwater.store.portable import parse_documents
+
+    return check_log(lines, header.seq) if header.headwater == "log" else parse_documents(lines, ends=header.ends)
 
 
 def _rows(source: BinaryIO, header: Header) -> Iterator[LogRow]:

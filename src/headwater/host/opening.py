@@ -146,7 +146,7 @@ def open_space(
             raise SpaceHeldError(message, path=str(path), pid=os.getpid())
         _held[real] = location.space
     try:
-        backend = SqliteBackend(str(path), durability=durability, vfs=_vfs())
+        backend = SqliteBackend(str(path), durability=durability, vfs=_vfs(), create=create)
         return _storage(backend, location.space, group_max, real)
     except BaseException:
         _release(real)

@@ -98,9 +98,7 @@ def possible_touches(operation: Operation) -> Touches:
             return tuple(touches)
 
 
-def first_unseen(
-    path: Path, depth: Depth, writes: Iterable[tuple[Seq, Touches, tuple[Operation, ...]]]
-) -> Seq | None:
+def first_unseen(path: Path, depth: Depth, writes: Iterable[tuple[Seq, Touches, tuple[Operation, ...]]]) -> Seq | None:
     """The first foreign write that shows in a read now, but not in the view it was made from; None if none does.
 
     The view was an older document with own layers on top. The writes since then come oldest first, own ones with

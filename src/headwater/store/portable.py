@@ -1,8 +1,8 @@
 """A space as lines of JSON, out and in again: lossless, one line at a time, readable by anything.
 
 The first line says what follows. Then comes either one line per document (`doc`, `value`), as of one place of the
-log, or with the past included one line per entry of the log (`seq`, `body` in base64), from which the very same
-space is rebuilt, hash chain and all.
+log, and a last line that counts them; or, with the past included, one line per entry of the log (`seq`, `body` in
+base64), from which the very same space is rebuilt, hash chain and all.
 
 Must never know: files.
 """
@@ -10,7 +10,6 @@ Must never know: files.
 from __future__ import annotations
 
 import json
-from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -21,7 +20,7 @@ import msgspec
 from headwater.errors import AddressError, HeadwaterError, UsageError
 from headwater.store.backend import LogRow
 from headwater.store.browse import listing, place, read
-from headwater.store.commit import Operation, SetDoc
+from headwater.store.commit import SetDoc
 from headwater.store.document import read_entry
 from headwater.store.engine import GENESIS, Engine
 from headwater.values.address import address_text, parse_address
@@ -44,16 +43,21 @@ class Header(msgspec.Struct):
     space: str
     seq: Seq
     branch: BranchId = MAIN
+    ends: bool = False
+    """A last line says how many lines came before it: without it the export was cut off."""
 
 
 def export_documents(engine: Engine, name: str, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[str]:
     """Every live document as of one place, as lines."""
     through = place(engine, branch, at)
-    yield _line(msgspec.to_builtins(Header("documents", FORMAT, name, through, branch)))
+    yield _line(msgspec.to_builtins(Header("documents", FORMAT, name, through, branch, ends=True)))
+    count = 0
     for listed in listing(engine, branch, at=through):
         value = read(engine, listed.doc, branch, through).value
         if value is not ABSENT:
             yield _line({"doc": address_text(listed.doc), "value": to_json(value)})
+            count += 1
+    yield _line({"end": count})
 
 
 def export_log(engine: Engine, name: str) -> Iterator[str]:
@@ -81,31 +85,62 @@ def read_header(line: str) -> Header:
     return header
 
 
-def parse_documents(lines: Iterable[str]) -> Iterator[Operation]:
+def parse_documents(lines: Iterable[str], *, ends: bool = False) -> Iterator[SetDoc]:
     """One operation per line after the first. A line that is wrong is named by its number."""
+    count = 0
+    ended = False
     for number, line in enumerate(lines, start=2):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line, parse_constant=_no_constant)
-            doc, steps = parse_address(record["doc"])
-            if steps:
-                raise ValueError(f"{record['doc']!r} is a path into a document")
-            yield SetDoc(doc, freeze(from_json(record["value"]), record["doc"]))
-        except (ValueError, KeyError, TypeError, AttributeError, Base64Error, RecursionError) as error:
-            message = f'line {number} is not a document: {{"doc": ..., "value": ...}} is expected ({error})'
-            raise UsageError(message, line=number) from None
-        except HeadwaterError as error:
-            message = f"line {number}: {error.message}"
-            raise AddressError(message, line=number) from None
+        if ended:
+            raise UsageError(f"line {number} comes after the line that says the export is over", line=number)
+        record = _parse_line(line, number)
+        if "end" in record and "doc" not in record:
+            if record["end"] != count:
+                message = f"line {number} says that {record['end']} documents came before it; there were {count}"
+                raise UsageError(message, line=number)
+            ended = True
+            continue
+        yield _parse_document(record, number)
+        count += 1
+    if ends and not ended:
+        raise UsageError(f"the export is cut off: after {count} documents its last line is missing", count=count)
 
 
-def batches(operations: Iterable[Operation]) -> Iterator[tuple[Operation, ...]]:
+def _parse_line(line: str, number: int) -> dict[str, object]:
+    try:
+        record = json.loads(line, parse_constant=_no_constant)
+        if not isinstance(record, dict):
+            raise TypeError("it is not an object")  # caught right below
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UsageError(f"{_no_document(number)} ({error})", line=number) from None
+    return record
+
+
+def _parse_document(record: dict[str, object], number: int) -> SetDoc:
+    try:
+        name = record["doc"]
+        if not isinstance(name, str):
+            raise TypeError("its doc is not text")
+        doc, steps = parse_address(name)
+        if steps:
+            raise ValueError(f"{name!r} is a path into a document")
+        return SetDoc(doc, freeze(from_json(record["value"]), name))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"{_no_document(number)} ({error})", line=number) from None
+    except HeadwaterError as error:
+        raise AddressError(f"line {number}: {error.message}", line=number) from None
+
+
+def _no_document(number: int) -> str:
+    return f'line {number} is not a document: {{"doc": ..., "value": ...}} is expected'
+
+
+def batches(operations: Iterable[SetDoc]) -> Iterator[tuple[SetDoc, ...]]:
     """Operations in groups that are one commit each."""
-    batch: list[Operation] = []
+    batch: list[SetDoc] = []
     size = 0
     for operation in operations:
-        assert isinstance(operation, SetDoc)
         batch.append(operation)
         size += len(encode(operation.value))
         if size >= _BATCH_BYTES or len(batch) >= _BATCH_DOCS:

@@ -48,11 +48,13 @@ _merges: Final = msgspec.msgpack.Decoder(tuple[tuple[BranchId, Seq, Seq], ...])
 class SqliteBackend:
     """Rows in the tables above."""
 
-    def __init__(self, path: str, *, durability: sqlite_file.Durability = "full", vfs: str | None = None) -> None:
+    def __init__(
+        self, path: str, *, durability: sqlite_file.Durability = "full", vfs: str | None = None, create: bool = True
+    ) -> None:
         self._path = path
         self._poison: PoisonedError | None = None
         self._wal_pages = 0
-        self._db = sqlite_file.connect(path, tables=_TABLES, durability=durability, vfs=vfs)
+        self._db = sqlite_file.connect(path, tables=_TABLES, durability=durability, vfs=vfs, create=create)
         self._db.set_wal_hook(self._note_wal)
 
     # -- every access goes through one of these two --------------------------------------------------------
@@ -135,7 +137,8 @@ class SqliteBackend:
 
     def _row(self, *row: apsw.SQLiteValue) -> LogRow:
         seq, body, chain, checksum = row
-        assert isinstance(seq, int) and isinstance(body, bytes) and isinstance(chain, bytes)
+        if not (isinstance(seq, int) and isinstance(body, bytes) and isinstance(chain, bytes)):
+            raise self._corrupt(f"commit {seq!r} is not made of what a commit is made of")
         if crc32(body) != checksum:
             raise self._corrupt(f"commit {seq} does not match its checksum")
         return LogRow(Seq(seq), body, chain)
@@ -151,7 +154,10 @@ class SqliteBackend:
 
     def branches(self) -> list[BranchRow]:
         rows = self._read("select name, parent, fork_seq, at, merges from branch order by id")
-        return [BranchRow(name, parent, fork, at, _merges.decode(merges)) for name, parent, fork, at, merges in rows]  # type: ignore[arg-type]
+        try:
+            return [BranchRow(*row[:4], merges=_merges.decode(row[4])) for row in rows]  # type: ignore[arg-type, call-arg]
+        except (msgspec.MsgspecError, TypeError) as error:
+            raise self._corrupt(f"the branches cannot be read ({error})") from error
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
         query = f"select seq, live, size, since from head where branch = {_BRANCH} and doc = {_DOC}"
@@ -188,7 +194,8 @@ class SqliteBackend:
 
     def _snapshot(self, doc: DocKey, *row: apsw.SQLiteValue) -> SnapshotRow:
         seq, body, checksum = row
-        assert isinstance(seq, int) and (body is None or isinstance(body, bytes))
+        if not (isinstance(seq, int) and isinstance(body, bytes | None)):
+            raise self._corrupt(f"a snapshot of {doc} is not made of what a snapshot is made of")
         if crc32(body or b"") != checksum:
             raise self._corrupt(f"the snapshot of {doc} at {seq} does not match its checksum")
         return SnapshotRow(doc, Seq(seq), body)

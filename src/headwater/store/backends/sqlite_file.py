@@ -54,8 +54,8 @@ _LOCK_START: Final = 0x40000000
 _LOCK_LENGTH: Final = 512
 
 
-def connect(path: str, *, tables: str, durability: Durability, vfs: str | None) -> apsw.Connection:
-    """The one connection to a space's file, which is made if it is missing."""
+def connect(path: str, *, tables: str, durability: Durability, vfs: str | None, create: bool = True) -> apsw.Connection:
+    """The one connection to a space's file. Without `create` neither the file nor the tables in it are made."""
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < SQLITE_SAFE:
         message = (
@@ -64,10 +64,18 @@ def connect(path: str, *, tables: str, durability: Durability, vfs: str | None) 
         )
         raise UnsafeLibraryError(message, version=version)
     try:
-        db = apsw.Connection(path, vfs=vfs)
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        db = apsw.Connection(path, flags=flags, vfs=vfs)
         try:
+            db.execute("pragma locking_mode = exclusive")
+            # Before anything is written: a file that is not ours stays as it is.
+            fresh = _is_fresh(db, path)
+            if fresh and not create:
+                message = f"{path} holds no space; if it should, its newest part (-wal) is missing: restore a backup"
+                raise NotFoundError(message, path=path)
             _configure(db, path, durability)
-            _check_format(db, path, tables)
+            if fresh:
+                _make(db, tables)
         except BaseException:
             db.close()
             raise
@@ -77,7 +85,6 @@ def connect(path: str, *, tables: str, durability: Durability, vfs: str | None) 
 
 
 def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
-    db.execute("pragma locking_mode = exclusive")
     # Read to the end and compared: SQLite answers with the mode it kept when it could not change it.
     mode = db.execute("pragma journal_mode = wal").fetchall()
     if mode != [("wal",)]:
@@ -94,18 +101,25 @@ def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
     db.execute("begin immediate; commit")
 
 
-def _check_format(db: apsw.Connection, path: str, tables: str) -> None:
+def _is_fresh(db: apsw.Connection, path: str) -> bool:
+    """Is there nothing yet? Raises MigrationError if there is something that is not a space of a format we know."""
     application, version = db.execute("pragma application_id").get, db.execute("pragma user_version").get
     if not application and not db.execute("select count(*) from sqlite_schema").get:
-        marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
-        db.execute(f"begin immediate; {tables} {marks}; commit")
-        return
+        return True
     if application != APPLICATION_ID:
         message = f"{path} is a SQLite database, but not a Headwater space; choose another file"
         raise MigrationError(message, path=path)
     if not isinstance(version, int) or version > FORMAT:
         message = f"{path} has format {version}, this Headwater reads up to {FORMAT}; install a newer Headwater"
         raise MigrationError(message, path=path, found=version, known=FORMAT)
+    return False
+
+
+def _make(db: apsw.Connection, tables: str) -> None:
+    """The tables of a new space, in the main file at once: one that is found without them never had them."""
+    marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
+    db.execute(f"begin immediate; {tables} {marks}; commit")
+    db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
 def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  # one line per kind of error

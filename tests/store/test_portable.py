@@ -1,0 +1,269 @@
+"""A space as lines of JSON, out and in again: nothing is lost, and a line that is wrong is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import AddressError, HeadwaterError, UsageError
+from headwater.store.branching import fork, merge
+from headwater.store.commit import Committed, SetDoc, Submission
+from headwater.store.engine import Engine
+from headwater.store.portable import (
+    batches,
+    export_documents,
+    export_log,
+    parse_documents,
+    parse_log,
+    read_header,
+)
+from headwater.store.verify import verify
+from headwater.values.address import doc_key, user_scope
+from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.limits import DEPTH_MAX, VALUE_DEPTH_MAX
+from headwater.values.tree import freeze
+from tests.support.naive import exact, plain
+from tests.support.spaces import Space, add, append, drop, edit, put
+
+VALUES: dict[str, object] = {
+    "null": None,
+    "truth": True,
+    "int": -(2**63),
+    "large": 2**64 - 1,
+    "float": 0.1,
+    "whole float": 1.0,
+    "minus zero": -0.0,
+    "tiny": 5e-324,
+    "text": 'quote " slash \\ / newline \n nul \0 é 🦆 \u2028',
+    "empty": "",
+    "bytes": bytes(range(256)),
+    "no bytes": b"",
+    "list": [1, [2, [3, {}]], []],
+    "map": {"": 1, "a/b": 2, "~": 3, "/": 4},
+    "link": {"/": {"link@1": {"id": "x", "path": ["a", 0]}}},
+    "looks like bytes": {"/": {"bytes@1": "AAAA"}},
+    "looks quoted": {"/": {"quote@1": {"/": {"bytes@1": "!"}}}},
+    "wide map": {f"k{n}": n for n in range(2000)},
+    "wide list": list(range(2000)),
+}
+
+
+def import_documents(engine: Engine, lines: list[str], session: str = "import") -> None:
+    """What the command does, in short."""
+    from headwater.store.commit import Commit
+    from headwater.values.ids import LocalSeq, SessionId
+
+    assert read_header(lines[0]).headwater == "documents"
+    for number, operations in enumerate(batches(parse_documents(lines[1:])), 1):
+        [outcome] = engine.admit([Submission(Commit(SessionId(session), LocalSeq(number), operations))])
+        assert isinstance(outcome.verdict, Committed)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Space:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    return Space("memory", folder)
+
+
+def test_every_kind_of_value_survives(space: Space, other: Space) -> None:
+    ann = space.writer("ann")
+    ann.accept(*[put(name, value) for name, value in VALUES.items()])
+    import_documents(other.engine, list(export_documents(space.engine, "notes")))
+    assert {doc: exact(value) for doc, value in other.values().items()} == {
+        doc_key(name): exact(value) for name, value in VALUES.items()
+    }
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.binary(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["/", "bytes@1", "quote@1", "link@1", "", "k"]) | st.text(), inner, max_size=4
+        )
+    ),
+    max_leaves=12,
+)
+NAMES = st.text(min_size=1).filter(lambda name: not any("\ud800" <= c <= "\udfff" for c in name))
+
+
+@settings(max_examples=60)
+@given(documents=st.dictionaries(NAMES, JSON_VALUES, max_size=6))
+def test_any_documents_survive(documents: dict[str, object]) -> None:
+    first, second = Space("memory", Path()), Space("memory", Path())
+    for number, (name, value) in enumerate(documents.items(), 1):
+        first.writer("ann").accept(put(name, value), number=number)
+    lines = list(export_documents(first.engine, "notes"))
+    assert all(line.endswith("\n") and "\n" not in line[:-1] for line in lines)
+    import_documents(second.engine, lines)
+    assert {doc: exact(value) for doc, value in second.values().items()} == {
+        doc_key(name): exact(plain(freeze(value))) for name, value in documents.items()
+    }
+
+
+def test_document_of_the_full_depth_survives(space: Space, other: Space) -> None:
+    def nested(depth: int) -> object:
+        value: object = 0
+        for _ in range(depth):
+            value = [value]
+        return value
+
+    ann = space.writer("ann")
+    ann.accept(put("deep", {"m": nested(VALUE_DEPTH_MAX - 1)}))
+    import_documents(other.engine, list(export_documents(space.engine, "notes")))
+    assert exact(other.value("deep")) == exact(space.value("deep"))
+    path = ("m", *[0] * (VALUE_DEPTH_MAX - 2))
+    ann.accept(edit("deep", add(*path, 0, value=nested(DEPTH_MAX - VALUE_DEPTH_MAX))))
+    assert len(list(export_documents(space.engine, "notes"))) == 2
+
+
+def test_deleted_documents_are_not_exported(space: Space) -> None:
+    ann = space.writer("ann")
+    ann.accept(put("a", 1), put("b", 1))
+    ann.accept(drop("a"))
+    assert [json.loads(line)["doc"] for line in list(export_documents(space.engine, "notes"))[1:]] == ["b"]
+
+
+def test_export_is_as_of_one_place_and_branch(space: Space) -> None:
+    ann = space.writer("ann")
+    ann.accept(put("a", 1))
+    fork(space.engine, space.clock, "draft")
+    space.writer("bob", "draft").accept(put("a", 2))
+    ann.accept(put("a", 3))
+    exported = {
+        (branch, at): json.loads(list(export_documents(space.engine, "n", BranchId(branch), Seq(at)))[1])["value"]
+        for branch, at in (("main", 1), ("main", 4), ("draft", 2), ("draft", 4))
+    }
+    assert exported == {("main", 1): 1, ("main", 4): 3, ("draft", 2): 1, ("draft", 4): 2}
+
+
+def test_scopes_survive(space: Space, other: Space) -> None:
+    keys = [doc_key("a"), doc_key("a", user_scope("ann")), doc_key("x!y"), doc_key("user:ann!a"), doc_key("a/b~c")]
+    space.writer("ann").accept(*[SetDoc(key, number) for number, key in enumerate(keys)])
+    import_documents(other.engine, list(export_documents(space.engine, "notes")))
+    assert other.values() == dict(zip(keys, range(len(keys)), strict=True))
+
+
+def test_documents_are_imported_in_commits_of_bounded_size(other: Space) -> None:
+    operations = (put(f"d{number}", "x" * 10_000) for number in range(2500))
+    sizes = [len(batch) for batch in batches(operations)]
+    assert sum(sizes) == 2500
+    assert max(sizes) <= 1000
+    assert list(batches([])) == []
+    assert other.engine.head == 0
+
+
+# --- with the past ---
+
+
+def test_log_rebuilds_the_very_same_space(space: Space, other: Space) -> None:
+    ann = space.writer("ann")
+    ann.accept(*[put(name, value) for name, value in VALUES.items()])
+    fork(space.engine, space.clock, "draft", at=Seq(1))
+    space.writer("bob", "draft").accept(edit("list", append(items=[b"\0"])), drop("map"))
+    merge(space.engine, BranchId("draft"))
+    ann.accept(drop("text"))
+    lines = list(export_log(space.engine, "notes"))
+    header = read_header(lines[0])
+    assert (header.headwater, header.space, header.seq) == ("log", "notes", 5)
+    other.backend.append(list(parse_log(lines[1:])), None)
+    engine = other.reopen()
+    assert list(other.backend.log(Seq(0), Seq(99))) == list(space.backend.log(Seq(0), Seq(99)))
+    for branch in ("main", "draft"):
+        for seq in range(6):
+            for name in VALUES:
+                assert exact(other.value(name, branch, seq)) == exact(space.value(name, branch, seq))
+    assert verify(engine).ok
+    assert list(export_log(engine, "notes")) == lines
+
+
+# --- lines that are wrong ---
+
+WRONG_HEADERS = ["", "{}", "[]", "null", '{"headwater":"documents"}', "hello", '{"headwater":"log","format":1}']
+
+
+@pytest.mark.parametrize("line", WRONG_HEADERS)
+def test_first_line_that_is_no_header_is_named(line: str) -> None:
+    with pytest.raises(UsageError, match="line 1"):
+        read_header(line)
+
+
+@pytest.mark.parametrize(("kind", "number"), [("documents", 2), ("log", 99), ("other", 1)])
+def test_export_of_a_newer_version_is_refused(kind: str, number: int) -> None:
+    with pytest.raises(UsageError, match=f"line 1 announces {kind} in format {number}"):
+        read_header(json.dumps({"headwater": kind, "format": number, "space": "x", "seq": 1}))
+
+
+WRONG_DOCUMENTS = [
+    "",
+    "{",
+    "null",
+    "3",
+    "[]",
+    '{"doc": "a"}',
+    '{"value": 1}',
+    '{"doc": 3, "value": 1}',
+    '{"doc": null, "value": 1}',
+    '{"doc": "", "value": 1}',
+    '{"doc": "a/b", "value": 1}',
+    '{"doc": "a~2", "value": 1}',
+    '{"doc": "a", "value": NaN}',
+    '{"doc": "a", "value": Infinity}',
+    '{"doc": "a", "value": 1e999}',
+    '{"doc": "a", "value": 99999999999999999999999}',
+    '{"doc": "a", "value": {"/": {"bytes@1": "no base64!"}}}',
+    '{"doc": "a", "value": "\\ud800"}',
+    '{"doc": "\\ud800", "value": 1}',
+    '{"doc": "a", "value": ' + "[" * 5000 + "]" * 5000 + "}",
+    '{"doc": "a", "value": ' + "[" * 200_000 + "]" * 200_000 + "}",
+    json.dumps({"doc": "a", "value": {"x" * 5000: 1}}),
+    json.dumps({"doc": "x" * 5000, "value": 1}),
+]
+
+
+@pytest.mark.parametrize("line", WRONG_DOCUMENTS[1:], ids=range(1, len(WRONG_DOCUMENTS)))
+def test_line_that_is_no_document_is_named_by_its_number(line: str) -> None:
+    good = '{"doc": "fine", "value": 1}'
+    with pytest.raises(HeadwaterError, match="line 4") as caught:
+        list(parse_documents([good, "\n", line, good]))
+    assert isinstance(caught.value, UsageError | AddressError)
+    assert caught.value.facts["line"] == 4
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "{}",
+        "[]",
+        "null",
+        '{"seq": 1}',
+        '{"seq": 1, "body": 3}',
+        '{"seq": 1, "body": "!"}',
+        '{"seq": "x", "body": "kA=="}',
+        '{"seq": 1, "body": "kA=="}',
+        '{"seq": 1, "body": ""}',
+    ],
+)
+def test_line_that_is_no_entry_of_a_log_is_named_by_its_number(space: Space, line: str) -> None:
+    space.writer("ann").accept(put("a", 1))
+    [_, good] = export_log(space.engine, "notes")
+    with pytest.raises(UsageError, match="line 3"):
+        list(parse_log([good, line]))
+
+
+def test_empty_space_exports_its_header_alone(space: Space) -> None:
+    assert len(list(export_documents(space.engine, "notes"))) == 1
+    assert len(list(export_log(space.engine, "notes"))) == 1
+    assert DocKey("x") == "x"
