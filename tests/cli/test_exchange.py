@@ -245,7 +245,7 @@ def test_no_create_refuses_a_missing_space(run: Run, tmp_path: Path, shop: str) 
 
 def failing_export(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def lines(*_args: object) -> Iterator[str]:
-        yield HEADER
+        yield json.dumps({**json.loads(HEADER), "ends": True}) + "\n"
         yield GOOD
         raise error
 

@@ -15,7 +15,8 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from headwater.cells.pending import Failure, Pending
-from headwater.errors import AddressError, HeadwaterError
+from headwater.cells.step import Step
+from headwater.errors import AddressError
 from headwater.store.commit import (
     Commit,
     Committed,
@@ -28,14 +29,12 @@ from headwater.store.commit import (
     Precondition,
     Read,
     Submission,
-    Verdict,
 )
 from headwater.store.document import Found, apply_operation
 from headwater.values.address import Depth
 from headwater.values.change import Change, Kind, Notification
-from headwater.values.diff import changes_between, changes_of
+from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.patch import Touches
 from headwater.values.tree import ABSENT, Maybe, Path
 
 _DEAD_MAX: Final = 4096
@@ -69,45 +68,6 @@ class _Document:
     visible: Maybe
     # Commits of ours that touch it and are not decided yet, oldest first. Most documents have none: no list is kept.
     layers: list[Pending] = field(default_factory=lambda: _NO_LAYERS)
-
-
-class _Moved(msgspec.Struct, frozen=True, gc=False):
-    """What one step of the visible state did to a document; `touches` None: it may differ anywhere."""
-
-    before: Maybe
-    after: Maybe
-    touches: Touches | None
-
-
-class _Step:
-    """Everything one call of `integrate` changes, collected until it is told."""
-
-    __slots__ = ("moved", "reverted", "settled")
-
-    def __init__(self) -> None:
-        self.moved: dict[DocKey, _Moved] = {}
-        self.reverted: set[DocKey] = set()
-        self.settled: list[tuple[Pending, Verdict | None, HeadwaterError | None]] = []
-
-    def note(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
-        """A document moved, perhaps once more."""
-        earlier = self.moved.get(doc)
-        if earlier is not None:
-            both = earlier.touches is not None and touches is not None
-            touches = earlier.touches + touches if both else None  # type: ignore[operator]
-            before = earlier.before
-        self.moved[doc] = _Moved(before, after, touches)
-
-    def settle(self) -> None:
-        """Settle every decided commit. A callback that raises stops none of the others; its error comes last."""
-        raised: BaseException | None = None
-        for pending, verdict, error in self.settled:
-            try:
-                pending.settle(verdict, error)
-            except BaseException as failure:  # noqa: BLE001  # re-raised below
-                raised = raised or failure
-        if raised is not None:
-            raise raised
 
 
 class Replica:
@@ -247,7 +207,7 @@ class Replica:
 
     def integrate(self, decided: Iterable[Outcome | Failure]) -> None:
         """Take in decisions in the order of the log, as one step: listeners hear what it comes to."""
-        step = _Step()
+        step = Step()
         for outcome in decided:
             commit = outcome.commit
             mine = self._pending.pop(commit.local_seq, None) if commit.session == self._session else None
@@ -265,7 +225,7 @@ class Replica:
             # Whatever a listener does, every decided commit is settled.
             step.settle()
 
-    def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: _Step) -> None:
+    def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: Step) -> None:
         """An accepted commit, ours or another's, becomes part of what is confirmed."""
         if outcome.commit.branch != self._branch:
             return
@@ -300,7 +260,7 @@ class Replica:
                 effects.append(Effect(doc, ABSENT, found.value, ()))
         return tuple(effects)
 
-    def _drop(self, pending: Pending, step: _Step) -> None:
+    def _drop(self, pending: Pending, step: Step) -> None:
         """A rejected commit leaves every document, and so does each that was made on top of it."""
         doomed = [pending, *self._resting_on(pending)]
         for rejected in doomed:
@@ -328,7 +288,7 @@ class Replica:
                 found.append(later)
         return found
 
-    def _render(self, doc: DocKey, record: _Document, step: _Step) -> None:
+    def _render(self, doc: DocKey, record: _Document, step: Step) -> None:
         """What a document looks like with the remaining layers on what is confirmed now."""
         value = record.confirmed
         for layer in record.layers:
@@ -350,29 +310,19 @@ class Replica:
         if found.seq < record.seq:
             return
         record.confirmed, record.seq = found.value, found.seq
-        step = _Step()
+        step = Step()
         self._render(doc, record, step)
         self._announce(step, Kind.PULL)
 
     # -- telling -------------------------------------------------------------------------------------------
 
-    def _announce(self, step: _Step, kind: Kind) -> None:
+    def _announce(self, step: Step, kind: Kind) -> None:
         """One notification for what was taken back (with what won instead), one for what else arrived."""
         if not self._listeners or not step.moved:
             return
-        reverted: list[Change] = []
-        arrived: list[Change] = []
-        for doc, move in step.moved.items():
-            if move.touches is None:
-                changes = changes_between(doc, move.before, move.after)
-            elif move.touches:
-                changes = changes_of(doc, move.before, move.after, move.touches)
-            else:
-                continue
-            (reverted if doc in step.reverted else arrived).extend(changes)
+        reverted, arrived = step.changes()
         if reverted:
-            sources = [pending.source for pending, verdict, _ in step.settled if type(verdict) is not Committed]
-            self._tell(Notification(Kind.REVERT, tuple(reverted), sources[0] if len(sources) == 1 else None))
+            self._tell(Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
         if arrived:
             self._tell(Notification(kind, tuple(arrived)))
 

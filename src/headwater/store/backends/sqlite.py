@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 import apsw
@@ -155,7 +155,7 @@ class SqliteBackend:
     def branches(self) -> list[BranchRow]:
         rows = self._read("select name, parent, fork_seq, at, merges from branch order by id")
         try:
-            return [BranchRow(*row[:4], merges=_merges.decode(row[4])) for row in rows]  # type: ignore[arg-type, call-arg]
+            return [_branch(*row) for row in rows]
         except (msgspec.MsgspecError, TypeError) as error:
             raise self._corrupt(f"the branches cannot be read ({error})") from error
 
@@ -274,6 +274,10 @@ def _end_of(prefix: str) -> str:
     last = ord(start[-1]) + 1
     # Surrogates are no characters: after the last below them comes the first above.
     return start[:-1] + chr(0xE000 if last == 0xD800 else last)
+
+
+def _branch(name: Any, parent: Any, fork_seq: Any, at: Any, merges: Any) -> BranchRow:  # noqa: ANN401  # from SQLite
+    return BranchRow(name, parent, fork_seq, at, _merges.decode(merges))
 
 
 def _set_meta(db: apsw.Connection, key: str, value: str) -> None:

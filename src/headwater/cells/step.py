@@ -1,0 +1,75 @@
+"""One step of what is visible: everything that one call changes, collected until it is told.
+
+Must never know: listeners.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.cells.pending import Pending
+from headwater.errors import HeadwaterError
+from headwater.store.commit import Committed, Verdict
+from headwater.values.change import Change
+from headwater.values.diff import changes_between, changes_of
+from headwater.values.ids import DocKey
+from headwater.values.patch import Touches
+from headwater.values.tree import Maybe
+
+
+class _Moved(msgspec.Struct, frozen=True, gc=False):
+    """What one step of the visible state did to a document; `touches` None: it may differ anywhere."""
+
+    before: Maybe
+    after: Maybe
+    touches: Touches | None
+
+
+class Step:
+    """Everything one call of `integrate` changes, collected until it is told."""
+
+    __slots__ = ("moved", "reverted", "settled")
+
+    def __init__(self) -> None:
+        self.moved: dict[DocKey, _Moved] = {}
+        self.reverted: set[DocKey] = set()
+        self.settled: list[tuple[Pending, Verdict | None, HeadwaterError | None]] = []
+
+    def note(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
+        """A document moved, perhaps once more."""
+        earlier = self.moved.get(doc)
+        if earlier is not None:
+            both = earlier.touches is not None and touches is not None
+            touches = earlier.touches + touches if both else None  # type: ignore[operator]
+            before = earlier.before
+        self.moved[doc] = _Moved(before, after, touches)
+
+    def settle(self) -> None:
+        """Settle every decided commit. A callback that raises stops none of the others; its error comes last."""
+        raised: BaseException | None = None
+        for pending, verdict, error in self.settled:
+            try:
+                pending.settle(verdict, error)
+            except BaseException as failure:  # noqa: BLE001  # re-raised below
+                raised = raised or failure
+        if raised is not None:
+            raise raised
+
+    def changes(self) -> tuple[list[Change], list[Change]]:
+        """The net changes: of documents from which something was taken back, and of all others."""
+        reverted: list[Change] = []
+        arrived: list[Change] = []
+        for doc, move in self.moved.items():
+            if move.touches is None:
+                changes = changes_between(doc, move.before, move.after)
+            elif move.touches:
+                changes = changes_of(doc, move.before, move.after, move.touches)
+            else:
+                continue
+            (reverted if doc in self.reverted else arrived).extend(changes)
+        return reverted, arrived
+
+    def rejected_source(self) -> object:
+        """The transaction that was taken back, if it was exactly one."""
+        sources = [pending.source for pending, verdict, _ in self.settled if type(verdict) is not Committed]
+        return sources[0] if len(sources) == 1 else None
