@@ -310,8 +310,8 @@ def test_snapshot_that_does_not_match_its_checksum_is_refused_when_read(tmp_path
 @pytest.mark.parametrize("table", ["log", "head", "revision", "meta", "branch", "replay"])
 def test_missing_table_is_damage_told_in_our_words(tmp_path: Path, table: str) -> None:
     from headwater.store.engine import Engine
-    from headwater.testing import SimClock
     from headwater.store.verify import verify
+    from headwater.testing import SimClock
 
     path = str(tmp_path / "space.db")
     backend = SqliteBackend(path)

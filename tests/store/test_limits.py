@@ -10,7 +10,7 @@ from headwater.store.branching import fork
 from headwater.store.commit import Commit, Committed, Conflict, Operation, Refused, SetDoc
 from headwater.store.verify import verify
 from headwater.values.address import doc_key
-from headwater.values.limits import COMMIT_BYTES_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX, VALUE_DEPTH_MAX
+from headwater.values.limits import COMMIT_BYTES_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX
 from headwater.values.tree import depth_of, freeze
 from tests.support.limits import small_limits
 from tests.support.naive import NOTHING
@@ -127,7 +127,7 @@ def nested(depth: int) -> object:
 
 def test_patch_that_nests_a_document_too_deep_is_refused_and_the_group_goes_on(space: Space) -> None:
     ann, bob = space.writer("ann"), space.writer("bob")
-    deep = freeze(nested(VALUE_DEPTH_MAX - 1))
+    deep = freeze(nested(384 - 1))
     ann.accept(put("a", {"deep": deep, "m": nested(200)}))
     inner: tuple[str, ...] = ("m", *["k"] * 199)
     group = [
@@ -142,9 +142,9 @@ def test_patch_that_nests_a_document_too_deep_is_refused_and_the_group_goes_on(s
 
 def test_document_of_the_full_depth_is_kept_through_folds_and_reopening(space: Space) -> None:
     ann = space.writer("ann")
-    ann.accept(put("a", {"m": nested(VALUE_DEPTH_MAX - 1)}))
-    inner: tuple[str, ...] = ("m", *["k"] * (VALUE_DEPTH_MAX - 2))
-    ann.accept(edit("a", add(*inner, "more", value=nested(DEPTH_MAX - VALUE_DEPTH_MAX))))
+    ann.accept(put("a", {"m": nested(384 - 1)}))
+    inner: tuple[str, ...] = ("m", *["k"] * (384 - 2))
+    ann.accept(edit("a", add(*inner, "more", value=nested(DEPTH_MAX - 384))))
     space.engine.fold()
     space.reopen()
     assert depth_of(space.engine.documents.at(ann.branch, doc_key("a"), space.engine.head).value) == DEPTH_MAX

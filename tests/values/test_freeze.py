@@ -22,7 +22,6 @@ from headwater.values.limits import (
     INT_MAX,
     INT_MIN,
     KEY_BYTES_MAX,
-    VALUE_DEPTH_MAX,
 )
 from headwater.values.patch import Add, Append, Move, Replace, Splice, apply_patch
 from headwater.values.tree import array_of, depth_of, freeze, get, is_array, is_map, same
@@ -177,7 +176,7 @@ def test_list_that_contains_itself_is_refused() -> None:
     cyclic.append(cyclic)
     with pytest.raises(LimitError, match=r"^HW102: cannot store 0/0/0/0/\.\.\./0/0/0 in the value: nested deeper") as r:
         freeze(cyclic)
-    assert len(r.value.facts["path"]) == VALUE_DEPTH_MAX  # type: ignore[arg-type]
+    assert len(r.value.facts["path"]) == DEPTH_MAX  # type: ignore[arg-type]
     knot: dict[str, object] = {}
     knot["a"] = [knot] * 3
     with pytest.raises(LimitError, match="does it contain itself"):
@@ -185,24 +184,24 @@ def test_list_that_contains_itself_is_refused() -> None:
 
 
 def test_nesting_is_taken_up_to_the_limit_and_no_further() -> None:
-    assert depth_of(freeze(nested(VALUE_DEPTH_MAX))) == VALUE_DEPTH_MAX
-    with pytest.raises(LimitError, match=f"deeper than {VALUE_DEPTH_MAX} levels"):
-        freeze(nested(VALUE_DEPTH_MAX + 1))
+    assert depth_of(freeze(nested(DEPTH_MAX))) == DEPTH_MAX
+    with pytest.raises(LimitError, match=f"deeper than {DEPTH_MAX} levels"):
+        freeze(nested(DEPTH_MAX + 1))
 
 
 def test_frozen_part_counts_with_its_own_depth() -> None:
-    part = freeze(nested(VALUE_DEPTH_MAX - 1))
-    assert depth_of(freeze([part])) == VALUE_DEPTH_MAX
+    part = freeze(nested(DEPTH_MAX - 1))
+    assert depth_of(freeze([part])) == DEPTH_MAX
     with pytest.raises(LimitError, match="deeper than"):
         freeze({"a": [part]})
 
 
 def test_stack_that_is_nearly_full_is_told_as_such() -> None:
     def deep(frames: int) -> Value:
-        return deep(frames - 1) if frames else freeze(nested(VALUE_DEPTH_MAX))
+        return deep(frames - 1) if frames else freeze(nested(DEPTH_MAX))
 
     with pytest.raises(LimitError, match="the call stack is too deep here"):
-        deep(sys.getrecursionlimit() - VALUE_DEPTH_MAX)
+        deep(sys.getrecursionlimit() - DEPTH_MAX)
 
 
 def test_key_is_taken_up_to_the_limit_and_no_further() -> None:
@@ -268,6 +267,10 @@ def edit(root: Maybe, op: PatchOp) -> Maybe:
     return apply_patch(root, op)[0]
 
 
+WRITTEN_DEPTH = 384
+"""Of what one write brings in these tests; the path it is written at adds to it."""
+
+
 def zeros(count: int, key: str = "a") -> Path:
     """A path that goes down through lists in a list under a key."""
     return (key, *[0] * count)
@@ -281,8 +284,8 @@ def one(value: Value) -> Any:  # noqa: ANN401
 def test_no_write_makes_a_document_deeper_than_the_limit(length: int) -> None:
     path = zeros(length - 1)
     base = edit(freeze({}), Add(path, "end"))
-    for depth in {VALUE_DEPTH_MAX, min(DEPTH_MAX - length, VALUE_DEPTH_MAX), DEPTH_MAX - length + 1}:
-        if depth > VALUE_DEPTH_MAX:
+    for depth in {WRITTEN_DEPTH, min(DEPTH_MAX - length, WRITTEN_DEPTH), DEPTH_MAX - length + 1}:
+        if depth > WRITTEN_DEPTH:
             continue
         value = freeze(nested(depth))
         for op in (Replace(path, value), Add(path, value), Splice(path[:-1], 0, 1, one(value))):
@@ -295,12 +298,12 @@ def test_no_write_makes_a_document_deeper_than_the_limit(length: int) -> None:
 
 
 def test_appended_elements_reach_the_limit_but_do_not_pass_it() -> None:
-    most = freeze(nested(VALUE_DEPTH_MAX))
+    most = freeze(nested(WRITTEN_DEPTH))
     for length in (126, 127, 128, 200):
         path = zeros(length - 1)
         base = edit(freeze({}), Add(path, freeze([])))
-        if length + 1 + VALUE_DEPTH_MAX <= DEPTH_MAX:
-            assert depth_of(edit(base, Append(path, one(most)))) == length + 1 + VALUE_DEPTH_MAX
+        if length + 1 + WRITTEN_DEPTH <= DEPTH_MAX:
+            assert depth_of(edit(base, Append(path, one(most)))) == length + 1 + WRITTEN_DEPTH
         else:
             with pytest.raises(LimitError, match="cannot append to a/0/"):
                 edit(base, Append(path, one(most)))
@@ -319,8 +322,8 @@ def test_moves_cannot_nest_a_document_ever_deeper() -> None:
 
 
 def test_every_walk_fits_the_stack_at_the_deepest() -> None:
-    value = freeze(nested(VALUE_DEPTH_MAX, 1))
-    room = DEPTH_MAX - VALUE_DEPTH_MAX
+    value = freeze(nested(WRITTEN_DEPTH, 1))
+    room = DEPTH_MAX - WRITTEN_DEPTH
     deepest = edit(freeze({}), Add(zeros(room - 1), value))
     other = edit(deepest, Replace(zeros(DEPTH_MAX - 1), 1.0))
     assert depth_of(deepest) == depth_of(other) == DEPTH_MAX

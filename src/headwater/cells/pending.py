@@ -5,12 +5,28 @@ Must never know: documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
 from headwater.errors import HeadwaterError, InvariantError
 from headwater.store.commit import Commit, Committed, Submission, Verdict
+
+
+_T = TypeVar("_T")
+
+
+def call_all(functions: Iterable[Callable[[_T], None]], fact: _T) -> None:
+    """Tell everyone. One that raises keeps the fact from none of the others; the first error comes last."""
+    raised: BaseException | None = None
+    for function in functions:
+        try:
+            function(fact)
+        except BaseException as failure:  # noqa: BLE001  # re-raised below
+            raised = raised or failure
+    if raised is not None:
+        raise raised
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -60,5 +76,4 @@ class Pending(Submission, eq=False):
         self.verdict, self.error = verdict, error
         if self.callbacks:
             callbacks, self.callbacks = self.callbacks, ()
-            for callback in callbacks:
-                callback(self)
+            call_all(callbacks, self)

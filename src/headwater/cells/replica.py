@@ -14,9 +14,9 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from headwater.cells.pending import Failure, Pending
+from headwater.cells.pending import Failure, Pending, call_all
 from headwater.cells.step import Step
-from headwater.errors import AddressError
+from headwater.errors import AddressError, LimitError
 from headwater.store.commit import (
     Commit,
     Committed,
@@ -142,8 +142,9 @@ class Replica:
         if commit.pending_reads and (dead := self._dead_layer(commit)) is not None:
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
-        self._upstream.submit(pending)
+        # First of all: whatever happens in there, the number is never used again.
         self._local_seq = local_seq
+        self._upstream.submit(pending)
         self._pending[local_seq] = pending
         self._stack(pending)
         return pending
@@ -188,9 +189,7 @@ class Replica:
             if listeners and effect.touches:
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
         if changes:
-            notification = Notification(_COMMIT, tuple(changes), pending.source)
-            for listener in listeners:
-                listener(notification)
+            call_all(listeners, Notification(_COMMIT, tuple(changes), pending.source))
 
     def _dead_layer(self, commit: Commit) -> LocalSeq | None:
         """A rejected commit that this one was made on top of."""
@@ -229,11 +228,13 @@ class Replica:
         """An accepted commit, ours or another's, becomes part of what is confirmed."""
         if outcome.commit.branch != self._branch:
             return
-        effects = outcome.effects
-        if mine is not None and not effects and outcome.commit.operations:
-            effects = self._learn(outcome.commit, seq)
+        if not outcome.effects and outcome.commit.operations:
+            self._learn(outcome.commit, seq, mine, step)
+            return
+        if mine is None and seq <= self.seq:
+            return  # heard before
         self.seq = max(self.seq, seq)
-        for effect in effects:
+        for effect in outcome.effects:
             record = self._documents.get(effect.doc)
             if record is None:
                 # Not held here, so nothing shadows it: told as it is.
@@ -251,17 +252,27 @@ class Replica:
             elif mine is None or not promoted or mine.moved or effect not in mine.effects:
                 self._render(effect.doc, record, step)
 
-    def _learn(self, commit: Commit, seq: Seq) -> tuple[Effect, ...]:
-        """A commit of ours was accepted before and is only now heard of: what it came to has to be read."""
-        effects: list[Effect] = []
+    def _learn(self, commit: Commit, seq: Seq, mine: Pending | None, step: Step) -> None:
+        """A commit that was accepted before is only now heard of: what it came to has to be read."""
+        through = max(self.seq, seq)
         for doc in {operation.doc: None for operation in commit.operations}:
-            found = self._upstream.load(doc, max(self.seq, seq))
-            if found is not None:
-                effects.append(Effect(doc, ABSENT, found.value, ()))
-        return tuple(effects)
+            record = self._documents.get(doc)
+            found = self._upstream.load(doc, through)
+            if record is None:
+                before = self._upstream.load(doc, self.seq)
+                if before is not None and found is not None:
+                    step.note(doc, before.value, found.value, None)
+                continue
+            record.layers = [layer for layer in record.layers if layer is not mine] or _NO_LAYERS
+            if found is not None and found.seq > record.seq:
+                record.confirmed, record.seq = found.value, found.seq
+            self._render(doc, record, step)
+        self.seq = through
 
     def _drop(self, pending: Pending, step: Step) -> None:
         """A rejected commit leaves every document, and so does each that was made on top of it."""
+        if pending.commit.local_seq in self._dead:
+            return  # it went along with one that it was made on
         doomed = [pending, *self._resting_on(pending)]
         for rejected in doomed:
             self._dead[rejected.commit.local_seq] = None
@@ -298,7 +309,7 @@ class Replica:
                 for operation in layer.commit.operations:
                     if operation.doc == doc:
                         value, _ = apply_operation(value, operation)
-            except AddressError:
+            except (AddressError, LimitError):
                 # Does not fit what won: it stays invisible, and the store will say so in its verdict.
                 value = before
         step.note(doc, record.visible, value, None)
@@ -321,14 +332,12 @@ class Replica:
         if not self._listeners or not step.moved:
             return
         reverted, arrived = step.changes()
-        if reverted:
-            self._tell(Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
-        if arrived:
-            self._tell(Notification(kind, tuple(arrived)))
-
-    def _tell(self, notification: Notification) -> None:
-        for listener in self._listeners:
-            listener(notification)
+        try:
+            if reverted:
+                call_all(self._listeners, Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
+        finally:
+            if arrived:
+                call_all(self._listeners, Notification(kind, tuple(arrived)))
 
 
 def _with_conditions(

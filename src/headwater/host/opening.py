@@ -72,7 +72,7 @@ def default_url() -> str:
 def locate(url: str, space: str | None = None) -> Location:
     """Which file a URL and a space's name mean."""
     if url == "memory:":
-        return Location(_check_name(space or DEFAULT_SPACE), None)
+        return Location(_check_name(DEFAULT_SPACE if space is None else space), None)
     if url.startswith(_LATER):
         message = f"cannot open {url}: this version opens files, folders and memory:; servers come later"
         raise UsageError(message, url=url)
@@ -81,9 +81,9 @@ def locate(url: str, space: str | None = None) -> Location:
         raise UsageError(message, url=url)
     path = Path(url)
     if url.endswith(("/", os.sep)) or path.is_dir():
-        name = _check_name(space or DEFAULT_SPACE)
+        name = _check_name(DEFAULT_SPACE if space is None else space)
         return Location(name, path / file_name(name))
-    return Location(_check_name(space or path.stem or DEFAULT_SPACE), path)
+    return Location(_check_name((path.stem or DEFAULT_SPACE) if space is None else space), path)
 
 
 def _check_name(space: str) -> str:
@@ -138,9 +138,10 @@ def open_space(
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     real = str(path.resolve())
     with _held_lock:
-        if real in _held:
+        holding = next((held for held in _held if _is_same_file(held, real)), None)
+        if holding is not None:
             message = (
-                f"{path} is open in this process ({os.getpid()}) already, as space {_held[real]!r}; "
+                f"{path} is open in this process ({os.getpid()}) already, as space {_held[holding]!r}; "
                 "attach another replica to that one instead"
             )
             raise SpaceHeldError(message, path=str(path), pid=os.getpid())
@@ -151,6 +152,14 @@ def open_space(
     except BaseException:
         _release(real)
         raise
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    """By name, or two names of one file: a hard link, a folder mounted twice."""
+    try:
+        return one == other or Path(one).samefile(other)
+    except OSError:
+        return False
 
 
 def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> Storage:

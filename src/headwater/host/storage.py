@@ -11,16 +11,24 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, Self, TypeAlias, TypeVar
 
 from headwater.cells.pending import Failure
 from headwater.cells.replica import Replica
-from headwater.errors import ClosedError, HeadwaterError, StoreError, StoreFullError, UnavailableError
+from headwater.errors import (
+    ClosedError,
+    HeadwaterError,
+    InvariantError,
+    StoreError,
+    StoreFullError,
+    UnavailableError,
+)
 from headwater.store import branching
 from headwater.store.backend import Backend
-from headwater.store.commit import Outcome, Submission
-from headwater.store.document import Found
+from headwater.store.commit import Commit, CommitEntry, Committed, Outcome, Submission
+from headwater.store.document import Found, read_entry
 from headwater.store.engine import Engine
 from headwater.values.ids import MAIN, BranchId, DocKey, Seq, SessionId
 from headwater.values.seams import Clock, Entropy
@@ -63,7 +71,9 @@ class Port:
         """Called by the storage's thread."""
         self._inbox.append(decided)
         if self._wake is not None:
-            self._wake()
+            # Whose event loop is closed cannot be woken; that is no reason to hold up the others.
+            with suppress(Exception):
+                self._wake()
 
     def take(self) -> Decided:
         """Everything delivered so far, in order."""
@@ -120,7 +130,13 @@ class Storage:
         # Guards the engine and everything that follows from a decision.
         self._lock = threading.Lock()
         self._ports: list[Port] = []
+        # The group that is being decided, and what came of it: kept until every port has it (see `_work`).
+        self._group: list[Submission] = []
+        self._outcomes: Decided | None = None
         self._decided = 0
+        # The newest commit that the ports have been told of, and whether the engine is in the middle of something.
+        self._told = self._engine.head
+        self._torn = False
         self._closed = False
         # Appended by writers without the lock; taken from by whoever holds it.
         self._waiting: deque[Submission] = deque()
@@ -162,10 +178,8 @@ class Storage:
         """Queue a commit."""
         if self._closed:
             self._check_open()
-        self._waiting.append(submission)
-        self._submitted += 1
-        self._helping = helps
         waiting = len(self._waiting)
+        # Before this one is queued: if the user interrupts here, it never was.
         if waiting >= self._group_max and helps:
             # A full group: deciding it here costs less than handing it to a thread that competes for the interpreter.
             if self._lock.acquire(blocking=waiting > WAITING_MAX):
@@ -173,10 +187,13 @@ class Storage:
                     self._work()
                 finally:
                     self._lock.release()
-        elif self._asleep or not helps:
+        elif waiting > WAITING_MAX:
+            self.wait()
+        self._waiting.append(submission)
+        self._submitted += 1
+        self._helping = helps
+        if self._asleep or not helps:
             self._bell.set()
-            if waiting > WAITING_MAX:
-                self.wait()
 
     def nudge(self) -> None:
         """Have what waits decided now, by the space's thread."""
@@ -184,15 +201,19 @@ class Storage:
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided; raises UnavailableError if that takes too long."""
-        target = self._submitted
-        while self._decided < target:
+        target = None
+        while True:
             if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
-                left = target - self._decided
+                left = len(self._waiting) + len(self._group)
                 message = (
                     f"{left} commits of space {self.name!r} are not on disk after {timeout} s; they are still tried"
                 )
                 raise UnavailableError(message, waiting=left)
             try:
+                left = len(self._waiting) + len(self._group)
+                target = self._decided + left if target is None else target
+                if not left or self._decided >= target:
+                    return
                 self._work()
             finally:
                 self._lock.release()
@@ -201,7 +222,8 @@ class Storage:
         """Use the engine directly, between two groups: for reading, branches and care."""
         with self._lock:
             self._check_open()
-            return work(self._engine)
+            with self._guarded():
+                return work(self._engine)
 
     def fork(self, name: str, parent: str = MAIN, at: int | None = None) -> Seq:
         """Make a branch."""
@@ -212,15 +234,17 @@ class Storage:
         """Merge a branch; replicas of the target are told like of any commit."""
         with self._lock:
             self._check_open()
-            outcome = branching.merge(self._engine, BranchId(source), BranchId(into))
-            for port in self._ports:
-                port.deliver([outcome])
+            with self._guarded():
+                outcome = branching.merge(self._engine, BranchId(source), BranchId(into))
+                self._tell([outcome])
             return outcome
 
     def _check_open(self) -> None:
         if self._closed:
             message = f"space {self.name!r} was closed; open it again to use it"
             raise ClosedError(message, space=self.name)
+        if self._torn:
+            self._restart()
 
     # -- deciding ------------------------------------------------------------------------------------------
 
@@ -239,7 +263,7 @@ class Storage:
             decided = self._decided
             rung = self._bell.wait(LINGER_S)
             self._bell.clear()
-            if not self._waiting:
+            if not self._waiting and not self._group:
                 quiet += 1
             elif rung or decided == self._decided:
                 quiet = 0
@@ -248,27 +272,31 @@ class Storage:
     def _drain(self) -> None:
         """Decide what waits, until it is done or a writer that helps itself is at work again."""
         submitted = self._submitted
-        while self._waiting and not (self._helping and submitted != self._submitted):
+        while (self._waiting or self._group) and not (self._helping and submitted != self._submitted):
             with self._lock:
                 self._work()
 
     def _work(self) -> None:
-        """Decide one group and hand out what came of it. The lock is held."""
-        count = min(len(self._waiting), self._group_max)
-        if not count:
-            return
-        group = [self._waiting.popleft() for _ in range(count)]
-        try:
-            decided = self._decide(group)
-        except BaseException:
-            # Interrupted between two steps (Ctrl-C in the thread that waits): what the log holds is true, so the
-            # engine starts from it again, and the group is decided anew. What was accepted gets the same verdict.
-            self._waiting.extendleft(reversed(group))
-            self._engine = Engine(self._engine.backend, self._clock)
-            raise
-        for port in self._ports:
-            port.deliver(decided)
-        self._decided += count
+        """Decide one group and hand out what came of it. The lock is held.
+
+        Ctrl-C may come between any two steps, in the thread that waits. So nothing leaves a place before it is in the
+        next, and the next call takes up where this one was stopped. What happens twice then is harmless: a commit that
+        was accepted gets the same verdict, and outcomes that were heard are not taken in again.
+        """
+        if self._torn:
+            self._restart()
+        if self._outcomes is None:
+            group, waiting = self._group, self._waiting
+            while waiting and len(group) < self._group_max:
+                group.append(waiting[0])
+                waiting.popleft()
+            if not group:
+                return
+            with self._guarded():
+                self._outcomes = self._decide(group)
+        self._tell(self._outcomes)
+        self._decided += len(self._group)
+        self._group, self._outcomes = [], None
         self.groups += 1
 
     def _decide(self, group: list[Submission]) -> Decided:
@@ -279,7 +307,43 @@ class Storage:
             hopeless = isinstance(error, StoreError) and not isinstance(error, StoreFullError)
             if len(group) == 1 or hopeless:
                 return [Failure(submission.commit, error) for submission in group]
+        except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
+            self._restart()
+            if len(group) == 1:
+                error = InvariantError(f"a commit could not be decided: {bug!r}", commit=group[0].commit)
+                error.__cause__ = bug
+                return [Failure(group[0].commit, error)]
         return [one for submission in group for one in self._decide([submission])]
+
+    def _tell(self, decided: Decided) -> None:
+        for port in self._ports:
+            port.deliver(decided)
+        self._told = self._engine.head
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Whatever is not told as an error of ours may have come at any moment: the engine cannot be trusted then."""
+        try:
+            yield
+        except HeadwaterError:
+            raise
+        except BaseException:
+            self._torn = True
+            self._restart()
+            raise
+
+    def _restart(self) -> None:
+        """What the log holds is true: the engine starts from it again, and ports hear of what they were not told."""
+        backend = self._engine.backend
+        self._engine = Engine(backend, self._clock)
+        missed: Decided = []
+        for row in backend.log(self._told, self._engine.head):
+            entry = read_entry(row)
+            if isinstance(entry, CommitEntry):
+                commit = Commit(entry.session, entry.local_seq, entry.operations, branch=entry.branch)
+                missed.append(Outcome(commit, Committed(row.seq)))
+        self._tell(missed)
+        self._torn = False
 
     # -- the end -------------------------------------------------------------------------------------------
 

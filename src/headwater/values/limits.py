@@ -10,10 +10,6 @@ DOCUMENT_BYTES_MAX: Final = 16 * 1024 * 1024
 DEPTH_MAX: Final = 512
 """Nesting of a document. Half of Python's default recursion limit: a walk over it fits a normal stack."""
 
-VALUE_DEPTH_MAX: Final = 384
-"""Nesting of what one write brings. A quarter of DEPTH_MAX is left for the path it is written at: only writes
-at longer paths have to measure how deep the document gets."""
-
 KEY_BYTES_MAX: Final = 4 * 1024
 """One key or document id in UTF-8. A page of the database; keys are repeated in indexes and paths."""
 

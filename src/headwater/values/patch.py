@@ -46,7 +46,6 @@ from headwater.values.tree import (
     get,
     is_array,
     map_of,
-    put_key,
     same,
     splice,
 )
@@ -189,7 +188,10 @@ def _replace(root: Maybe, path: Path, value: Value) -> tuple[Maybe, Touches]:
         if type(key) is str and key in root and key != LINK_TAG:
             if same(root[key], value):
                 return root, ()
-            return put_key(root, key, value), (Touch(path, reshaped=False),)
+            check_depth(path, value, "replace")
+            new = FrozenDict(root)
+            dict.__setitem__(new, key, value)
+            return new, (Touch(path, False),)
     if same(existing(root, path, "replace"), value):
         return root, ()
     check_depth(path, value, "replace")
@@ -280,9 +282,6 @@ def _move(root: Maybe, op: Move) -> tuple[Maybe, Touches]:
     if path[: len(source)] == source:
         message = f"cannot move {shown(source)} into itself, to {shown(path)}"
         raise AddressError(message, source=source, path=path)
-    if len(path) > len(source):
-        # It may be deeper than what one write brings. Moved level or up, it makes the document no deeper.
-        check_depth(path, value, "move", unmeasured=0)
     without, (taken,) = _remove(root, Remove(source), "move")
     moved, placed = _add(without, Add(path, value), "move")
     if not placed:

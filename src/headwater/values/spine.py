@@ -5,12 +5,12 @@ Must never know: operations. They say what they are doing by a verb, for the mes
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from headwater.errors import AddressError, LimitError
 from headwater.values.address import path_text
 from headwater.values.intake import RefusedError, check_key
-from headwater.values.limits import DEPTH_MAX, VALUE_DEPTH_MAX
+from headwater.values.limits import DEPTH_MAX
 from headwater.values.tree import (
     ABSENT,
     LINK_TAG,
@@ -27,9 +27,6 @@ from headwater.values.tree import (
     put_index,
     put_key,
 )
-
-PATH_UNMEASURED: Final = DEPTH_MAX - VALUE_DEPTH_MAX - 1
-"""Up to this length of a path no write can make a document too deep; less one, for items are written in a list."""
 
 
 def existing(root: Maybe, path: Path, verb: str) -> Value:
@@ -104,9 +101,9 @@ def refuse_link(edited: Value, verb: str, path: Path, depth: int) -> None:
 # --- limits ---------------------------------------------------------------------------------------------------
 
 
-def check_depth(path: Path, value: Value, verb: str, unmeasured: int = PATH_UNMEASURED) -> None:
-    """Refuse to nest a document too deep. Costs nothing at places that are not deep themselves."""
-    if len(path) > unmeasured and len(path) + depth_of(value) > DEPTH_MAX:
+def check_depth(path: Path, value: Value, verb: str) -> None:
+    """Refuse to nest a document too deep. Costs nothing for scalars; a container was walked by `freeze` anyway."""
+    if (is_map(value) or is_array(value)) and len(path) + depth_of(value) > DEPTH_MAX:
         message = f"cannot {verb} {shown(path)}: the document would be nested deeper than {DEPTH_MAX} levels"
         raise LimitError(message, path=path)
 

@@ -20,7 +20,7 @@ import msgspec
 from headwater.errors import LimitError
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SCALARS, SIZE_SPREAD, RefusedError, as_scalar, check_key, spend
-from headwater.values.limits import DOCUMENT_BYTES_MAX, VALUE_DEPTH_MAX, WIDE_FROM, WIDE_UNTIL
+from headwater.values.limits import DEPTH_MAX, DOCUMENT_BYTES_MAX, WIDE_FROM, WIDE_UNTIL
 from headwater.values.wide import WideList, WideMap
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _measure(value: Value, depth: int, budget: list[int]) -> None:
 
 
 def _enter(depth: int, budget: list[int]) -> None:
-    if depth > VALUE_DEPTH_MAX:
-        reason = f"nested deeper than {VALUE_DEPTH_MAX} levels (does it contain itself?)"
+    if depth > DEPTH_MAX:
+        reason = f"nested deeper than {DEPTH_MAX} levels (does it contain itself?)"
         raise RefusedError(reason, limit=True)
     spend(1, budget)

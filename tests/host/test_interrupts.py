@@ -1,0 +1,214 @@
+"""Ctrl-C at any moment: nothing is lost, nothing lands twice, and every commit is settled in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headwater.cells.pending import Pending
+from headwater.errors import HeadwaterError
+from headwater.host.storage import AttachedReplica, Port, Storage
+from headwater.store.commit import Committed, SetDoc
+from headwater.store.engine import Engine
+from headwater.store.verify import verify
+from headwater.values.address import doc_key
+from headwater.values.ids import NEVER
+from headwater.values.tree import ABSENT
+from tests.support.hosts import in_memory
+from tests.support.naive import plain
+from tests.support.spaces import edit, increment, put
+
+
+class Stop:
+    """Raises once, the nth time a function is about to be called, or has just returned."""
+
+    def __init__(self, nth: int, when: str, error: type[BaseException] = KeyboardInterrupt) -> None:
+        self.left, self.when, self.error = nth, when, error
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            self.left -= 1
+            now = self.left == 0
+            if now and self.when == "before":
+                raise self.error
+            result = function(*args, **kwargs)
+            if now:
+                raise self.error
+            return result
+
+        return wrapped
+
+
+def count(replica: AttachedReplica) -> Any:
+    value = plain(replica.replica_read("count")) if hasattr(replica, "replica_read") else plain(replica.read(COUNT))
+    return value["n"] if isinstance(value, dict) else 0
+
+
+COUNT = doc_key("count")
+
+POINTS = [
+    (Engine, "admit", "before"),
+    (Engine, "_decide", "before"),
+    (Engine, "_decide", "after"),
+    (Engine, "_append", "after"),
+    (Engine, "_write", "before"),
+    (Engine, "_take_in", "before"),
+    (Engine, "_take_in", "after"),
+    (Engine, "_write", "after"),
+    (Engine, "admit", "after"),
+    (Storage, "_decide", "after"),
+    (Port, "deliver", "before"),
+    (Port, "deliver", "after"),
+]
+
+
+@pytest.fixture
+def storage() -> Storage:
+    storage = in_memory(group_max=4)
+    storage.attach().commit([put("count", {"n": 0})])
+    storage.wait()
+    return storage
+
+
+def check(storage: Storage, replicas: list[AttachedReplica], sent: list[Pending]) -> None:
+    """Everything settled once, as the log says; every replica shows the sum; the log holds each commit once."""
+    for replica in replicas:
+        replica.sync()
+        assert replica.pending_count == 0
+    assert all(pending.settled for pending in sent)
+    accepted = [pending for pending in sent if pending.accepted]
+    expected = {"n": len(accepted)}
+    for replica in replicas:
+        assert plain(replica.read(COUNT)) == expected
+        replica.commit([put("after", "ok")])
+        replica.sync()
+    engine = storage._engine
+    assert plain(engine.documents.at(replicas[0]._branch, COUNT, engine.head).value) == expected
+    places = [pending.verdict.seq for pending in accepted if isinstance(pending.verdict, Committed)]
+    assert len(set(places)) == len(places)
+    assert verify(engine).ok
+    assert [row.seq for row in engine.backend.log(NEVER, engine.head)] == list(range(1, engine.head + 1))
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 5])
+@pytest.mark.parametrize(("owner", "name", "when"), POINTS)
+def test_interrupt_while_waiting_loses_nothing_and_doubles_nothing(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, when: str, nth: int
+) -> None:
+    ann, bob = storage.attach(), storage.attach()
+    bob.read(COUNT)
+    sent = [replica.commit([edit("count", increment("n"))]) for replica in (ann, bob, ann)]
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
+        try:
+            storage.wait()
+        except KeyboardInterrupt:
+            pass
+    check(storage, [ann, bob], sent)
+    assert all(pending.accepted for pending in sent)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 4])
+@pytest.mark.parametrize(("owner", "name", "when"), POINTS)
+def test_interrupt_inside_a_commit_that_helps_leaves_no_trace_or_all_of_it(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, when: str, nth: int
+) -> None:
+    """The fourth waiting commit decides the group; Ctrl-C then comes out of `commit` itself."""
+    ann, bob = storage.attach(), storage.attach()
+    bob.read(COUNT)
+    sent: list[Pending] = []
+    interrupted = 0
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
+        for number in range(6):
+            try:
+                sent.append((ann, bob)[number % 2].commit([edit("count", increment("n"))]))
+            except KeyboardInterrupt:
+                interrupted += 1
+    assert interrupted <= 1
+    for replica in (ann, bob):
+        replica.sync()
+    landed = plain(storage._engine.documents.at(ann._branch, COUNT, storage._engine.head).value)["n"]
+    assert all(pending.accepted for pending in sent), [(p.verdict, p.error) for p in sent]
+    assert landed in (len(sent), len(sent) + interrupted)
+    for replica in (ann, bob):
+        assert plain(replica.read(COUNT)) == {"n": landed}
+
+
+def test_interrupt_between_two_that_are_taken_from_the_queue_loses_neither(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from collections import deque
+
+    class Queue(deque[Any]):
+        left = 2
+
+        def popleft(self) -> Any:
+            Queue.left -= 1
+            if Queue.left == 0:
+                raise KeyboardInterrupt
+            return super().popleft()
+
+    ann = storage.attach()
+    monkeypatch.setattr(storage, "_waiting", Queue(storage._waiting))
+    sent = [ann.commit([edit("count", increment("n"))]) for _ in range(3)]
+    try:
+        storage.wait()
+    except KeyboardInterrupt:
+        pass
+    check(storage, [ann], sent)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", ["_write", "_take_in"])
+@pytest.mark.parametrize("action", ["fork", "merge", "fold"])
+def test_interrupt_in_the_care_of_a_space_does_not_confuse_later_commits(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, action: str, name: str, when: str
+) -> None:
+    ann = storage.attach()
+    assert plain(ann.read(COUNT)) == {"n": 0}
+    storage.fork("draft")
+    draft = storage.attach(branch="draft")
+    draft.commit([put("other", 1)])
+    draft.sync()
+    actions: dict[str, Callable[[], object]] = {
+        "fork": lambda: storage.fork("second"),
+        "merge": lambda: storage.merge("draft"),
+        "fold": lambda: storage.call(lambda engine: engine.fold()),
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, name, Stop(1, when).around(getattr(Engine, name)))
+        with pytest.raises(KeyboardInterrupt):
+            actions[action]()
+    sent = [ann.commit([edit("count", increment("n"))]) for _ in range(2)]
+    check(storage, [ann], sent)
+    engine = storage._engine
+    other = engine.documents.at(ann._branch, doc_key("other"), engine.head).value
+    assert plain(ann.read(doc_key("other"))) == plain(other)
+    assert (ann.read(doc_key("other")) is ABSENT) == (other is ABSENT)
+
+
+def test_commit_that_breaks_the_engine_fails_alone_and_the_others_go_on(storage: Storage) -> None:
+    """A value that got past all checks: no writer may be held up by what another one did."""
+    ann, bob = storage.attach(), storage.attach()
+    first = ann.commit([edit("count", increment("n"))])
+    broken = bob.commit([SetDoc(doc_key("broken"), object())])  # type: ignore[arg-type]
+    last = ann.commit([edit("count", increment("n"))])
+    for replica in (ann, bob):
+        replica.sync()
+    assert first.accepted and last.accepted
+    assert isinstance(broken.error, HeadwaterError)
+    assert bob.read(doc_key("broken")) is ABSENT
+
+
+def test_thread_of_a_space_outlives_a_commit_that_breaks_the_engine() -> None:
+    storage = in_memory(still=False)
+    ann = storage.attach()
+    broken = ann.commit([SetDoc(doc_key("broken"), object())])  # type: ignore[arg-type]
+    ann.sync()
+    good = ann.commit([put("fine", 1)])
+    ann.sync()
+    assert (broken.accepted, good.accepted, storage._thread.is_alive()) == (False, True, True)
+    storage.close()
