@@ -1,4 +1,4 @@
-"""A recorded run of commits, cut off after every single disk operation: nothing acknowledged is lost, nothing is half."""
+"""A recorded run of commits, cut off after every single disk operation: none acknowledged is lost, none is half."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -39,11 +40,6 @@ class Stop:
             return result
 
         return wrapped
-
-
-def count(replica: AttachedReplica) -> Any:
-    value = plain(replica.replica_read("count")) if hasattr(replica, "replica_read") else plain(replica.read(COUNT))
-    return value["n"] if isinstance(value, dict) else 0
 
 
 COUNT = doc_key("count")
@@ -95,17 +91,15 @@ def check(storage: Storage, replicas: list[AttachedReplica], sent: list[Pending]
 @pytest.mark.parametrize("nth", [1, 2, 3, 5])
 @pytest.mark.parametrize(("owner", "name", "when"), POINTS)
 def test_interrupt_while_waiting_loses_nothing_and_doubles_nothing(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, when: str, nth: int
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, *, owner: type, name: str, when: str, nth: int
 ) -> None:
     ann, bob = storage.attach(), storage.attach()
     bob.read(COUNT)
     sent = [replica.commit([edit("count", increment("n"))]) for replica in (ann, bob, ann)]
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
-        try:
+        with suppress(KeyboardInterrupt):
             storage.wait()
-        except KeyboardInterrupt:
-            pass
     check(storage, [ann, bob], sent)
     assert all(pending.accepted for pending in sent)
 
@@ -113,7 +107,7 @@ def test_interrupt_while_waiting_loses_nothing_and_doubles_nothing(
 @pytest.mark.parametrize("nth", [1, 2, 4])
 @pytest.mark.parametrize(("owner", "name", "when"), POINTS)
 def test_interrupt_inside_a_commit_that_helps_leaves_no_trace_or_all_of_it(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, when: str, nth: int
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, *, owner: type, name: str, when: str, nth: int
 ) -> None:
     """The fourth waiting commit decides the group; Ctrl-C then comes out of `commit` itself."""
     ann, bob = storage.attach(), storage.attach()
@@ -154,10 +148,8 @@ def test_interrupt_between_two_that_are_taken_from_the_queue_loses_neither(
     ann = storage.attach()
     monkeypatch.setattr(storage, "_waiting", Queue(storage._waiting))
     sent = [ann.commit([edit("count", increment("n"))]) for _ in range(3)]
-    try:
+    with suppress(KeyboardInterrupt):
         storage.wait()
-    except KeyboardInterrupt:
-        pass
     check(storage, [ann], sent)
 
 

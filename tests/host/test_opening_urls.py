@@ -32,8 +32,9 @@ NOTE = doc_key("note")
 def write(url: str, value: object, space: str | None = None) -> None:
     with open_space(url, space) as storage:
         replica = storage.attach()
-        assert replica.commit([put("note", value)])
+        pending = replica.commit([put("note", value)])
         replica.sync()
+        assert pending.accepted
 
 
 def read(url: str, space: str | None = None) -> object:

@@ -20,7 +20,7 @@ from tests.support.naive import NOTHING, exact, plain
 
 
 class Desk:
-    """One engine in memory and the replicas around it. Nothing is decided before `decide`, nothing told before `tell`."""
+    """One engine in memory and the replicas around it. Nothing is decided before `decide`, or told before `tell`."""
 
     def __init__(self) -> None:
         self.engine = Engine(MemoryBackend(), SimClock())
@@ -87,14 +87,12 @@ class Ear:
     def _replay(self, change: Change) -> None:
         box = [self.model.get(change.doc, NOTHING)]
         holder: Any = box
-        path = (0, *change.path)
+        path: tuple[Any, ...] = (0, *change.path)
         for step in path[:-1]:
             holder = holder[step]
         last, before, after = path[-1], plain(change.before), plain(change.after)
-        if isinstance(holder, dict):
-            had = holder.get(last, NOTHING)
-        else:
-            had = holder[last] if last < len(holder) else NOTHING
+        there = last in holder if isinstance(holder, dict) else last < len(holder)
+        had = holder[last] if there else NOTHING
         assert exact(had) == exact(before), f"told that it was {before}, but it was {had}"
         assert exact(before) != exact(after), f"told of a change that is none: {change}"
         if after is NOTHING and holder is not box:
@@ -121,6 +119,6 @@ class Ear:
         ]
 
 
-def see(replica: Replica, name: str) -> Any:
+def see(replica: Replica, name: str) -> Any:  # of any kind
     """A document as built-in containers, NOTHING if it is not there."""
     return plain(replica.read(doc_key(name)))

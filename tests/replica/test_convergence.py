@@ -79,7 +79,8 @@ class Meeting:
         reads = [peer.mark(rng.choice(NAMES), *rng.choice(paths), depth=depth) for _ in range(rng.choice([0, 0, 1, 2]))]
         given: list[Precondition] = []
         if rng.randrange(8) == 0:
-            given = [rng.choice([Absent(doc_key(rng.choice(NAMES))), OriginCommitted(LocalSeq(rng.randint(1, 5)))])]
+            absent, origin = Absent(doc_key(rng.choice(NAMES))), OriginCommitted(LocalSeq(rng.randint(1, 5)))
+            given = [absent if rng.random() < 0.5 else origin]
         try:
             self.sent.append((peer, peer.commit(*operations, reads=reads, given=given)))
         except AddressError:

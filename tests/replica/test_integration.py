@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.cells.pending import Pending
 from headwater.errors import InvariantError, StoreFullError
-from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
 from headwater.store.branching import fork
+from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
 from headwater.values.address import Depth, doc_key
 from headwater.values.change import Kind
 from headwater.values.ids import LocalSeq
@@ -43,7 +44,11 @@ def test_callbacks_run_once_after_the_documents_have_moved(hub: Hub) -> None:
 
 def test_callback_may_commit_again(hub: Hub) -> None:
     ann = hub.attach("ann")
-    ann.commit(edit("a", replace("x", to=1))).on_settled(lambda _p: ann.commit(edit("a", replace("x", to=2))) and None)
+
+    def again(_first: Pending) -> None:
+        ann.commit(edit("a", replace("x", to=2)))
+
+    ann.commit(edit("a", replace("x", to=1))).on_settled(again)
     hub.settle()
     hub.settle()
     assert (ann.read("a")["x"], len(ann.settled)) == (2, 2)

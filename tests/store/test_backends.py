@@ -15,7 +15,9 @@ from headwater.errors import CorruptError, UsageError
 from headwater.store.backend import Backend, BranchRow, Fold, HeadRow, Horizon, LogRow, ReplayRow, SnapshotRow
 from headwater.store.backends.memory import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.testing import Disk, DiskVFS
+from headwater.store.engine import Engine
+from headwater.store.verify import verify
+from headwater.testing import Disk, DiskVFS, SimClock
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 
 Reopen = Callable[[], Backend]
@@ -309,10 +311,6 @@ def test_snapshot_that_does_not_match_its_checksum_is_refused_when_read(tmp_path
 
 @pytest.mark.parametrize("table", ["log", "head", "revision", "meta", "branch", "replay"])
 def test_missing_table_is_damage_told_in_our_words(tmp_path: Path, table: str) -> None:
-    from headwater.store.engine import Engine
-    from headwater.store.verify import verify
-    from headwater.testing import SimClock
-
     path = str(tmp_path / "space.db")
     backend = SqliteBackend(path)
     full(backend)
@@ -321,15 +319,19 @@ def test_missing_table_is_damage_told_in_our_words(tmp_path: Path, table: str) -
         db.execute(f"drop table {table}")
     db.close()
     with pytest.raises(CorruptError, match="damaged"):
-        damaged = SqliteBackend(path)
-        try:
-            engine = Engine(damaged, SimClock())
-            engine.states.get(MAIN, A)
-            engine._sessions.get(SessionId("s"))
-            if not verify(engine).ok:
-                raise CorruptError("damaged")
-        finally:
-            damaged.close()
+        use_everything(path)
+
+
+def use_everything(path: str) -> None:
+    backend = SqliteBackend(path)
+    try:
+        engine = Engine(backend, SimClock())
+        engine.states.get(MAIN, A)
+        engine._sessions.get(SessionId("s"))
+        if not verify(engine).ok:
+            raise CorruptError("damaged")
+    finally:
+        backend.close()
 
 
 def test_settings_that_keep_commits_safe_are_in_force(tmp_path: Path) -> None:

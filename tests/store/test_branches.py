@@ -445,7 +445,7 @@ def test_merges_in_any_order_lose_no_change(kind: str, runs: int, tmp_path: Path
 
 
 def test_documents_may_be_of_any_kind(space: Space) -> None:
-    values = [None, 0, -0.0, "", b"\0", [], {}, {"/": {"link@1": {"id": "x"}}}]
+    values: list[object] = [None, 0, -0.0, "", b"\0", [], {}, {"/": {"link@1": {"id": "x"}}}]
     make(space)
     space.writer("bob", "draft").accept(*[put(f"d{n}", value) for n, value in enumerate(values)])
     bring(space)

@@ -14,7 +14,7 @@ from headwater.values.limits import COMMIT_BYTES_MAX, DEPTH_MAX, DOCUMENT_BYTES_
 from headwater.values.tree import depth_of, freeze
 from tests.support.limits import small_limits
 from tests.support.naive import NOTHING
-from tests.support.spaces import Space, add, admit, append, drop, edit, move, put, remove, replace
+from tests.support.spaces import Space, add, admit, append, drop, edit, increment, move, put, remove, replace
 
 KILO = 1000
 
@@ -158,3 +158,15 @@ def test_misfit_is_a_conflict_and_a_limit_a_refusal(space: Space) -> None:
     ann.accept(drop("a"))
     too_deep = add(*["k"] * DEPTH_MAX, value={})
     assert isinstance(ann.commit(edit("a", too_deep)), Refused)
+
+
+@pytest.mark.parametrize("length", [DEPTH_MAX + 1, 5000])
+def test_path_alone_cannot_nest_a_document_too_deep(length: int, space: Space) -> None:
+    """What is written at its end is only a number: the containers on the way count, too."""
+    ann = space.writer("ann")
+    for op in (add(*["k"] * length, value=1), increment(*["k"] * length), append(*["k"] * length, items=[1])):
+        assert isinstance(ann.commit(edit("a", op)), Refused)
+    assert space.value("a") is NOTHING
+    ann.accept(edit("a", add(*["k"] * DEPTH_MAX, value=1)))
+    space.engine.fold()
+    assert verify(space.reopen()).ok

@@ -23,7 +23,8 @@ from headwater.store.portable import (
 )
 from headwater.store.verify import verify
 from headwater.values.address import doc_key, user_scope
-from headwater.values.ids import BranchId, Seq
+from headwater.values.codec import encode
+from headwater.values.ids import MAIN, BranchId, Seq
 from headwater.values.limits import DEPTH_MAX
 from headwater.values.tree import freeze
 from tests.support.naive import exact, plain
@@ -121,7 +122,12 @@ def test_document_of_the_full_depth_survives(space: Space, other: Space) -> None
     ann = space.writer("ann")
     ann.accept(put("deep", {"m": nested(DEPTH_MAX - 1)}))
     import_documents(other.engine, list(export_documents(space.engine, "notes")))
-    assert exact(other.value("deep")) == exact(space.value("deep"))
+    # By their bytes: to walk so deep a value, the helpers of these tests would need more stack than there is.
+    first, second = (
+        encode(place.engine.documents.at(MAIN, doc_key("deep"), Seq(1)).value)  # type: ignore[arg-type]
+        for place in (space, other)
+    )
+    assert first == second
 
 
 def test_deleted_documents_are_not_exported(space: Space) -> None:

@@ -256,7 +256,7 @@ NOTICED: list[tuple[PatchOp, tuple[str | int, ...], Depth, bool]] = [
 @pytest.mark.parametrize("fold", ["remembered", "folded", "reopened"])
 @pytest.mark.parametrize(("op", "path", "depth", "noticed"), NOTICED)
 def test_patch_conflicts_exactly_with_reads_that_can_tell(
-    op: PatchOp, path: tuple[str | int, ...], depth: Depth, noticed: bool, fold: str, space: Space
+    space: Space, *, op: PatchOp, path: tuple[str | int, ...], depth: Depth, noticed: bool, fold: str
 ) -> None:
     ann, bob = space.writer("ann"), space.writer("bob")
     ann.accept(put("a", DOCUMENT))

@@ -191,7 +191,7 @@ class Schedule:
             return drop(doc)
         return edit(doc, *[self._patch() for _ in range(self._rng.choice([1, 1, 1, 2]))])
 
-    def _patch(self) -> PatchOp:
+    def _patch(self) -> PatchOp:  # a table of nine operations
         rng = self._rng
         path, value = rng.choice(self._paths[1:]), rng.choice(VALUES)
         items = [rng.choice([1, 2, 3, "t"]) for _ in range(rng.choice([0, 1, 1, 2]))]

@@ -45,7 +45,7 @@ _LINKS: list[Any] = [{"/": {"link@1": {}}}, {"/": {"link@1": {"id": "d", "path":
 _ALMOST_LINKS: list[Any] = [{"/": {}}, {"/": 1}, {"/": {"link@1": {}}, "a": 1}, {"link@1": {}}, {"/": {"a": {}}}]
 
 
-def some_value(random: Random, room: int = 6) -> Any:  # noqa: ANN401  # a tree in built-in containers
+def some_value(random: Random, room: int = 6) -> Any:  # a tree in built-in containers
     """A value as an author has it; `room` is about how many parts it may have."""
     pick = random.random()
     if room <= 1 or pick < 0.25:
@@ -67,7 +67,7 @@ def some_document(random: Random) -> Maybe:
     return freeze({random.choice(_KEYS): some_value(random, 8) for _ in range(random.randint(0, 6))})
 
 
-def some_path(random: Random, *plains: Any) -> Path:  # noqa: ANN401
+def some_path(random: Random, *plains: Any) -> Path:
     """A path to something in one of these trees, or near such a place, or to nowhere."""
     known = [path for plain in plains for path in paths_of(plain)]
     path = random.choice(known) if known else ()
@@ -79,12 +79,12 @@ def some_path(random: Random, *plains: Any) -> Path:  # noqa: ANN401
     return path
 
 
-def some_read(random: Random, *plains: Any) -> Path:  # noqa: ANN401
+def some_read(random: Random, *plains: Any) -> Path:
     """A path that may be read at. True is no step, though Python holds it for 1 when paths are compared."""
     return tuple(step for step in some_path(random, *plains) if type(step) is not bool)
 
 
-def some_op(random: Random, root: Maybe) -> PatchOp:  # noqa: C901, PLR0911  # one for each operation
+def some_op(random: Random, root: Maybe) -> PatchOp:  # noqa: C901  # one for each operation
     """An operation that mostly fits the tree."""
     plain = thaw(root)
     kind = random.choice(KINDS)
@@ -121,7 +121,7 @@ def some_op(random: Random, root: Maybe) -> PatchOp:  # noqa: C901, PLR0911  # o
     return AddUnique(path, items) if kind is AddUnique else RemoveByValue(path, items)
 
 
-def _suited(random: Random, plain: Any, kind: type[PatchOp]) -> Path | None:  # noqa: ANN401
+def _suited(random: Random, plain: Any, kind: type[PatchOp]) -> Path | None:
     """A place that holds what an operation of this kind wants."""
     wanted: dict[type[PatchOp], Any] = {Increment: (int, float)}
     wanted |= dict.fromkeys([Splice, Append, AddUnique, RemoveByValue], list)
@@ -130,7 +130,7 @@ def _suited(random: Random, plain: Any, kind: type[PatchOp]) -> Path | None:  # 
     return random.choice(places) if places else None
 
 
-def _items(random: Random, found: Any) -> Array:  # noqa: ANN401
+def _items(random: Random, found: Any) -> Array:
     """New elements, and some that are in the list already."""
     present = found if isinstance(found, list) else []
     count = random.choice([0, 1, 1, 2, 3, 9])

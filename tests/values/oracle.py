@@ -127,7 +127,7 @@ def apply_slowly(before: Plain, op: PatchOp) -> Plain:
     return _apply(deepcopy(before), op)
 
 
-def _apply(root: Plain, op: PatchOp) -> Plain:  # noqa: C901, PLR0911, PLR0912  # one for each operation
+def _apply(root: Plain, op: PatchOp) -> Plain:  # noqa: C901, PLR0912  # one for each operation
     match op:
         case Replace(path, value):
             _found(root, path)

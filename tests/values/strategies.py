@@ -68,7 +68,7 @@ def relatives(value: Value) -> st.SearchStrategy[Value]:
     """Values that are equal to this one by `==`, or nearly."""
     swaps: dict[object, list[Any]] = {0: [0, 0.0, -0.0, False], 1: [1, 1.0, True]}
 
-    def vary(plain: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401
+    def vary(plain: Any) -> st.SearchStrategy[Any]:
         if isinstance(plain, dict):
             return st.fixed_dictionaries({key: vary(item) for key, item in reversed(plain.items())})
         if isinstance(plain, list):

@@ -109,6 +109,9 @@ def test_name_that_cannot_be_stored_is_refused(name: str, reason: str) -> None:
         with pytest.raises(NameRefusedError, match=reason) as caught:
             refused(name)
         str(caught.value).encode()  # it can be printed
+    if name:
+        with pytest.raises(NameRefusedError, match=reason):
+            Scope("u", name)
     assert doc_key("é" * (KEY_BYTES_MAX // 2))
 
 
@@ -162,6 +165,8 @@ def test_addresses_look_as_people_write_them() -> None:
         ("a!b", "space/a!b", ()),
         ("spaceship!x", "space/spaceship!x", ()),
         ("user!x", "space/user!x", ()),
+        ("user:x", "space/user:x", ()),
+        ("session:x/y", "space/session:x", ("y",)),
         ("of:abc/~", "space/of:abc", ("",)),
         ("d/~01/~1", "space/d", ("~1", "/")),
     ],

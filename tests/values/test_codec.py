@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -85,6 +86,19 @@ def test_wide_containers_come_back_wide() -> None:
     assert type(decoded["map"]["0000"]) is FrozenList
 
 
+def test_every_container_in_a_decoded_value_is_adopted() -> None:
+    check_types(adopt([[1, [2]], [{"a": {"b": [{}]}}], {"c": [[]]}]))
+
+
+def test_containers_are_wide_from_one_entry_over_the_limit() -> None:
+    assert type(decode(encode(freeze([0] * WIDE_FROM)))) is FrozenList
+    assert type(decode(encode(freeze({f"{n}": 0 for n in range(WIDE_FROM)})))) is FrozenDict
+
+
+def test_digest_is_sixteen_bytes() -> None:
+    assert len(digest(None)) == 16
+
+
 def test_adopted_value_is_not_adopted_twice() -> None:
     value = freeze({"a": []})
     assert adopt(value) is value
@@ -126,7 +140,10 @@ def test_json_is_lossless_through_msgspec(value: Value) -> None:
 def test_bytes_are_marked_and_look_alikes_quoted() -> None:
     assert to_json(b"a") == {"/": {"bytes@1": "YQ=="}}
     assert to_json(freeze({"/": {"bytes@1": "YQ=="}})) == {"/": {"quote@1": {"/": {"bytes@1": "YQ=="}}}}
-    assert to_json(freeze({"/": {"link@1": {}}})) == {"/": {"link@1": {}}}
+    unmarked: list[Any] = [{"/": {"link@1": {}}}, {"/": {"bytes@1": ""}, "a": 1}, {"/": {"bytes@1": "", "a": 1}}]
+    for value in unmarked:
+        assert to_json(freeze(value)) == value
+        assert from_json(value) == value
 
 
 @pytest.mark.parametrize("text", ["!", "YQ", "YQ===", "Y Q==", "é"])

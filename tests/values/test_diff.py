@@ -10,6 +10,7 @@ from hypothesis import given
 from headwater.values.address import doc_key, overlaps
 from headwater.values.change import Change
 from headwater.values.diff import changes_between, changes_of, differences
+from headwater.values.frozen import FrozenList
 from headwater.values.patch import Add, Append, Remove, Replace, apply_patch
 from headwater.values.tree import ABSENT, freeze, get, put_index, put_key, same
 from headwater.values.wide import WideList, WideMap
@@ -20,7 +21,7 @@ from tests.values.widths import at_both_widths
 if TYPE_CHECKING:
     from random import Random
 
-    from headwater.values.tree import Maybe
+    from headwater.values.tree import Maybe, Value
 
 DOC = doc_key("d")
 
@@ -90,6 +91,18 @@ def test_appended_elements_are_each_a_change() -> None:
     assert [change.path for change in changes_of(DOC, before, after, touches)] == [("a", 1), ("a", 2)]
     # Told from the two versions alone, the list is one place: its elements may have moved.
     assert [change.path for change in changes_between(DOC, before, after)] == [("a",)]
+
+
+def test_elements_are_found_at_their_index_however_the_lists_are_cut() -> None:
+    plain: list[Value] = list(range(700))
+    row = WideList.of(plain)
+    other = WideList.of([*plain[1:], "last"]).splice(0, 0, [0]).splice(700, 1, ())
+    assert other == plain
+    changed = other.put(3, "x").put(699, "y")
+    expected = [((3,), 3, "x"), ((699,), 699, "y")]
+    assert list(differences(row, changed)) == expected
+    assert list(differences(FrozenList(plain), changed)) == expected
+    assert list(differences(row, FrozenList(changed))) == expected
 
 
 def test_one_key_of_a_hundred_thousand_is_found_without_looking_at_the_others(

@@ -6,6 +6,7 @@ import enum
 import sys
 from collections import OrderedDict, UserDict, namedtuple
 from datetime import UTC, datetime
+from itertools import permutations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +24,20 @@ from headwater.values.limits import (
     INT_MIN,
     KEY_BYTES_MAX,
 )
-from headwater.values.patch import Add, Append, Move, Replace, Splice, apply_patch
-from headwater.values.tree import array_of, depth_of, freeze, get, is_array, is_map, same
+from headwater.values.patch import Add, Append, Increment, Move, Replace, Splice, apply_patch
+from headwater.values.tree import ABSENT, array_of, depth_of, freeze, get, is_array, is_map, same
 from tests.values.oracle import canon, thaw
 from tests.values.strategies import plain_values, values
 from tests.values.widths import at_both_widths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headwater.values.patch import PatchOp
     from headwater.values.tree import Maybe, Path, Value
 
 
-def nested(depth: int, end: object = None) -> Any:  # noqa: ANN401
+def nested(depth: int, end: object = None) -> Any:
     """Lists in lists."""
     value: Any = end
     for _ in range(depth):
@@ -44,7 +47,7 @@ def nested(depth: int, end: object = None) -> Any:  # noqa: ANN401
 
 @at_both_widths
 @given(plain_values)
-def test_frozen_value_is_the_plain_one_with_sorted_keys(plain: Any) -> None:  # noqa: ANN401
+def test_frozen_value_is_the_plain_one_with_sorted_keys(plain: Any) -> None:
     frozen = freeze(plain)
     assert canon(thaw(frozen)) == canon(plain)
     check_frozen(frozen)
@@ -189,11 +192,22 @@ def test_nesting_is_taken_up_to_the_limit_and_no_further() -> None:
         freeze(nested(DEPTH_MAX + 1))
 
 
-def test_frozen_part_counts_with_its_own_depth() -> None:
-    part = freeze(nested(DEPTH_MAX - 1))
-    assert depth_of(freeze([part])) == DEPTH_MAX
-    with pytest.raises(LimitError, match="deeper than"):
-        freeze({"a": [part]})
+@pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"a": value}], ids=["lists", "maps"])
+def test_part_counts_with_its_own_depth_frozen_or_not(wrap: Callable[[object], object]) -> None:
+    part: Any = 1
+    for _ in range(DEPTH_MAX - 1):
+        part = wrap(part)
+    for same_part in (part, freeze(part)):
+        assert depth_of(freeze(wrap(same_part))) == DEPTH_MAX
+        with pytest.raises(LimitError, match="deeper than"):
+            freeze(wrap(wrap(same_part)))
+        with pytest.raises(LimitError, match="deeper than"):
+            freeze({"a": [same_part]})
+
+
+def test_keys_are_sorted_in_whatever_order_they_come() -> None:
+    for keys in permutations("abcd"):
+        assert list(thaw(freeze(dict.fromkeys(keys, 0)))) == ["a", "b", "c", "d"]
 
 
 def test_stack_that_is_nearly_full_is_told_as_such() -> None:
@@ -238,7 +252,10 @@ def small_documents(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_size_is_that_of_the_encoded_value_not_a_guess(small_documents: int) -> None:
-    for item, size in ((0, 1), (-33, 2), (2**20, 5), (INT_MAX, 9), (0.5, 9), ("é" * 9, 19), (b"x" * 98, 100)):
+    numbers: list[tuple[Any, int]] = [(0, 1), (-33, 2), (2**20, 5), (INT_MAX, 9), (0.5, 9)]
+    texts: list[tuple[Any, int]] = [("", 1), ("é" * 9, 19), (b"", 2), (b"x" * 98, 100)]
+    others: list[tuple[Any, int]] = [(None, 1), (True, 1), ([], 1), ({}, 1)]
+    for item, size in numbers + texts + others:
         count = (small_documents - 3) // size  # three bytes are the header of the list
         assert len(codec.encode(freeze([item] * count))) <= small_documents
         with pytest.raises(LimitError, match="larger than a document may be"):
@@ -258,6 +275,10 @@ def test_frozen_parts_count_with_their_full_size(small_documents: int) -> None:
         assert freeze([part, part]) == [part, part]
         with pytest.raises(LimitError, match="larger than a document may be"):
             freeze({"a": part, "b": [part], "c": part})
+        part = freeze({f"{n:03}": [item] for n in range(small_documents // (size + 5) // 2 - 3)})
+        assert freeze([part, part]) == [part, part]
+        with pytest.raises(LimitError, match="larger than a document may be"):
+            freeze([part, {"b": part}, part])
 
 
 # --- depth of documents that are edited -----------------------------------------------------------------------
@@ -276,7 +297,7 @@ def zeros(count: int, key: str = "a") -> Path:
     return (key, *[0] * count)
 
 
-def one(value: Value) -> Any:  # noqa: ANN401
+def one(value: Value) -> Any:
     return array_of([value])
 
 
@@ -295,6 +316,19 @@ def test_no_write_makes_a_document_deeper_than_the_limit(length: int) -> None:
                 with pytest.raises(LimitError, match=f"deeper than {DEPTH_MAX} levels") as refused:
                     edit(base, op)
                 assert refused.value.facts["path"] == op.path
+
+
+@pytest.mark.parametrize("root", [ABSENT, freeze({}), freeze({"k": {"k": {}}})], ids=["absent", "empty", "begun"])
+def test_path_that_is_made_counts_even_to_a_scalar(root: Maybe) -> None:
+    longest = ("k",) * DEPTH_MAX
+    fitting: list[PatchOp] = [Add(longest, 1), Increment(longest, 1)]
+    for op in fitting:
+        assert depth_of(edit(root, op)) == DEPTH_MAX
+    beyond = (*longest, "k")
+    too_deep: list[PatchOp] = [Add(beyond, 1), Increment(beyond, 1), Append(longest, one(1)), Add(longest, one(1))]
+    for op in too_deep:
+        with pytest.raises(LimitError, match=f"deeper than {DEPTH_MAX} levels"):
+            edit(root, op)
 
 
 def test_appended_elements_reach_the_limit_but_do_not_pass_it() -> None:
@@ -317,7 +351,10 @@ def test_moves_cannot_nest_a_document_ever_deeper() -> None:
     root = edit(root, Replace(zeros(211, "b"), one("end")))
     with pytest.raises(LimitError, match="cannot move b/0/"):
         edit(root, Move(("a",), zeros(212, "b")))
-    # Level or up is always possible, even for what is deeper than one write may bring.
+    deep = edit(moved, Add(("c", "d"), 1))
+    with pytest.raises(LimitError, match="cannot move c/d: the document would be nested deeper"):
+        edit(deep, Move(("b",), ("c", "d")))
+    # Level or up is always possible.
     assert depth_of(edit(moved, Move(("b",), ("c",)))) == DEPTH_MAX
 
 

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 HERE = Address(doc_key("here"), ("a", 0), SpaceId("home"))
 
 
-def reader(**docs: Any) -> Callable[[Address], Maybe]:  # noqa: ANN401
+def reader(**docs: Any) -> Callable[[Address], Maybe]:
     """Documents of the space's own scope, by id."""
     frozen = {doc_key(name): freeze(value) for name, value in docs.items()}
     return lambda at: get(frozen.get(at.doc, ABSENT), at.path)
 
 
-def link(doc: str | None = None, *path: str | int, redirect: bool = False) -> Any:  # noqa: ANN401
+def link(doc: str | None = None, *path: str | int, redirect: bool = False) -> Any:
     return Link(doc=None if doc is None else DocId(doc), path=path, redirect=redirect).to_value()
 
 
@@ -50,6 +50,13 @@ def test_link_is_read_back_from_its_value(record: Link) -> None:
     assert parse_link(value) == record
     assert parse_link(decode(encode(value))) == record
     assert freeze(value) is value
+
+
+def test_link_holds_only_the_fields_it_has() -> None:
+    assert Link().to_value() == {"/": {"link@1": {}}}
+    body = {"path": ["a"], "overwrite": "redirect"}
+    assert Link(path=("a",), redirect=True).to_value() == {"/": {"link@1": body}}
+    assert link_to(DocKey("space/x")).to_value() == {"/": {"link@1": {"id": "x", "scope": "space"}}}
 
 
 @at_both_widths

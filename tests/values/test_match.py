@@ -120,6 +120,7 @@ CASES = [
     Case("a longer list touches a shallow reader of it", [1], [1, 2], (), SHALLOW, True),
     Case("an edited element does not touch a shallow reader of the list", [1], [2], (), SHALLOW, False),
     Case("a list in place of a map touches a shallow reader", {}, [], (), SHALLOW, True),
+    Case("a map in place of a list touches a shallow reader", [], {}, (), SHALLOW, True),
     Case("1 and 1.0 differ to a deep reader", {"a": 1}, {"a": 1.0}, ("a",), DEEP, True),
     Case("1 and 1.0 differ to a shallow reader", {"a": 1}, {"a": 1.0}, ("a",), SHALLOW, True),
     Case("a place that can be reached now touches its reader", {"a": 1}, {"a": {}}, ("a", "b"), DEEP, True),

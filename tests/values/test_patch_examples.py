@@ -30,7 +30,7 @@ from tests.values.oracle import canon, thaw
 LINK = {"/": {"link@1": {"id": "x"}}}
 
 
-def array(*items: Any) -> Array:  # noqa: ANN401
+def array(*items: Any) -> Array:
     made = freeze(items)
     assert is_array(made)
     return made
@@ -94,6 +94,7 @@ def touched(path: tuple[str | int, ...], *, reshaped: bool = False) -> Touch:
         ({}, Append(("a", "b"), array(1)), {"a": {"b": [1]}}, [touched(("a",), reshaped=True)]),
         ({}, Append(("a",), array()), {"a": []}, [touched(("a",), reshaped=True)]),
         ([0], Append((), array(1, 2)), [0, 1, 2], [touched((1,), reshaped=True), touched((2,), reshaped=True)]),
+        ([], Append((), array(*range(8))), list(range(8)), [touched((n,), reshaped=True) for n in range(8)]),
         ([], Append((), array(*range(9))), list(range(9)), [touched(())]),
         # add_unique
         (
@@ -123,7 +124,7 @@ def touched(path: tuple[str | int, ...], *, reshaped: bool = False) -> Touch:
     ],
     ids=str,
 )
-def test_operation_by_example(before: Any, op: PatchOp, after: Any, touches: list[Touch]) -> None:  # noqa: ANN401
+def test_operation_by_example(before: Any, op: PatchOp, after: Any, touches: list[Touch]) -> None:
     root = before if before is ABSENT else freeze(before)
     result, told = apply_patch(root, op)
     assert canon(thaw(result)) == canon(after)
@@ -201,7 +202,7 @@ def test_operation_by_example(before: Any, op: PatchOp, after: Any, touches: lis
     ],
     ids=lambda part: str(part).encode(errors="backslashreplace").decode()[:50],
 )
-def test_operation_that_does_not_fit_says_what_stood_in_the_way(before: Any, op: PatchOp, message: str) -> None:  # noqa: ANN401
+def test_operation_that_does_not_fit_says_what_stood_in_the_way(before: Any, op: PatchOp, message: str) -> None:
     root = before if before is ABSENT else freeze(before)
     with pytest.raises(AddressError) as refused:
         apply_patch(root, op)

@@ -111,6 +111,10 @@ def test_wide_list_is_the_list_it_stands_for_through_any_splices_and_puts(random
             assert made[start:stop] == model[start:stop]
             assert made[::-2] == model[::-2]
             assert made.index("put") == model.index("put")
+            assert made.index("put", place) == model.index("put", place)
+            assert made.index("put", place, place + 1) == place
+            with pytest.raises(ValueError, match="not in list"):
+                made.index("put", 0, model.index("put"))
             assert made.count("put") == model.count("put")
             if len(model) > 40:
                 model = model[:9]
@@ -165,6 +169,7 @@ def test_width_changes_at_the_limits_and_does_not_flip() -> None:
 
     short = freeze(list(range(WIDE_FROM)))
     assert isinstance(short, FrozenList)
+    assert isinstance(splice(short, 0, 1, ["x"]), FrozenList)
     long = splice(short, WIDE_FROM, 0, [1])
     assert isinstance(long, WideList)
     assert isinstance(splice(long, 0, WIDE_FROM + 1 - WIDE_UNTIL, ()), WideList)
@@ -189,6 +194,13 @@ def test_keys_that_descend_into_a_gap_do_not_leave_a_chunk_each() -> None:
         made = made.put(f"b{n:04}", n)
     check_chunks(made.chunks())
     assert len(made.chunks()) < 20
+
+
+def test_keys_put_in_order_fill_their_chunks() -> None:
+    made = WideMap.of({"0": 0})
+    for n in range(2000):
+        made = made.put(f"a{n:04}", n)
+    assert [len(chunk) for chunk in made.chunks()[:-1]] == [CHUNK_MAX] * (2001 // CHUNK_MAX)
 
 
 def test_queue_that_grows_at_the_end_and_shrinks_at_the_front_stays_in_bounds() -> None:
@@ -240,16 +252,22 @@ def test_wide_containers_combine_like_the_built_in_ones() -> None:
     assert FrozenDict({"x": 1}) | made == {"x": 1} | flat
     assert made | made == flat
     assert type(made.copy()) is dict
-    with pytest.raises(TypeError):
-        made | [1]
+    for other in ([1], 1):
+        with pytest.raises(TypeError):
+            made | other
+        with pytest.raises(TypeError):
+            other | made
     row, plain = wide_list(), wide_list().flat()
     assert row + [1] == [*plain, 1]
     assert [1] + row == [1, *plain]
     assert FrozenList([1]) + row == [1, *plain]
     assert row + row == plain + plain == row * 2 == 2 * row
     assert type(row.copy()) is list
-    with pytest.raises(TypeError):
-        row + (1,)
+    for stranger in ((1,), 1):
+        with pytest.raises(TypeError):
+            row + stranger
+        with pytest.raises(TypeError):
+            stranger + row
 
 
 def test_wide_map_is_found_nothing_in_by_what_is_no_key() -> None:

@@ -13,7 +13,6 @@ import msgspec
 from headwater.errors import HeadwaterError, InvariantError
 from headwater.store.commit import Commit, Committed, Submission, Verdict
 
-
 _T = TypeVar("_T")
 
 
@@ -30,7 +29,10 @@ def call_all(functions: Iterable[Callable[[_T], None]], fact: _T) -> None:
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """The store could not decide a commit: nothing of it was kept, and the error says why."""
+    """The store could not decide a commit: nothing of it was kept, and the error says why.
+
+    But after a PoisonedError only a fresh opening can tell what the disk has kept.
+    """
 
     commit: Commit
     error: HeadwaterError

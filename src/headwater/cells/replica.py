@@ -239,18 +239,22 @@ class Replica:
             if record is None:
                 # Not held here, so nothing shadows it: told as it is.
                 step.note(effect.doc, effect.before, effect.after, effect.touches)
-                continue
-            promoted = bool(record.layers) and record.layers[0] is mine
-            if promoted:
-                record.layers = record.layers[1:] or _NO_LAYERS
-            if seq > record.seq:
-                record.confirmed, record.seq = effect.after, seq
-            if not record.layers and not promoted:
-                if record.seq == seq:
-                    step.note(effect.doc, record.visible, effect.after, effect.touches)
-                    record.visible = effect.after
-            elif mine is None or not promoted or mine.moved or effect not in mine.effects:
-                self._render(effect.doc, record, step)
+            else:
+                self._confirm(record, effect, seq, mine, step)
+
+    def _confirm(self, record: _Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step) -> None:
+        """A document moves on; if it was our own layer that moved it, it looks as before."""
+        promoted = bool(record.layers) and record.layers[0] is mine
+        if promoted:
+            record.layers = record.layers[1:] or _NO_LAYERS
+        if seq > record.seq:
+            record.confirmed, record.seq = effect.after, seq
+        if not record.layers and not promoted:
+            if record.seq == seq:
+                step.note(effect.doc, record.visible, effect.after, effect.touches)
+                record.visible = effect.after
+        elif mine is None or not promoted or mine.moved or effect not in mine.effects:
+            self._render(effect.doc, record, step)
 
     def _learn(self, commit: Commit, seq: Seq, mine: Pending | None, step: Step) -> None:
         """A commit that was accepted before is only now heard of: what it came to has to be read."""

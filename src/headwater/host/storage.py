@@ -172,6 +172,10 @@ class Storage:
             state = self._engine.states.get(branch, doc)
             if state.seq <= through:
                 return Found(state.value, state.seq)
+            first = self._engine.documents.horizon.seq
+            if through < first:
+                message = f"the past before {first} was compacted away while this replica was at {through}; refresh it"
+                raise UnavailableError(message, doc=doc, seq=through, first=first)
             return self._engine.documents.at(branch, doc, through)
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
@@ -310,9 +314,9 @@ class Storage:
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
             self._restart()
             if len(group) == 1:
-                error = InvariantError(f"a commit could not be decided: {bug!r}", commit=group[0].commit)
-                error.__cause__ = bug
-                return [Failure(group[0].commit, error)]
+                broken = InvariantError(f"a commit could not be decided: {bug!r}", commit=group[0].commit)
+                broken.__cause__ = bug
+                return [Failure(group[0].commit, broken)]
         return [one for submission in group for one in self._decide([submission])]
 
     def _tell(self, decided: Decided) -> None:
@@ -362,13 +366,18 @@ class Storage:
 
     def _shut(self) -> None:
         try:
+            # What another thread queued while we closed: later ones are refused.
+            while self._waiting or self._group:
+                self._work()
             self._engine.fold()
         except StoreError:
             # The log holds everything already; the next opening replays its tail.
             pass
         finally:
-            self._engine.backend.close()
-            self._on_close()
+            try:
+                self._engine.backend.close()
+            finally:
+                self._on_close()
 
     def __enter__(self) -> Self:
         return self

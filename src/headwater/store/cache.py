@@ -36,6 +36,7 @@ class Recent(msgspec.Struct, frozen=True, gc=False):
     touches: Touches
 
 
+_NOBODY: Final = SessionId("")
 _NONE_RECENT: Final[list[Recent]] = []
 """Shared by all documents that were only read, and therefore never appended to."""
 
@@ -57,7 +58,7 @@ class DocState:
     floor: Seq
     # Newest write of anybody but `author`, whose are all since.
     others: Seq
-    author: SessionId = SessionId("")
+    author: SessionId = _NOBODY
     # Writes after `floor`, with their authors, oldest first; the index has seen the first `indexed` of them.
     recent: list[Recent] = field(default_factory=lambda: _NONE_RECENT)
     indexed: int = 0

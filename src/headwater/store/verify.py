@@ -19,7 +19,7 @@ from headwater.errors import CorruptError, InvariantError, UsageError
 from headwater.store.backend import BranchRow, HeadRow, Progress
 from headwater.store.commit import CommitEntry, ForkEntry
 from headwater.store.compaction import kept_digest
-from headwater.store.document import apply_operation, read_entry
+from headwater.store.document import Documents, apply_operation, read_entry
 from headwater.store.engine import GENESIS, Engine
 from headwater.values.codec import encode
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Seq
@@ -164,9 +164,18 @@ def _check_entries(engine: Engine, report: Report) -> None:
                 report.findings.append(f"{operation.doc} on branch {entry.branch} is in the log, but has no head")
             if len(listed) < _DOCS_AT_ONCE:
                 listed.add(place)
-    for name in sorted(branches.keys() | documents.branches.keys()):
-        # Branches begin after the horizon; their merges may have been before it.
-        found, told = documents.branches.get(name), branches.get(name)
+    _check_branches(documents, branches, merges, report)
+
+
+def _check_branches(
+    documents: Documents,
+    forked: dict[BranchId, BranchRow],
+    merges: dict[BranchId, list[tuple[BranchId, Seq, Seq]]],
+    report: Report,
+) -> None:
+    """Branches begin after the horizon; their merges may have been before it."""
+    for name in sorted(forked.keys() | documents.branches.keys()):
+        found, told = documents.branches.get(name), forked.get(name)
         if found is not None and told is not None:
             before = [merge for merge in found.merges if merge[2] <= documents.horizon.seq]
             told = msgspec.structs.replace(told, merges=(*before, *merges.get(name, ())))

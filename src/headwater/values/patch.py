@@ -34,6 +34,7 @@ from headwater.values.spine import (
 )
 from headwater.values.tree import (
     ABSENT,
+    CONTAINERS,
     LINK_TAG,
     Absent,
     Array,
@@ -170,7 +171,7 @@ def adopt_patch(op: PatchOp) -> PatchOp:  # noqa: PLR0911  # one for each operat
             return AddUnique(path, _adopt_items(items))
         case RemoveByValue(path, items):
             return RemoveByValue(path, _adopt_items(items))
-        case Remove() | Move() | Increment():
+        case Remove() | Move() | Increment():  # pragma: no branch
             return op
 
 
@@ -188,7 +189,8 @@ def _replace(root: Maybe, path: Path, value: Value) -> tuple[Maybe, Touches]:
         if type(key) is str and key in root and key != LINK_TAG:
             if same(root[key], value):
                 return root, ()
-            check_depth(path, value, "replace")
+            if type(value) in CONTAINERS:
+                check_depth(path, value, "replace")
             new = FrozenDict(root)
             dict.__setitem__(new, key, value)
             return new, (Touch(path, False),)

@@ -13,6 +13,7 @@ from headwater.values.intake import RefusedError, check_key
 from headwater.values.limits import DEPTH_MAX
 from headwater.values.tree import (
     ABSENT,
+    CONTAINERS,
     LINK_TAG,
     Maybe,
     Path,
@@ -102,8 +103,10 @@ def refuse_link(edited: Value, verb: str, path: Path, depth: int) -> None:
 
 
 def check_depth(path: Path, value: Value, verb: str) -> None:
-    """Refuse to nest a document too deep. Costs nothing for scalars; a container was walked by `freeze` anyway."""
-    if (is_map(value) or is_array(value)) and len(path) + depth_of(value) > DEPTH_MAX:
+    """Refuse to nest a document too deep. Costs little for scalars; a container was walked by `freeze` anyway."""
+    # A scalar counts too: the path to it may have to be made, and a path can be of any length.
+    below = depth_of(value) if type(value) in CONTAINERS else 0
+    if len(path) + below > DEPTH_MAX:
         message = f"cannot {verb} {shown(path)}: the document would be nested deeper than {DEPTH_MAX} levels"
         raise LimitError(message, path=path)
 

@@ -56,6 +56,9 @@ LINK_VERSION: Final = "link@1"
 """A link is a map of one key, the tag, with a map that has the version as a key."""
 
 
+CONTAINERS: Final = frozenset({FrozenDict, FrozenList, WideMap, WideList})
+
+
 def is_map(value: object) -> TypeIs[Map]:
     """A map of either size."""
     return type(value) is FrozenDict or type(value) is WideMap

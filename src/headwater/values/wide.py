@@ -169,8 +169,6 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
         )
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
         if isinstance(other, WideMap):
             mine, theirs = self.unshared(other)
             return mine == theirs
@@ -219,7 +217,7 @@ class WideList(UnchangingList, Sequence["Value"]):
         return WideList(chunks, self._starts, self._len)
 
     def splice(self, index: int, delete: int, items: Sequence[Value]) -> WideList:
-        """Delete a run of elements and insert others in its place."""
+        """Delete a run of elements, but not all there are, and insert others in its place."""
         chunks = self._chunks
         if index == self._len:
             return self._appended(items)
@@ -234,7 +232,7 @@ class WideList(UnchangingList, Sequence["Value"]):
             run = list(chain(*before, run, *after))
             first, last = first - len(before), last + len(after)
         pieces = -(-len(run) // CHUNK_MAX)
-        cuts = [len(run) * piece // pieces for piece in range(pieces + 1)] if pieces else [0]
+        cuts = [len(run) * piece // pieces for piece in range(pieces + 1)]
         chunks = chunks.copy()
         chunks[first:last] = [run[start:end] for start, end in pairwise(cuts)]
         return WideList._of_chunks(chunks)
@@ -301,8 +299,6 @@ class WideList(UnchangingList, Sequence["Value"]):
         return [run for run in runs if run[1] is not run[2]]
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
         if isinstance(other, WideList):
             return self._len == other._len and all(mine == theirs for _, mine, theirs in self.unshared(other))
         if isinstance(other, list):

@@ -72,8 +72,8 @@ class SqliteBackend:
             raise self._poison
         db = self._db
         try:
-            db.execute("begin immediate")
             try:
+                db.execute("begin immediate")
                 work(db)
                 db.execute("commit")
             except BaseException:
@@ -258,7 +258,9 @@ class SqliteBackend:
         return int(pages) * int(size)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        self._db.close()
+        # Closing moves the log into the main file. If the disk does not let it, the log stays and holds everything.
+        with suppress(apsw.FullError, apsw.IOError):
+            self._db.close()
 
 
 def _head(*row: object) -> HeadRow:
@@ -271,9 +273,9 @@ def _end_of(prefix: str) -> str:
     start = prefix.rstrip(_CHARACTER_MAX)
     if not start:
         return ""
-    last = ord(start[-1]) + 1
     # Surrogates are no characters: after the last below them comes the first above.
-    return start[:-1] + chr(0xE000 if last == 0xD800 else last)
+    following = chr(ord(start[-1]) + 1)
+    return start[:-1] + ("\ue000" if following == "\ud800" else following)
 
 
 def _branch(name: Any, parent: Any, fork_seq: Any, at: Any, merges: Any) -> BranchRow:  # noqa: ANN401  # from SQLite
