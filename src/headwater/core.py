@@ -9,7 +9,8 @@ with open_space("notes.db") as space:
 from __future__ import annotations
 
 from headwater.cells.pending import Failure, Pending
-from headwater.cells.replica import Replica, Upstream
+from headwater.cells.replica import Replica
+from headwater.cells.upstream import Upstream
 from headwater.host.opening import open_space
 from headwater.host.storage import AttachedReplica, Storage
 from headwater.store.backend import Backend

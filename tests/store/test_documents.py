@@ -5,18 +5,19 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import HistoryError, NotFoundError
+from headwater.errors import HistoryError, NotFoundError, StoreFullError
 from headwater.store import browse
 from headwater.store.branching import fork
 from headwater.store.commit import Committed
 from headwater.store.verify import verify
 from headwater.values.address import doc_key
-from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.ids import MAIN, BranchId, DocKey, Seq
 from tests.support.limits import small_limits
 from tests.support.naive import NOTHING, exact, plain
 from tests.support.schedules import DOCS, Schedule
@@ -113,6 +114,19 @@ def test_snapshots_bound_what_has_to_be_read_and_never_outweigh_the_log(file_spa
     assert max(later - earlier for earlier, later in pairwise([1, *seqs, 401])) < 150
     log = sum(len(row.body) for row in file_space.backend.log(Seq(0), Seq(401)))
     assert sum(len(row.body or b"") for row in file_space.backend.snapshots(main, doc)) <= log
+
+
+def test_fold_that_found_no_room_is_made_up_for_by_the_next(space: Space) -> None:
+    ann = space.writer("ann")
+    ann.accept(put("a", {"t": ""}))
+    for number in range(40):
+        ann.accept(edit("a", replace("t", to=f"{number:0200}")))
+    with patch.object(space.backend, "append", side_effect=StoreFullError("no room")), pytest.raises(StoreFullError):
+        space.engine.fold()
+    assert (space.engine.documents.folded, space.backend.snapshots(MAIN, doc_key("a"))) == (0, [])
+    space.engine.fold()
+    assert len(space.backend.snapshots(MAIN, doc_key("a"))) == 1
+    assert verify(space.engine).ok
 
 
 def run(kind: str, folder: Path, seed: int, folds: list[int], reopens: list[int]) -> dict[str, object]:

@@ -156,7 +156,7 @@ def test_number_that_was_skipped_counts_as_rejected(space: Space) -> None:
     ann = space.writer("ann")
     ann.accept(put("a", 1))
     ann.accept(put("c", 3), number=3)
-    assert isinstance(ann.commit(put("b", 2), number=2), Refused)
+    assert isinstance(ann.commit(put("b", 2), number=2), Conflict)
     assert isinstance(ann.commit(put("d", 4), number=4, given=[OriginCommitted(LocalSeq(2))]), Refused)
 
 

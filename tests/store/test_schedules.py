@@ -20,7 +20,7 @@ STEPS = 25
 def run_seed(kind: str, folder: Path, seed: int, *, honest: bool) -> Counter[str]:
     folder.mkdir()
     space = Space(kind, folder)
-    with small_limits(FOLD_COMMITS=6, SNAPSHOT_SLACK_BYTES=40):
+    with small_limits(FOLD_COMMITS=6, SNAPSHOT_SLACK_BYTES=40, CACHE_BYTES=4000):
         counts = Schedule(space, random.Random(seed), honest=honest).run(STEPS)
     space.close()
     return counts
@@ -43,6 +43,7 @@ def test_engine_accepts_only_what_the_naive_store_accepts(kind: str, runs: int, 
         "refused",
         "replayed",
         "reopened",
+        "failed",
     ):
         assert counts[case] >= runs / 5, f"{case} is too rare: {counts}"
     assert counts["conflict, needlessly"] < counts["accepted"] / 2, f"hardly anything gets through: {counts}"

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
+from headwater.errors import StoreFullError
 from headwater.store.branching import fork
 from headwater.store.commit import (
     Absent,
@@ -246,6 +249,8 @@ class Schedule:
     # -- what must hold ------------------------------------------------------------------------------------
 
     def _decide(self, group: list[tuple[Client | None, Commit]]) -> None:
+        if self._rng.randrange(12) == 0:
+            self._fail([commit for _, commit in group])
         outcomes = admit(self.space.engine, *[commit for _, commit in group])
         for (client, commit), outcome in zip(group, outcomes, strict=True):
             self._judge(commit, outcome)
@@ -253,6 +258,14 @@ class Schedule:
                 client.sent.append((commit, outcome.verdict))
                 if not isinstance(outcome.verdict, Committed):
                     client.dead.add(commit.local_seq)
+
+    def _fail(self, group: list[Commit]) -> None:
+        """The disk is full: it is as if the group had never been sent."""
+        full = StoreFullError("no room")
+        with patch.object(self.space.backend, "append", side_effect=full), suppress(StoreFullError):
+            admit(self.space.engine, *group)
+        assert self.space.engine.head == self.naive.head
+        self.counts["failed"] += 1
 
     def _judge(self, commit: Commit, outcome: Outcome) -> None:
         naive, verdict = self.naive, outcome.verdict

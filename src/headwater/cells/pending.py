@@ -5,13 +5,14 @@ Must never know: documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from headwater.errors import HeadwaterError, InvariantError
 from headwater.store.commit import Commit, Committed, Submission, Verdict
+from headwater.values.ids import LocalSeq
 
 _T = TypeVar("_T")
 
@@ -79,3 +80,15 @@ class Pending(Submission, eq=False):
         if self.callbacks:
             callbacks, self.callbacks = self.callbacks, ()
             call_all(callbacks, self)
+
+
+def ranges(layers: Sequence[Pending]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
+    """The local sequence numbers of the layers, neighbours joined."""
+    joined: list[tuple[LocalSeq, LocalSeq]] = []
+    for layer in layers:
+        number = layer.commit.local_seq
+        if joined and joined[-1][1] + 1 == number:
+            joined[-1] = (joined[-1][0], number)
+        else:
+            joined.append((number, number))
+    return tuple(joined)

@@ -8,14 +8,13 @@ Must never know: who listens, how commits travel, which thread decides them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-import msgspec
-
-from headwater.cells.pending import Failure, Pending, call_all
+from headwater.cells.pending import Failure, Pending, call_all, ranges
 from headwater.cells.step import Step
+from headwater.cells.upstream import Upstream
 from headwater.errors import AddressError, LimitError
 from headwater.store.commit import (
     Commit,
@@ -28,7 +27,6 @@ from headwater.store.commit import (
     PendingRead,
     Precondition,
     Read,
-    Submission,
 )
 from headwater.store.document import Found, apply_operation
 from headwater.values.address import Depth
@@ -45,15 +43,14 @@ _COMMIT: Final = Kind.COMMIT
 Listener: TypeAlias = Callable[[Notification], None]
 
 
-class Upstream(Protocol):
-    """Where a replica's commits go and its documents come from."""
+class _All:
+    """A container of everything."""
 
-    def load(self, doc: DocKey, through: Seq) -> Found | None:
-        """The confirmed document as of a place in the log; None if it has to be fetched and will arrive by `pull`."""
+    def __contains__(self, _doc: object) -> bool:
+        return True
 
-    def submit(self, submission: Submission) -> None:
-        """Take a commit for decision. Raises if it cannot be taken; then it never was."""
 
+_ALL: Final = _All()
 
 _NO_LAYERS: Final[list[Pending]] = []
 """Shared by all documents without layers, and therefore never appended to."""
@@ -80,7 +77,10 @@ class Replica:
         self._documents: dict[DocKey, _Document] = {}
         self._pending: dict[LocalSeq, Pending] = {}
         self._dead: dict[LocalSeq, None] = {}
+        # listen(): the listeners with what each cares for, and the same apart, for the quick way.
+        self._entries: tuple[tuple[Listener, Container[DocKey] | None], ...] = ()
         self._listeners: tuple[Listener, ...] = ()
+        self._readers: tuple[Container[DocKey], ...] = ()
         self._local_seq = LocalSeq(0)
         self.seq = seq
         """The newest commit of the log that is taken in here: all confirmed documents are as of this place."""
@@ -97,7 +97,7 @@ class Replica:
         record = self._documents.get(doc) or self._load(doc)
         if not record.layers:
             return Read(doc, path, record.seq, depth)
-        return PendingRead(doc, path, record.seq, _ranges(record.layers), depth)
+        return PendingRead(doc, path, record.seq, ranges(record.layers), depth)
 
     def _load(self, doc: DocKey) -> _Document:
         found = self._upstream.load(doc, self.seq) or Found(ABSENT, NEVER)
@@ -109,14 +109,29 @@ class Replica:
         """Local commits without a verdict."""
         return len(self._pending)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Be told of every change of what is visible here. Returns what ends it."""
-        self._listeners = (*self._listeners, listener)
+    def listen(self, listener: Listener, readers: Container[DocKey] | None = None) -> Callable[[], None]:
+        """Be told of every change of what is visible here. Returns what ends it.
 
-        def end() -> None:
-            self._listeners = tuple(other for other in self._listeners if other is not listener)
+        `readers` says which documents the listener cares for, and is asked anew at every change: it may be the
+        listener's own index. A change of a document that nobody cares for costs one look and is not told. A listener
+        may hear of documents that only others care for.
+        """
+        entry = (listener, readers)
+        self._set_listeners((*self._entries, entry))
+        return lambda: self._set_listeners(tuple(other for other in self._entries if other is not entry))
 
-        return end
+    def _set_listeners(self, entries: tuple[tuple[Listener, Container[DocKey] | None], ...]) -> None:
+        self._entries = entries
+        self._listeners = tuple(listener for listener, _ in entries)
+        everything = any(readers is None for _, readers in entries)
+        self._readers = (_ALL,) if everything else tuple(readers for _, readers in entries if readers is not None)
+
+    def _is_read(self, doc: DocKey) -> bool:
+        """Whether any listener cares for this document."""
+        for readers in self._readers:
+            if doc in readers:
+                return True
+        return False
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -129,23 +144,64 @@ class Replica:
         source: object = None,
     ) -> Pending:
         """Apply a commit here, tell the listeners, send it on its way. Raises AddressError: then nothing changed."""
-        effects = self._effects(operations)
+        if len(operations) != 1 or reads or preconditions:
+            return self._commit_many(operations, reads, preconditions, source)
+        # The commonest commit, in one piece: going the general way would cost it half as much again.
+        operation = operations[0]
+        doc = operation.doc
+        record = self._documents.get(doc) or self._load(doc)
+        before = record.visible
+        after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
-        commit = Commit(self._session, local_seq, tuple(operations), (), (), (), self._branch)
-        if reads or preconditions:
-            commit = _with_conditions(commit, reads, preconditions)
-        pending = Pending(commit, effects, source)
-        if not preconditions and not (effects and effects[0].touches) and self._is_noop(effects):
+        commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
+        pending = Pending(commit, (Effect(doc, before, after, touches),), source)
+        if not touches and not record.layers:
             # Equal to what is confirmed: nothing to ask, nothing to tell.
             pending.settle(Committed(self.seq), None)
-            return pending
-        if commit.pending_reads and (dead := self._dead_layer(commit)) is not None:
-            pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
         # First of all: whatever happens in there, the number is never used again.
         self._local_seq = local_seq
         self._upstream.submit(pending)
         self._pending[local_seq] = pending
+        if record.layers:
+            record.layers.append(pending)
+        else:
+            record.layers = [pending]
+        record.visible = after
+        if touches and self._readers and self._is_read(doc):
+            changes = changes_of(doc, before, after, touches)
+            if changes:
+                call_all(self._listeners, Notification(_COMMIT, tuple(changes), source))
+        return pending
+
+    def _commit_many(
+        self,
+        operations: Sequence[Operation],
+        reads: Iterable[Read | PendingRead],
+        preconditions: Sequence[Precondition],
+        source: object,
+    ) -> Pending:
+        """A commit of any kind: the same steps, for several documents and with conditions."""
+        marks = tuple(reads)
+        commit = Commit(
+            self._session,
+            LocalSeq(self._local_seq + 1),
+            tuple(operations),
+            tuple(mark for mark in marks if type(mark) is Read),
+            tuple(mark for mark in marks if type(mark) is PendingRead),
+            tuple(preconditions),
+            self._branch,
+        )
+        pending = Pending(commit, self._effects(operations), source)
+        if not preconditions and self._is_noop(pending.effects):
+            pending.settle(Committed(self.seq), None)
+            return pending
+        if commit.pending_reads and (dead := self._dead_layer(commit)) is not None:
+            pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
+            return pending
+        self._local_seq = commit.local_seq
+        self._upstream.submit(pending)
+        self._pending[commit.local_seq] = pending
         self._stack(pending)
         return pending
 
@@ -158,11 +214,6 @@ class Replica:
 
     def _effects(self, operations: Sequence[Operation]) -> tuple[Effect, ...]:
         """What the operations do to what is visible here, one effect per document."""
-        if len(operations) == 1:
-            operation = operations[0]
-            record = self._documents.get(operation.doc) or self._load(operation.doc)
-            after, touches = apply_operation(record.visible, operation)
-            return (Effect(operation.doc, record.visible, after, touches),)
         merged: dict[DocKey, Effect] = {}
         for operation in operations:
             doc = operation.doc
@@ -177,7 +228,6 @@ class Replica:
 
     def _stack(self, pending: Pending) -> None:
         """Lay the commit over the documents it touches and say what changed."""
-        listeners = self._listeners
         changes: list[Change] = []
         for effect in pending.effects:
             record = self._documents[effect.doc]
@@ -186,10 +236,10 @@ class Replica:
             else:
                 record.layers = [pending]
             record.visible = effect.after
-            if listeners and effect.touches:
+            if effect.touches and self._is_read(effect.doc):
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
         if changes:
-            call_all(listeners, Notification(_COMMIT, tuple(changes), pending.source))
+            call_all(self._listeners, Notification(_COMMIT, tuple(changes), pending.source))
 
     def _dead_layer(self, commit: Commit) -> LocalSeq | None:
         """A rejected commit that this one was made on top of."""
@@ -333,36 +383,12 @@ class Replica:
 
     def _announce(self, step: Step, kind: Kind) -> None:
         """One notification for what was taken back (with what won instead), one for what else arrived."""
-        if not self._listeners or not step.moved:
+        if not self._readers or not step.moved:
             return
-        reverted, arrived = step.changes()
+        reverted, arrived = step.changes(self._is_read)
         try:
             if reverted:
                 call_all(self._listeners, Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
         finally:
             if arrived:
                 call_all(self._listeners, Notification(kind, tuple(arrived)))
-
-
-def _with_conditions(
-    commit: Commit, reads: Iterable[Read | PendingRead], preconditions: Sequence[Precondition]
-) -> Commit:
-    marks = tuple(reads)
-    return msgspec.structs.replace(
-        commit,
-        reads=tuple(mark for mark in marks if type(mark) is Read),
-        pending_reads=tuple(mark for mark in marks if type(mark) is PendingRead),
-        preconditions=tuple(preconditions),
-    )
-
-
-def _ranges(layers: Sequence[Pending]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
-    """The local sequence numbers of the layers, neighbours joined."""
-    ranges: list[tuple[LocalSeq, LocalSeq]] = []
-    for layer in layers:
-        number = layer.commit.local_seq
-        if ranges and ranges[-1][1] + 1 == number:
-            ranges[-1] = (ranges[-1][0], number)
-        else:
-            ranges.append((number, number))
-    return tuple(ranges)

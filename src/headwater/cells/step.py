@@ -5,6 +5,8 @@ Must never know: listeners.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from headwater.cells.pending import Pending
@@ -55,11 +57,13 @@ class Step:
         if raised is not None:
             raise raised
 
-    def changes(self) -> tuple[list[Change], list[Change]]:
-        """The net changes: of documents from which something was taken back, and of all others."""
+    def changes(self, is_read: Callable[[DocKey], bool]) -> tuple[list[Change], list[Change]]:
+        """The net changes that somebody cares for: of documents from which something was taken back, and of others."""
         reverted: list[Change] = []
         arrived: list[Change] = []
         for doc, move in self.moved.items():
+            if not is_read(doc):
+                continue
             if move.touches is None:
                 changes = changes_between(doc, move.before, move.after)
             elif move.touches:

@@ -128,7 +128,8 @@ class Engine:
         seq = self._sessions.seq_of(session, commit.local_seq)
         if seq is None:
             stored = session.rejected.get(commit.local_seq)
-            return stored if stored is not None else Refused("decided before, and rejected")
+            # Why is forgotten after a restart. Run again, it is refused again if it was refused for good.
+            return stored if stored is not None else Conflict("decided before, and rejected")
         entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
         if entry is not None and not _is_of(entry, commit):
             message = (
@@ -299,6 +300,13 @@ class Engine:
             self._sessions.folded(batch.fold.through)
         self._take_in(batch.rows, batch.entries)
 
+    def _write_or_undo(self, batch: _Batch) -> None:
+        try:
+            self._write(batch)
+        except BaseException:
+            self._undo(batch)
+            raise
+
     def _take_in(self, rows: Sequence[LogRow], entries: Sequence[Entry]) -> None:
         """Rows are durable: the tail, the branches and the head move on."""
         if rows:
@@ -318,7 +326,7 @@ class Engine:
         """A new branch, in the log."""
         batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
         seq = self._link(batch, encode_entry(entry), entry)
-        self._write(batch)
+        self._write_or_undo(batch)
         return seq
 
     def append_merge(self, commit: Commit, merged: tuple[BranchId, Seq]) -> Outcome:
@@ -328,13 +336,9 @@ class Engine:
         if not isinstance(applied, tuple):
             raise InvariantError(f"a merge of whole documents did not apply: {applied.reason}", commit=commit)
         states, effects = applied
-        try:
-            batch.decided.append(commit)
-            verdict = self._append(commit, states, effects, batch, merged)
-            self._write(batch)
-        except BaseException:
-            self._undo(batch)
-            raise
+        batch.decided.append(commit)
+        verdict = self._append(commit, states, effects, batch, merged)
+        self._write_or_undo(batch)
         return Outcome(commit, verdict, effects)
 
     # -- folding -------------------------------------------------------------------------------------------
@@ -347,7 +351,8 @@ class Engine:
     def fold(self) -> None:
         """Bring the caches up to the newest commit, so that the next opening has no tail to replay."""
         if self.documents.folded < self.head:
-            self._write(_Batch(self._clock.now_ms(), fold=build_fold(self.documents, self.states, self.head)))
+            fold = build_fold(self.documents, self.states, self.head)
+            self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))
 
 
 def _is_of(entry: Entry, commit: Commit) -> bool:

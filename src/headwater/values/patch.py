@@ -48,6 +48,7 @@ from headwater.values.tree import (
     is_array,
     map_of,
     same,
+    set_key,
     splice,
 )
 
@@ -152,7 +153,20 @@ def apply_patch(root: Maybe, op: PatchOp) -> tuple[Maybe, Touches]:
     Raises AddressError if the operation does not fit the tree, LimitError if the result would be nested too deep.
     """
     if type(op) is Replace:
-        return _replace(root, op.path, op.value)
+        path = op.path
+        if len(path) == 1 and type(root) is FrozenDict:
+            # The commonest write by far, a field of a document, without the general walk.
+            key, value = path[0], op.value
+            if type(key) is str and key in root and key != LINK_TAG:
+                old = root[key]
+                if old == value and same(old, value):
+                    return root, ()
+                if type(value) in CONTAINERS:
+                    check_depth(path, value, "replace")
+                new = FrozenDict(root)
+                set_key(new, key, value)
+                return new, (Touch(path, False),)
+        return _replace(root, path, op.value)
     return _APPLY[type(op)](root, op)
 
 
@@ -183,17 +197,6 @@ def _adopt_items(items: object) -> Array:
 
 
 def _replace(root: Maybe, path: Path, value: Value) -> tuple[Maybe, Touches]:
-    if len(path) == 1 and type(root) is FrozenDict:
-        # The commonest write by far, a field of a document, without the general walk.
-        key = path[0]
-        if type(key) is str and key in root and key != LINK_TAG:
-            if same(root[key], value):
-                return root, ()
-            if type(value) in CONTAINERS:
-                check_depth(path, value, "replace")
-            new = FrozenDict(root)
-            dict.__setitem__(new, key, value)
-            return new, (Touch(path, False),)
     if same(existing(root, path, "replace"), value):
         return root, ()
     check_depth(path, value, "replace")

@@ -50,7 +50,8 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 Maybe: TypeAlias = Value | Absent
 
-_set_key: Final = dict.__setitem__
+set_key: Final = dict.__setitem__
+"""The way around FrozenDict's refusal, for a map that nobody has seen yet."""
 LINK_TAG: Final = "/"
 LINK_VERSION: Final = "link@1"
 """A link is a map of one key, the tag, with a map that has the version as a key."""
@@ -176,12 +177,12 @@ def put_key(container: Map, key: str, value: Value) -> Map:
     if type(container) is FrozenDict:
         if key in container:
             new = FrozenDict(container)
-            _set_key(new, key, value)
+            set_key(new, key, value)
             return new
         if len(container) < WIDE_FROM:
             if not container or key > next(reversed(container)):
                 new = FrozenDict(container)
-                _set_key(new, key, value)
+                set_key(new, key, value)
                 return new
             items: dict[str, Value] = dict(container)
             items[key] = value

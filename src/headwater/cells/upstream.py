@@ -1,0 +1,22 @@
+"""What a replica asks of the place its commits go to. In this process that is the storage; elsewhere a connection.
+
+Must never know: what is on the other side.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headwater.store.commit import Submission
+from headwater.store.document import Found
+from headwater.values.ids import DocKey, Seq
+
+
+class Upstream(Protocol):
+    """Where a replica's commits go and its documents come from."""
+
+    def load(self, doc: DocKey, through: Seq) -> Found | None:
+        """The confirmed document as of a place in the log; None if it has to be fetched and will arrive by `pull`."""
+
+    def submit(self, submission: Submission) -> None:
+        """Take a commit for decision. Raises if it cannot be taken; then it never was."""
