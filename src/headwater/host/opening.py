@@ -9,17 +9,20 @@ Must never know: what is in a space.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import threading
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
-from headwater.errors import CorruptError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
+from headwater.errors import CorruptError, HeadwaterError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
 from headwater.host.clock import SystemClock, SystemEntropy
 from headwater.host.storage import GROUP_MAX, Storage
 from headwater.store.backend import Backend
@@ -36,6 +39,8 @@ _held: Final[dict[str, str]] = {}
 """Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
 a file drops all of a process's locks on it."""
 _held_lock: Final = threading.Lock()
+_open: Final[WeakSet[Storage]] = WeakSet()
+"""Spaces to close when the program ends: one that forgets to does not lose its last commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +175,7 @@ def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> 
         elif real is not None and Path(real).name == file_name(space) and name != space:
             message = f"{real} holds the space {name!r}, not {space!r}: the file was swapped; put the right one back"
             raise CorruptError(message, path=real, found=name)
-        return Storage(
+        storage = Storage(
             backend,
             SystemClock(),
             SystemEntropy(),
@@ -178,6 +183,8 @@ def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> 
             group_max=group_max,
             on_close=lambda: _release(real),
         )
+        _open.add(storage)
+        return storage
     except BaseException:
         backend.close()
         raise
@@ -196,3 +203,10 @@ def _vfs() -> str | None:
         registered: str = import_module("headwater.testing.powerloss").register()
         return registered
     return name
+
+
+@atexit.register
+def _close_all() -> None:
+    for storage in list(_open):
+        with suppress(HeadwaterError):
+            storage.close()

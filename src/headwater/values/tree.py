@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from operator import methodcaller
 from types import NoneType
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -108,11 +108,16 @@ def get(value: Maybe, path: Path) -> Maybe:
 
 def depth_of(value: Maybe) -> int:
     """How many containers stand in one another: 0 for a scalar, 1 for []. Walks the whole value."""
+    # Every write of a container pays for this: level by level, with as much of it in C as can be.
     depth = 0
-    level = [value]
-    while level := [container for container in level if is_map(container) or is_array(container)]:
+    level: list[Any] = [value]
+    while level := [item for item in level if type(item) in CONTAINERS]:
         depth += 1
-        level = [item for container in level for item in (container.values() if is_map(container) else container)]
+        inside: list[Any] = []
+        for container in level:
+            kind = type(container)
+            inside.extend(container.values() if kind is FrozenDict or kind is WideMap else container)
+        level = inside
     return depth
 
 
