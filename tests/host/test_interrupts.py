@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -131,19 +132,14 @@ def test_interrupt_inside_a_commit_that_helps_leaves_no_trace_or_all_of_it(
         assert plain(replica.read(COUNT)) == {"n": landed}
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
 def test_interrupt_between_two_that_are_taken_from_the_queue_loses_neither(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    from collections import deque
+    stop = Stop(2, when)
 
     class Queue(deque[Any]):
-        left = 2
-
-        def popleft(self) -> Any:
-            Queue.left -= 1
-            if Queue.left == 0:
-                raise KeyboardInterrupt
-            return super().popleft()
+        popleft = stop.around(deque.popleft)
 
     ann = storage.attach()
     monkeypatch.setattr(storage, "_waiting", Queue(storage._waiting))
@@ -155,12 +151,14 @@ def test_interrupt_between_two_that_are_taken_from_the_queue_loses_neither(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("name", ["_write", "_take_in"])
-@pytest.mark.parametrize("action", ["fork", "merge", "fold"])
+@pytest.mark.parametrize(("action", "nth"), [("fork", 1), ("merge", 1), ("merge", 2), ("fold", 1)])
 def test_interrupt_in_the_care_of_a_space_does_not_confuse_later_commits(
-    storage: Storage, monkeypatch: pytest.MonkeyPatch, action: str, name: str, when: str
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, *, action: str, nth: int, name: str, when: str
 ) -> None:
+    """A merge folds first: only the second write is its own."""
     ann = storage.attach()
     assert plain(ann.read(COUNT)) == {"n": 0}
+    assert ann.read(doc_key("other")) is ABSENT, "held here from now on: it has to be told of the merge"
     storage.fork("draft")
     draft = storage.attach(branch="draft")
     draft.commit([put("other", 1)])
@@ -171,7 +169,7 @@ def test_interrupt_in_the_care_of_a_space_does_not_confuse_later_commits(
         "fold": lambda: storage.call(lambda engine: engine.fold()),
     }
     with monkeypatch.context() as patched:
-        patched.setattr(Engine, name, Stop(1, when).around(getattr(Engine, name)))
+        patched.setattr(Engine, name, Stop(nth, when).around(getattr(Engine, name)))
         with pytest.raises(KeyboardInterrupt):
             actions[action]()
     sent = [ann.commit([edit("count", increment("n"))]) for _ in range(2)]
@@ -180,6 +178,22 @@ def test_interrupt_in_the_care_of_a_space_does_not_confuse_later_commits(
     other = engine.documents.at(ann._branch, doc_key("other"), engine.head).value
     assert plain(ann.read(doc_key("other"))) == plain(other)
     assert (ann.read(doc_key("other")) is ABSENT) == (other is ABSENT)
+
+
+@pytest.mark.parametrize("name", ["_write", "_take_in"])
+def test_second_interrupt_while_the_first_is_mended_does_no_harm_either(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    ann, bob = storage.attach(), storage.attach()
+    bob.read(COUNT)
+    sent = [replica.commit([edit("count", increment("n"))]) for replica in (ann, bob, ann)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, name, Stop(1, "after").around(getattr(Engine, name)))
+        patched.setattr(Engine, "__init__", Stop(1, "before").around(Engine.__init__))
+        with suppress(KeyboardInterrupt):
+            storage.wait()
+    check(storage, [ann, bob], sent)
+    assert all(pending.accepted for pending in sent)
 
 
 def test_commit_that_breaks_the_engine_fails_alone_and_the_others_go_on(storage: Storage) -> None:

@@ -113,15 +113,29 @@ def test_commits_of_a_program_without_event_loop_are_decided_too() -> None:
     storage.close()
 
 
+class Bell(threading.Event):
+    """Tells when somebody waits for it without an end: then the thread sleeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout is None:
+            self.slept.set()
+        return super().wait(timeout)
+
+
+def sleeping_storage() -> Storage:
+    storage = in_memory(still=False)
+    bell = storage._bell = Bell()
+    assert bell.slept.wait(10)
+    return storage
+
+
 def test_sleeping_thread_is_woken_by_a_commit() -> None:
-    with small_limits(LINGER_ROUNDS=1):
-        storage = in_memory(still=False)
-        asleep = threading.Event()
-        for _ in range(3000):
-            if storage._asleep:
-                break
-            asleep.wait(0.001)
-        assert storage._asleep
+    with small_limits(LINGER_ROUNDS=60):
+        storage = sleeping_storage()
         woken = threading.Event()
         ann = storage.attach(wake=woken.set)
         ann.commit([put("a", 1)])
@@ -270,13 +284,8 @@ def test_close_twice_does_no_harm_and_ends_the_thread() -> None:
 
 
 def test_close_while_the_thread_sleeps_ends_it() -> None:
-    with small_limits(LINGER_ROUNDS=1):
-        storage = in_memory(still=False)
-        pause = threading.Event()
-        for _ in range(3000):
-            if storage._asleep:
-                break
-            pause.wait(0.001)
+    with small_limits(LINGER_ROUNDS=60):
+        storage = sleeping_storage()
         storage.close()
         assert not storage._thread.is_alive()
 

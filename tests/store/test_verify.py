@@ -106,6 +106,32 @@ def test_forged_log_is_found(lived_in: Space, sql: str) -> None:
     assert not check(lived_in).ok
 
 
+def test_space_whose_newest_commits_are_missing_is_refused_at_open(lived_in: Space) -> None:
+    """Else their places in the log would be given to others."""
+    lived_in.tamper("delete from log where seq > 60")
+    with pytest.raises(CorruptError, match="the newest commits are missing"):
+        lived_in.reopen()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "update log set chain = zeroblob(32) where seq = 66",
+        "update log set (body, sum) = (select body, sum from log where seq = 66) where seq = 67",
+        "update log set seq = 70 where seq = 67",
+        "delete from log where seq = 66",
+    ],
+)
+def test_space_whose_last_commits_were_changed_is_refused_at_open(lived_in: Space, sql: str) -> None:
+    """They are not folded yet: opening replays them, and must not replay a forgery."""
+    new = lived_in.writer("new")
+    new.accept(put("x", 1))
+    new.accept(put("y", 2))
+    lived_in.tamper(sql)
+    with pytest.raises(CorruptError, match="does not follow"):
+        lived_in.reopen()
+
+
 FORGED_CACHES = [
     "update snapshot set body = {body}, sum = {sum}",
     "update snapshot set body = null, sum = 0",

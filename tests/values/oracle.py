@@ -144,6 +144,8 @@ def _apply(root: Plain, op: PatchOp) -> Plain:  # noqa: C901, PLR0912  # one for
             return root
         case Move(source, path):
             value = _found(root, source)
+            if any(type(step) not in (str, int) for step in path):
+                raise DoesNotFitError
             if source == path:
                 return root
             if path[: len(source)] == source:
