@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from binascii import a2b_base64, b2a_base64
 from pathlib import Path
 
 import pytest
@@ -269,3 +270,16 @@ def test_line_that_is_no_entry_of_a_log_is_named_by_its_number(space: Space, lin
 def test_empty_space_exports_its_header_and_that_nothing_follows(space: Space) -> None:
     assert [json.loads(line) for line in export_documents(space.engine, "notes")][1:] == [{"end": 0}]
     assert len(list(export_log(space.engine, "notes"))) == 1
+
+
+def test_log_with_a_map_out_of_order_is_refused(space: Space) -> None:
+    space.writer("ann").accept(put("a", {"x": 1, "y": 2}))
+    header, line = export_log(space.engine, "notes")
+    assert [row.seq for row in parse_log([line])] == [1]
+    body = a2b_base64(json.loads(line)["body"])
+    swapped = body.replace(b"\xa1x\x01\xa1y\x02", b"\xa1y\x02\xa1x\x01")
+    assert swapped != body
+    forged = json.dumps({"seq": 1, "body": b2a_base64(swapped, newline=False).decode()})
+    with pytest.raises(UsageError, match=r"line 2 .* not in the one form"):
+        list(parse_log([forged]))
+    assert header

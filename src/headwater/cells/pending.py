@@ -84,6 +84,10 @@ class Pending(Submission, eq=False):
 
 def ranges(layers: Sequence[Pending]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
     """The local sequence numbers of the layers, neighbours joined."""
+    first, last = layers[0].commit.local_seq, layers[-1].commit.local_seq
+    if last - first + 1 == len(layers):
+        # A session that writes one document again and again: however many layers there are, they are one range.
+        return ((first, last),)
     joined: list[tuple[LocalSeq, LocalSeq]] = []
     for layer in layers:
         number = layer.commit.local_seq

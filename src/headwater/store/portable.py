@@ -20,11 +20,11 @@ import msgspec
 from headwater.errors import AddressError, HeadwaterError, UsageError
 from headwater.store.backend import LogRow
 from headwater.store.browse import listing, place, read
-from headwater.store.commit import SetDoc
+from headwater.store.commit import Entry, SetDoc
 from headwater.store.document import read_entry
 from headwater.store.engine import GENESIS, Engine
 from headwater.values.address import address_text, parse_address
-from headwater.values.codec import encode, from_json, to_json
+from headwater.values.codec import encode, flatten, from_json, to_json
 from headwater.values.ids import MAIN, NEVER, BranchId, Seq
 from headwater.values.tree import ABSENT, freeze
 
@@ -161,11 +161,24 @@ def parse_log(lines: Iterable[str]) -> Iterator[LogRow]:
             body = a2b_base64(record["body"], strict_mode=True)
             chain = sha256(chain + body).digest()
             row = LogRow(Seq(int(record["seq"])), body, chain)
-            read_entry(row)
+            _check_canonical(read_entry(row))
         except (ValueError, KeyError, TypeError, HeadwaterError) as error:
             message = f'line {number} is not an entry of a log: {{"seq": ..., "body": ...}} is expected ({error})'
             raise UsageError(message, line=number) from None
         yield row
+
+
+def _check_canonical(entry: Entry) -> None:
+    """What was encoded by anyone else may have maps out of order, which nothing here would notice later."""
+    carried: list[object] = [msgspec.to_builtins(entry, enc_hook=flatten, builtin_types=(bytes,))]
+    while carried:
+        value = carried.pop()
+        if isinstance(value, dict):
+            if any(type(key) is not str for key in value) or list(value) != sorted(value):
+                raise ValueError("its values are not in the one form that equal values have")
+            carried += value.values()
+        elif isinstance(value, list | tuple):
+            carried += value
 
 
 def _line(record: object) -> str:
