@@ -159,14 +159,14 @@ def _check(source: BinaryIO) -> tuple[Header, int]:
 
 
 def _entries(lines: Iterator[str], header: Header) -> Iterable[object]:
-    from headwater.cli.rebuild import check_log
     from headwater.store.portable import parse_documents
+    from headwater.store.rebuild import check_log
 
     return check_log(lines, header.seq) if header.headwater == "log" else parse_documents(lines, ends=header.ends)
 
 
 def _rows(source: BinaryIO, header: Header) -> Iterator[LogRow]:
-    from headwater.cli.rebuild import check_log
+    from headwater.store.rebuild import check_log
 
     lines = _lines(_rewound(source), _silent)
     next(lines)

@@ -1,19 +1,19 @@
-"""A space made again from its exported log: built beside, verified, then put in place.
+"""`headwater import` of an export with its past: the space is built beside, verified, then put in place.
 
 Must never know: where the lines come from.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headwater.cli.exits import RefusalError
 from headwater.cli.files import unfinished
 from headwater.cli.output import progress
-from headwater.errors import HeadwaterError, NotFoundError, UsageError
+from headwater.errors import HeadwaterError, HistoryError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from headwater.store.backend import LogRow
@@ -23,25 +23,6 @@ if TYPE_CHECKING:
 
     Rows = Callable[[], Iterator[LogRow]]
     """Reads the log from its start, as often as it is called."""
-
-_ROWS_AT_ONCE: Final = 1000
-_BYTES_AT_ONCE: Final = 8 * 1024 * 1024
-"""Of a log, between two folds: what is not folded is held in memory."""
-
-
-def check_log(lines: Iterable[str], last: Seq) -> Iterator[LogRow]:
-    """The rows, which must be all there, in order, up to `last`. The first line, the header, was taken off."""
-    from headwater.store.portable import parse_log
-
-    seq = 0
-    for row in parse_log(lines):
-        if row.seq != seq + 1:
-            message = f"commit {row.seq} follows commit {seq}: lines are missing, twice there, or out of order"
-            raise UsageError(message, line=seq + 2)
-        seq = row.seq
-        yield row
-    if seq != last:
-        raise UsageError(f"the export is cut off: it ends with commit {seq}, its first line announces {last}", seq=seq)
 
 
 def rebuild_space(header: Header, rows: Rows, url: str | None, space: str | None, *, create: bool) -> tuple[Seq, int]:
@@ -68,18 +49,16 @@ def rebuild_space(header: Header, rows: Rows, url: str | None, space: str | None
 def _compare(path: Path, rows: Rows, last: Seq) -> Seq:
     """How far a space is that has the same past. Another one is never overwritten."""
     from headwater.host.opening import open_space
+    from headwater.store.rebuild import first_difference
 
     def compare(engine: Engine) -> Seq:
-        horizon = engine.documents.horizon
-        if horizon.seq > last:
-            raise RefusalError(f"{path} has forgotten its past up to {horizon.seq}; import into a new file")
-        for row in rows():
-            if row.seq > engine.head:
-                break
-            mine = engine.backend.row(row.seq)
-            chain = horizon.chain if row.seq == horizon.seq else mine.chain if mine is not None else row.chain
-            if chain != row.chain:
-                raise RefusalError(f"{path} has another past: its commit {row.seq} differs; import into a new file")
+        try:
+            differs = first_difference(engine, rows(), last)
+        except HistoryError as error:
+            first = error.facts["first"]
+            raise RefusalError(f"{path} has forgotten its past up to {first}; import into a new file") from None
+        if differs is not None:
+            raise RefusalError(f"{path} has another past: its commit {differs} differs; import into a new file")
         return engine.head
 
     with open_space(str(path), create=False) as storage:
@@ -87,14 +66,17 @@ def _compare(path: Path, rows: Rows, last: Seq) -> Seq:
 
 
 def _build(part: Path, name: str, rows: Rows, total: Seq) -> None:
+    from headwater.host.clock import SystemClock
     from headwater.host.opening import open_space
+    from headwater.store.rebuild import append_rows, row_batches
     from headwater.store.verify import verify
 
+    clock = SystemClock()
     try:
         # Nothing is lost by a power cut before it is put in place: no need to wait for the disk at every step.
         with open_space(str(part), name, durability="normal") as storage, progress("importing") as advance:
-            for batch in _batches(rows()):
-                storage.call(lambda engine, batch=batch: _append(engine, batch))  # type: ignore[misc]
+            for batch in row_batches(rows()):
+                storage.call(lambda engine, batch=batch: append_rows(engine, batch, clock))  # type: ignore[misc]
                 advance(batch[-1].seq, total)
         with open_space(str(part), create=False) as storage, progress("verifying") as advance:
             findings = storage.call(lambda engine: verify(engine, advance)).findings
@@ -102,24 +84,3 @@ def _build(part: Path, name: str, rows: Rows, total: Seq) -> None:
         raise UsageError(f"this log does not make a space: {error.message}", **error.facts) from error
     if findings:
         raise UsageError(f"this log does not make a space: {findings[0]}", findings=tuple(findings))
-
-
-def _append(engine: Engine, batch: list[LogRow]) -> None:
-    """Rows into the log, and the caches after them: by an engine that has just read them."""
-    from headwater.host.clock import SystemClock
-
-    engine.backend.append(batch, None)
-    type(engine)(engine.backend, SystemClock()).fold()
-
-
-def _batches(rows: Iterable[LogRow]) -> Iterator[list[LogRow]]:
-    batch: list[LogRow] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += len(row.body)
-        if len(batch) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -1,0 +1,69 @@
+"""A space made again from its exported log: the rows checked, compared with a past that is there, and put in.
+
+Must never know: files, or where the lines come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from headwater.errors import HistoryError, UsageError
+from headwater.store.backend import LogRow
+from headwater.store.engine import Engine
+from headwater.store.portable import parse_log
+from headwater.values.ids import Seq
+from headwater.values.seams import Clock
+
+_ROWS_AT_ONCE: Final = 1000
+_BYTES_AT_ONCE: Final = 8 * 1024 * 1024
+"""Of a log, between two folds: what is not folded is held in memory."""
+
+
+def check_log(lines: Iterable[str], last: Seq) -> Iterator[LogRow]:
+    """The rows, which must be all there, in order, up to `last`. The first line, the header, was taken off."""
+    seq = 0
+    for row in parse_log(lines):
+        if row.seq != seq + 1:
+            message = f"commit {row.seq} follows commit {seq}: lines are missing, twice there, or out of order"
+            raise UsageError(message, line=seq + 2)
+        seq = row.seq
+        yield row
+    if seq != last:
+        raise UsageError(f"the export is cut off: it ends with commit {seq}, its first line announces {last}", seq=seq)
+
+
+def first_difference(engine: Engine, rows: Iterable[LogRow], last: Seq) -> Seq | None:
+    """The first commit at which this space has another past than the log; None if one continues the other."""
+    horizon = engine.documents.horizon
+    if horizon.seq > last:
+        message = f"the space has forgotten its past up to {horizon.seq}, the log ends at {last}"
+        raise HistoryError(message, first=horizon.seq, last=last)
+    for row in rows:
+        if row.seq > engine.head:
+            break
+        mine = engine.backend.row(row.seq)
+        chain = horizon.chain if row.seq == horizon.seq else mine.chain if mine is not None else row.chain
+        if chain != row.chain:
+            return row.seq
+    return None
+
+
+def append_rows(engine: Engine, rows: list[LogRow], clock: Clock) -> None:
+    """Rows into the log, and the caches after them: by an engine that has just read them. This one is spent."""
+    engine.backend.append(rows, None)
+    Engine(engine.backend, clock).fold()
+
+
+def row_batches(rows: Iterable[LogRow]) -> Iterator[list[LogRow]]:
+    """Rows in groups that fit in memory."""
+    batch: list[LogRow] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row.body)
+        if len(batch) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
