@@ -11,8 +11,9 @@ from __future__ import annotations
 from headwater.cells.pending import Failure, Pending
 from headwater.cells.replica import Replica
 from headwater.cells.upstream import Upstream
+from headwater.host.attached import AttachedReplica
 from headwater.host.opening import open_space
-from headwater.host.storage import AttachedReplica, Storage
+from headwater.host.storage import Storage
 from headwater.store.backend import Backend
 from headwater.store.browse import diff, history, listing, read
 from headwater.store.commit import (

@@ -11,11 +11,13 @@ import pytest
 
 from headwater.cells.pending import Pending
 from headwater.errors import HeadwaterError
-from headwater.host.storage import AttachedReplica, Port, Storage
+from headwater.host.attached import AttachedReplica, Port
+from headwater.host.storage import Storage
 from headwater.store.commit import Committed, SetDoc
 from headwater.store.engine import Engine
 from headwater.store.verify import verify
 from headwater.values.address import doc_key
+from headwater.values.frozen import FrozenDict
 from headwater.values.ids import NEVER
 from headwater.values.tree import ABSENT
 from tests.support.hosts import in_memory
@@ -200,7 +202,7 @@ def test_commit_that_breaks_the_engine_fails_alone_and_the_others_go_on(storage:
     """A value that got past all checks: no writer may be held up by what another one did."""
     ann, bob = storage.attach(), storage.attach()
     first = ann.commit([edit("count", increment("n"))])
-    broken = bob.commit([SetDoc(doc_key("broken"), object())])  # type: ignore[arg-type]
+    broken = bob.commit([SetDoc(doc_key("broken"), FrozenDict({"a": object()}))])  # type: ignore[dict-item]
     last = ann.commit([edit("count", increment("n"))])
     for replica in (ann, bob):
         replica.sync()
@@ -212,7 +214,7 @@ def test_commit_that_breaks_the_engine_fails_alone_and_the_others_go_on(storage:
 def test_thread_of_a_space_outlives_a_commit_that_breaks_the_engine() -> None:
     storage = in_memory(still=False)
     ann = storage.attach()
-    broken = ann.commit([SetDoc(doc_key("broken"), object())])  # type: ignore[arg-type]
+    broken = ann.commit([SetDoc(doc_key("broken"), FrozenDict({"a": object()}))])  # type: ignore[dict-item]
     ann.sync()
     good = ann.commit([put("fine", 1)])
     ann.sync()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from headwater.cells.pending import Pending
 from headwater.core import open_space
 from headwater.errors import AddressError
-from headwater.host.storage import AttachedReplica, Storage
+from headwater.host.attached import AttachedReplica
+from headwater.host.storage import Storage
 from headwater.store.commit import Absent, Committed, Conflict, Refused
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import MAIN

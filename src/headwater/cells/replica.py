@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 from headwater.cells.pending import Failure, Pending, call_all, ranges
 from headwater.cells.step import Step
-from headwater.cells.upstream import Upstream
-from headwater.errors import AddressError, LimitError
+from headwater.cells.upstream import EVERYTHING, Upstream
+from headwater.errors import AddressError, LimitError, UsageError
 from headwater.store.commit import (
     Commit,
     Committed,
@@ -29,6 +29,7 @@ from headwater.store.commit import (
     Read,
 )
 from headwater.store.document import Found, apply_operation
+from headwater.store.wellformed import check_doc, check_operation
 from headwater.values.address import Depth
 from headwater.values.change import Change, Kind, Notification
 from headwater.values.diff import changes_of
@@ -42,15 +43,6 @@ _COMMIT: Final = Kind.COMMIT
 
 Listener: TypeAlias = Callable[[Notification], None]
 
-
-class _All:
-    """A container of everything."""
-
-    def __contains__(self, _doc: object) -> bool:
-        return True
-
-
-_ALL: Final = _All()
 
 _NO_LAYERS: Final[list[Pending]] = []
 """Shared by all documents without layers, and therefore never appended to."""
@@ -100,6 +92,7 @@ class Replica:
         return PendingRead(doc, path, record.seq, ranges(record.layers), depth)
 
     def _load(self, doc: DocKey) -> _Document:
+        check_doc(doc)
         found = self._upstream.load(doc, self.seq) or Found(ABSENT, NEVER)
         record = self._documents[doc] = _Document(found.value, found.seq, found.value)
         return record
@@ -124,7 +117,7 @@ class Replica:
         self._entries = entries
         self._listeners = tuple(listener for listener, _ in entries)
         everything = any(readers is None for _, readers in entries)
-        self._readers = (_ALL,) if everything else tuple(readers for _, readers in entries if readers is not None)
+        self._readers = (EVERYTHING,) if everything else tuple(readers for _, readers in entries if readers is not None)
 
     def _is_read(self, doc: DocKey) -> bool:
         """Whether any listener cares for this document."""
@@ -144,10 +137,13 @@ class Replica:
         source: object = None,
     ) -> Pending:
         """Apply a commit here, tell the listeners, send it on its way. Raises AddressError: then nothing changed."""
+        if not isinstance(operations, list | tuple):
+            raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
         if len(operations) != 1 or reads or preconditions:
             return self._commit_many(operations, reads, preconditions, source)
         # The commonest commit, in one piece: going the general way would cost it half as much again.
         operation = operations[0]
+        check_operation(operation)
         doc = operation.doc
         record = self._documents.get(doc) or self._load(doc)
         before = record.visible
@@ -216,6 +212,7 @@ class Replica:
         """What the operations do to what is visible here, one effect per document."""
         merged: dict[DocKey, Effect] = {}
         for operation in operations:
+            check_operation(operation)
             doc = operation.doc
             earlier = merged.get(doc)
             if earlier is None:
@@ -256,7 +253,7 @@ class Replica:
 
     def integrate(self, decided: Iterable[Outcome | Failure]) -> None:
         """Take in decisions in the order of the log, as one step: listeners hear what it comes to."""
-        step = Step()
+        step: Step[_Document] = Step()
         for outcome in decided:
             commit = outcome.commit
             mine = self._pending.pop(commit.local_seq, None) if commit.session == self._session else None
@@ -268,13 +265,16 @@ class Replica:
                 verdict = outcome.verdict if type(outcome) is Outcome else None
                 error = outcome.error if type(outcome) is Failure else None
                 step.settled.append((mine, verdict, error))
+        # Once for each document, however many commits moved it: rendering costs as much as there are layers.
+        for doc, record in step.stale.items():
+            self._render(doc, record, step)
         try:
             self._announce(step, Kind.INTEGRATE)
         finally:
             # Whatever a listener does, every decided commit is settled.
             step.settle()
 
-    def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: Step) -> None:
+    def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: Step[_Document]) -> None:
         """An accepted commit, ours or another's, becomes part of what is confirmed."""
         if outcome.commit.branch != self._branch:
             return
@@ -292,7 +292,9 @@ class Replica:
             else:
                 self._confirm(record, effect, seq, mine, step)
 
-    def _confirm(self, record: _Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step) -> None:
+    def _confirm(
+        self, record: _Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step[_Document]
+    ) -> None:
         """A document moves on; if it was our own layer that moved it, it looks as before."""
         promoted = bool(record.layers) and record.layers[0] is mine
         if promoted:
@@ -304,9 +306,9 @@ class Replica:
                 step.note(effect.doc, record.visible, effect.after, effect.touches)
                 record.visible = effect.after
         elif mine is None or not promoted or mine.moved or effect not in mine.effects:
-            self._render(effect.doc, record, step)
+            step.stale[effect.doc] = record
 
-    def _learn(self, commit: Commit, seq: Seq, mine: Pending | None, step: Step) -> None:
+    def _learn(self, commit: Commit, seq: Seq, mine: Pending | None, step: Step[_Document]) -> None:
         """A commit that was accepted before is only now heard of: what it came to has to be read."""
         through = max(self.seq, seq)
         for doc in {operation.doc: None for operation in commit.operations}:
@@ -320,10 +322,10 @@ class Replica:
             record.layers = [layer for layer in record.layers if layer is not mine] or _NO_LAYERS
             if found is not None and found.seq > record.seq:
                 record.confirmed, record.seq = found.value, found.seq
-            self._render(doc, record, step)
+            step.stale[doc] = record
         self.seq = through
 
-    def _drop(self, pending: Pending, step: Step) -> None:
+    def _drop(self, pending: Pending, step: Step[_Document]) -> None:
         """A rejected commit leaves every document, and so does each that was made on top of it."""
         if pending.commit.local_seq in self._dead:
             return  # it went along with one that it was made on
@@ -338,7 +340,7 @@ class Replica:
                 if rejected in record.layers:
                     record.layers = [layer for layer in record.layers if layer is not rejected] or _NO_LAYERS
                     step.reverted.add(doc)
-                    self._render(doc, record, step)
+                    step.stale[doc] = record
 
     def _resting_on(self, pending: Pending) -> list[Pending]:
         """Later commits that name this one, or one that does. The store will reject them too; here they go at once."""
@@ -353,7 +355,7 @@ class Replica:
                 found.append(later)
         return found
 
-    def _render(self, doc: DocKey, record: _Document, step: Step) -> None:
+    def _render(self, doc: DocKey, record: _Document, step: Step[_Document]) -> None:
         """What a document looks like with the remaining layers on what is confirmed now."""
         value = record.confirmed
         for layer in record.layers:
@@ -375,13 +377,13 @@ class Replica:
         if found.seq < record.seq:
             return
         record.confirmed, record.seq = found.value, found.seq
-        step = Step()
+        step: Step[_Document] = Step()
         self._render(doc, record, step)
         self._announce(step, Kind.PULL)
 
     # -- telling -------------------------------------------------------------------------------------------
 
-    def _announce(self, step: Step, kind: Kind) -> None:
+    def _announce(self, step: Step[_Document], kind: Kind) -> None:
         """One notification for what was taken back (with what won instead), one for what else arrived."""
         if not self._readers or not step.moved:
             return

@@ -6,6 +6,7 @@ Must never know: listeners.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -18,6 +19,8 @@ from headwater.values.ids import DocKey
 from headwater.values.patch import Touches
 from headwater.values.tree import Maybe
 
+_T = TypeVar("_T")
+
 
 class _Moved(msgspec.Struct, frozen=True, gc=False):
     """What one step of the visible state did to a document; `touches` None: it may differ anywhere."""
@@ -27,14 +30,16 @@ class _Moved(msgspec.Struct, frozen=True, gc=False):
     touches: Touches | None
 
 
-class Step:
+class Step(Generic[_T]):
     """Everything one call of `integrate` changes, collected until it is told."""
 
-    __slots__ = ("moved", "reverted", "settled")
+    __slots__ = ("moved", "reverted", "settled", "stale")
 
     def __init__(self) -> None:
         self.moved: dict[DocKey, _Moved] = {}
         self.reverted: set[DocKey] = set()
+        # Documents whose layers have to be laid on what is confirmed now.
+        self.stale: dict[DocKey, _T] = {}
         self.settled: list[tuple[Pending, Verdict | None, HeadwaterError | None]] = []
 
     def note(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:

@@ -5,7 +5,7 @@ Must never know: what is on the other side.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from headwater.store.commit import Submission
 from headwater.store.document import Found
@@ -20,3 +20,14 @@ class Upstream(Protocol):
 
     def submit(self, submission: Submission) -> None:
         """Take a commit for decision. Raises if it cannot be taken; then it never was."""
+
+
+class _All:
+    """A container of every document."""
+
+    def __contains__(self, _doc: object) -> bool:
+        return True
+
+
+EVERYTHING: Final = _All()
+"""What a listener cares for that does not say."""

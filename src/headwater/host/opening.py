@@ -81,7 +81,7 @@ def locate(url: str, space: str | None = None) -> Location:
     if url.startswith(_LATER):
         message = f"cannot open {url}: this version opens files, folders and memory:; servers come later"
         raise UsageError(message, url=url)
-    if not url or "\0" in url:
+    if not url or "\0" in url or "://" in url:
         message = f"{url!r} is not a URL: FILE.db, FOLDER/ or memory: is expected"
         raise UsageError(message, url=url)
     path = Path(url)

@@ -12,11 +12,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Final, Self, TypeAlias, TypeVar
+from contextlib import contextmanager
+from typing import Final, Self, TypeVar
 
 from headwater.cells.pending import Failure
-from headwater.cells.replica import Replica
 from headwater.errors import (
     ClosedError,
     HeadwaterError,
@@ -25,6 +24,7 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
+from headwater.host.attached import AttachedReplica, Decided, Port
 from headwater.store import branching
 from headwater.store.backend import Backend
 from headwater.store.commit import Commit, CommitEntry, Committed, Outcome, Submission
@@ -46,65 +46,6 @@ LINGER_S: Final = 0.002
 
 LINGER_ROUNDS: Final = 25
 """Rounds without work after which the thread sleeps until it is woken: an idle space costs nothing."""
-
-Decided: TypeAlias = list[Outcome | Failure]
-
-
-class Port:
-    """A replica's connection to the storage: its way in, and the box its outcomes wait in for the replica's thread."""
-
-    def __init__(self, storage: Storage, branch: BranchId, wake: Callable[[], None] | None) -> None:
-        self._storage = storage
-        self._branch = branch
-        self._wake = wake
-        self._inbox: deque[Decided] = deque()
-
-    def load(self, doc: DocKey, through: Seq) -> Found | None:
-        """The document as of a place in the log; from the engine's cache if it has not moved on since."""
-        return self._storage.load(self._branch, doc, through)
-
-    def submit(self, submission: Submission) -> None:
-        """Queue a commit. A plain program helps to decide a full group; one with an event loop is never held up."""
-        self._storage.submit(submission, helps=self._wake is None)
-
-    def deliver(self, decided: Decided) -> None:
-        """Called by the storage's thread."""
-        self._inbox.append(decided)
-        if self._wake is not None:
-            # Whose event loop is closed cannot be woken; that is no reason to hold up the others.
-            with suppress(Exception):
-                self._wake()
-
-    def take(self) -> Decided:
-        """Everything delivered so far, in order."""
-        taken: Decided = []
-        while self._inbox:
-            taken += self._inbox.popleft()
-        return taken
-
-
-class AttachedReplica(Replica):
-    """A replica whose store is in this process. `refresh` takes in what was decided since; so does every `sync`."""
-
-    def __init__(self, storage: Storage, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> None:
-        super().__init__(port, session, branch=branch, seq=seq)
-        self._storage = storage
-        self._port = port
-
-    def refresh(self) -> None:
-        """Take in what others committed and what became of our own commits."""
-        decided = self._port.take()
-        if decided:
-            self.integrate(decided)
-
-    def sync(self, timeout: float | None = None) -> None:
-        """Return when every commit made so far is decided, and if accepted, on disk."""
-        self._storage.wait(timeout)
-        self.refresh()
-
-    def detach(self) -> None:
-        """Hear no more. Commits under way are still decided."""
-        self._storage.detach(self._port)
 
 
 class Storage:

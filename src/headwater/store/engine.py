@@ -169,7 +169,7 @@ class Engine:
         match precondition:
             case Absent(doc):
                 if self.states.get(branch, doc).seq:
-                    return Refused("the document exists already", doc)
+                    return Refused("the document exists already, or was deleted: its id was used before", doc)
             case ValueIs(doc, expected):
                 value = self.states.get(branch, doc).value
                 if (b"" if value is ABSENT else digest(value)) != expected:

@@ -140,6 +140,8 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
             return UnavailableError(message, path=path)
         case apsw.ConnectionClosedError():
             return UnavailableError(f"{path} was closed", path=path)
+        case apsw.IOError() if Path(path).exists() and not os.access(path, os.W_OK):
+            return UnavailableError(f"cannot write {path}: the file is read-only", path=path)
         case apsw.IOError():
             message = (
                 f"the disk failed while writing {path} ({error}); nobody knows what it holds now, so this opening is "
@@ -166,10 +168,7 @@ def held(path: str) -> SpaceHeldError:
     """The error that names the process holding a space's file."""
     pid = holder(path)
     who = "another process" if pid is None else f"process {pid} ({_command(pid)})"
-    message = (
-        f"{path} is open in {who}; one process at a time owns a space: "
-        "close it there, or share it with `headwater serve`"
-    )
+    message = f"{path} is open in {who}; one process at a time owns a space: close it there first"
     return SpaceHeldError(message, path=path, pid=pid)
 
 

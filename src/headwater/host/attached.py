@@ -1,0 +1,120 @@
+"""A replica whose store is in this process, and the box its outcomes wait in until its own thread takes them.
+
+Must never know: how commits are decided.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Protocol, TypeAlias
+
+from headwater.cells.pending import Failure, Pending
+from headwater.cells.replica import Replica
+from headwater.store.commit import Operation, Outcome, PendingRead, Precondition, Read, Submission
+from headwater.store.document import Found
+from headwater.values.address import Depth
+from headwater.values.ids import BranchId, DocKey, Seq, SessionId
+from headwater.values.tree import Maybe, Path
+
+Decided: TypeAlias = list[Outcome | Failure]
+
+
+class Space(Protocol):
+    """What a replica and its port ask of the storage."""
+
+    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
+        """A document as of a place in the log."""
+
+    def submit(self, submission: Submission, *, helps: bool) -> None:
+        """Queue a commit."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return when everything submitted before is decided."""
+
+    def detach(self, port: Port) -> None:
+        """Deliver nothing more there."""
+
+
+class Port:
+    """A replica's connection to the storage: its way in, and the box its outcomes wait in for the replica's thread."""
+
+    def __init__(self, storage: Space, branch: BranchId, wake: Callable[[], None] | None) -> None:
+        self._storage = storage
+        self._branch = branch
+        self._wake = wake
+        self._inbox: deque[Decided] = deque()
+
+    def load(self, doc: DocKey, through: Seq) -> Found | None:
+        """The document as of a place in the log; from the engine's cache if it has not moved on since."""
+        return self._storage.load(self._branch, doc, through)
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a commit. A plain program helps to decide a full group; one with an event loop is never held up."""
+        self._storage.submit(submission, helps=self._wake is None)
+
+    def deliver(self, decided: Decided) -> None:
+        """Called by the storage's thread."""
+        self._inbox.append(decided)
+        if self._wake is not None:
+            # Whose event loop is closed cannot be woken; that is no reason to hold up the others.
+            with suppress(Exception):
+                self._wake()
+
+    def take(self) -> Decided:
+        """Everything delivered so far, in order."""
+        taken: Decided = []
+        while self._inbox:
+            taken += self._inbox.popleft()
+        return taken
+
+
+class AttachedReplica(Replica):
+    """A replica whose store is in this process. `refresh` takes in what was decided since; so does every `sync`."""
+
+    def __init__(self, storage: Space, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> None:
+        super().__init__(port, session, branch=branch, seq=seq)
+        self._storage = storage
+        self._port = port
+        # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
+        self._turn = threading.RLock()
+
+    def commit(
+        self,
+        operations: Sequence[Operation],
+        *,
+        reads: Iterable[Read | PendingRead] = (),
+        preconditions: Sequence[Precondition] = (),
+        source: object = None,
+    ) -> Pending:
+        """As for every replica; threads that share one take turns."""
+        with self._turn:
+            return super().commit(operations, reads=reads, preconditions=preconditions, source=source)
+
+    def read(self, doc: DocKey) -> Maybe:
+        """The document as it looks from here."""
+        with self._turn:
+            return super().read(doc)
+
+    def read_mark(self, doc: DocKey, path: Path, depth: Depth = Depth.DEEP) -> Read | PendingRead:
+        """What a commit has to name when it is made from what `read` returned."""
+        with self._turn:
+            return super().read_mark(doc, path, depth)
+
+    def refresh(self) -> None:
+        """Take in what others committed and what became of our own commits."""
+        with self._turn:
+            decided = self._port.take()
+            if decided:
+                self.integrate(decided)
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Return when every commit made so far is decided, and if accepted, on disk."""
+        self._storage.wait(timeout)
+        self.refresh()
+
+    def detach(self) -> None:
+        """Hear no more. Commits under way are still decided."""
+        self._storage.detach(self._port)

@@ -1,0 +1,101 @@
+"""Is an operation what its type says? Asked once, where it enters: whatever is logged can be read again.
+
+The records are plain structs and check nothing when they are made. Here every value must be one that `freeze` made or
+would take as it is, every path a tuple, every list of items an array, every key a document's.
+
+Must never know: documents.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from headwater.errors import AddressError, NameRefusedError
+from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.values.address import split_key
+from headwater.values.ids import DocKey
+from headwater.values.intake import SCALARS, RefusedError
+from headwater.values.patch import Add, AddUnique, Append, Increment, Move, Remove, RemoveByValue, Replace, Splice
+from headwater.values.tree import CONTAINERS, is_array
+
+_WITH_VALUE: Final = frozenset({Replace, Add})
+_WITH_ITEMS: Final = frozenset({Append, AddUnique, RemoveByValue, Splice})
+_OTHERS: Final = frozenset({Remove, Move, Increment})
+
+
+def check_operation(operation: Operation) -> None:
+    """Raise AddressError unless the operation can be applied, encoded and decoded again."""
+    kind = type(operation)
+    if kind is PatchDoc:
+        ops: Any = operation.ops  # type: ignore[union-attr]
+        if type(ops) is not tuple:
+            raise AddressError(f"cannot patch {_shown(operation)}: its operations are {_named(ops)}, not a tuple")
+        for op in ops:
+            op_kind = type(op)
+            if op_kind in _WITH_VALUE:
+                if type(op.value) not in CONTAINERS:
+                    _check_scalar(operation, op.value)
+            else:
+                _check_other(operation, op)
+            if type(op.path) is not tuple:
+                raise AddressError(f"cannot patch {_shown(operation)}: the path {op.path!r} is not a tuple of steps")
+    elif kind is SetDoc:
+        value = operation.value  # type: ignore[union-attr]
+        if type(value) not in CONTAINERS:
+            _check_scalar(operation, value)
+    elif kind is not DeleteDoc:
+        raise AddressError(f"cannot commit {_named(operation)}: SetDoc, DeleteDoc or PatchDoc is expected")
+
+
+def check_doc(doc: DocKey) -> None:
+    """Raise NameRefusedError unless this is a key that `doc_key` makes."""
+    if type(doc) is not str:
+        raise NameRefusedError(f"{doc!r} is not the key of a document; make it with doc_key(...)", doc=doc)
+    scope, slash, name = doc.partition("/")
+    if not slash or not name:
+        raise NameRefusedError(f"{doc!r} is not the key of a document; make it with doc_key(...)", doc=doc)
+    if scope != "space":
+        split_key(doc)
+    try:
+        SCALARS[str](doc)
+    except RefusedError as refused:
+        raise NameRefusedError(f"{doc!r} is not the key of a document: {refused.reason}", doc=doc) from None
+
+
+def _check_scalar(operation: Operation, value: object) -> None:
+    check = SCALARS.get(type(value))
+    if check is None:
+        message = f"cannot write {_named(value)} to {_shown(operation)}: pass it through freeze(...) first"
+        raise AddressError(message, doc=operation.doc)
+    try:
+        check(value)
+    except RefusedError as refused:
+        raise AddressError(f"cannot write to {_shown(operation)}: {refused.reason}", doc=operation.doc) from None
+
+
+def _check_other(operation: Operation, op: Any) -> None:  # noqa: ANN401  # whatever stands among the operations
+    kind = type(op)
+    if kind in _WITH_ITEMS:
+        if not is_array(op.items):
+            message = (
+                f"cannot patch {_shown(operation)}: items are {_named(op.items)}, not a list made with array_of(...)"
+            )
+            raise AddressError(message, doc=operation.doc)
+        if kind is Splice and (type(op.index) is not int or type(op.delete) is not int):
+            raise AddressError(f"cannot splice {_shown(operation)}: index and delete are numbers", doc=operation.doc)
+    elif kind is Increment:
+        if type(op.by) is not int and type(op.by) is not float:
+            raise AddressError(f"cannot increment {_shown(operation)} by {_named(op.by)}", doc=operation.doc)
+        _check_scalar(operation, op.by)
+    elif kind is Move and type(op.source) is not tuple:
+        raise AddressError(f"cannot patch {_shown(operation)}: the path {op.source!r} is not a tuple of steps")
+    elif kind not in _OTHERS:
+        raise AddressError(f"cannot patch {_shown(operation)}: {_named(op)} is not a patch operation")
+
+
+def _shown(operation: Operation) -> str:
+    return repr(operation.doc)
+
+
+def _named(thing: object) -> str:
+    return f"{repr(thing)[:40]} ({type(thing).__name__})"
