@@ -47,4 +47,4 @@ def as_object(command: F) -> F:
 def as_list(command: F) -> F:
     """`--json` and `--jsonl`, for commands with many answers."""
     command = click.option("--jsonl", "form", flag_value="jsonl", help="JSON objects, one per line.")(command)
-    return click.option("--json", "form", flag_value="json", default=None, help="One JSON array.")(command)
+    return click.option("--json", "form", flag_value="json", default=None, help="As JSON, in one piece.")(command)

@@ -87,7 +87,11 @@ def locate(url: str, space: str | None = None) -> Location:
     path = Path(url)
     if url.endswith(("/", os.sep)) or path.is_dir():
         name = _check_name(DEFAULT_SPACE if space is None else space)
-        return Location(name, path / file_name(name))
+        main = path / file_name(name)
+        if space is None and not main.exists() and len(found := spaces_in(path)) == 1:
+            # Not named, and there is no choice: the only one. Its own name is in it.
+            return Location(name, found[0])
+        return Location(name, main)
     return Location(_check_name((path.stem or DEFAULT_SPACE) if space is None else space), path)
 
 
