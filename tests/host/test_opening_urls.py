@@ -348,7 +348,7 @@ def test_closed_space_can_be_opened_again_here(tmp_path: Path) -> None:
 def test_only_space_of_a_folder_need_not_be_named(tmp_path: Path) -> None:
     folder = f"{tmp_path}/spaces/"
     with open_space(folder, "notes") as space:
-        space.attach().commit([SetDoc(doc_key("a"), 1)])
+        space.attach().commit([put("a", 1)])
     with open_space(folder, create=False) as space:
         assert (space.name, space.attach().read(doc_key("a"))) == ("notes", 1)
     open_space(folder, "other").close()

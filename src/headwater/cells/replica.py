@@ -137,7 +137,7 @@ class Replica:
         source: object = None,
     ) -> Pending:
         """Apply a commit here, tell the listeners, send it on its way. Raises AddressError: then nothing changed."""
-        if not isinstance(operations, list | tuple):
+        if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
         if len(operations) != 1 or reads or preconditions:
             return self._commit_many(operations, reads, preconditions, source)

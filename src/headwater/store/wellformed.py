@@ -8,6 +8,7 @@ Must never know: documents.
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any, Final
 
 from headwater.errors import AddressError, NameRefusedError
@@ -15,15 +16,18 @@ from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import split_key
 from headwater.values.ids import DocKey
 from headwater.values.intake import SCALARS, RefusedError
+from headwater.values.limits import INT_MAX, INT_MIN
 from headwater.values.patch import Add, AddUnique, Append, Increment, Move, Remove, RemoveByValue, Replace, Splice
 from headwater.values.tree import CONTAINERS, is_array
 
 _WITH_VALUE: Final = frozenset({Replace, Add})
 _WITH_ITEMS: Final = frozenset({Append, AddUnique, RemoveByValue, Splice})
+_AS_IT_IS: Final = CONTAINERS | {bool, bytes, NoneType}
+"""Types whose every value can be stored: nothing about them has to be looked at again."""
 _OTHERS: Final = frozenset({Remove, Move, Increment})
 
 
-def check_operation(operation: Operation) -> None:
+def check_operation(operation: Operation) -> None:  # noqa: C901  # every write passes here: in one piece
     """Raise AddressError unless the operation can be applied, encoded and decoded again."""
     kind = type(operation)
     if kind is PatchDoc:
@@ -31,10 +35,14 @@ def check_operation(operation: Operation) -> None:
         if type(ops) is not tuple:
             raise AddressError(f"cannot patch {_shown(operation)}: its operations are {_named(ops)}, not a tuple")
         for op in ops:
-            op_kind = type(op)
-            if op_kind in _WITH_VALUE:
-                if type(op.value) not in CONTAINERS:
-                    _check_scalar(operation, op.value)
+            if type(op) in _WITH_VALUE:
+                value = op.value
+                of = type(value)
+                if of is int:
+                    if not INT_MIN <= value <= INT_MAX:
+                        _check_scalar(operation, value)
+                elif of not in _AS_IT_IS and not (of is str and value.isascii()):
+                    _check_scalar(operation, value)
             else:
                 _check_other(operation, op)
             if type(op.path) is not tuple:
