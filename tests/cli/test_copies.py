@@ -169,3 +169,13 @@ def test_restore_needs_a_backup_and_a_place(run: Run, tmp_path: Path, shop: str)
     assert "is the backup itself" in run("restore", shop, exit=2).stderr
     assert run("restore", shop, "--url", "no/x.db", exit=3).stderr == "no: there is no such file or folder\n"
     assert names(tmp_path) == [shop]
+
+
+def test_damaged_space_is_not_backed_up_unless_asked_to(run: Run, tmp_path: Path, shop: str) -> None:
+    with apsw.Connection(str(tmp_path / shop)) as db:
+        db.execute("update log set chain = zeroblob(32) where seq = 2")
+    db.close()
+    assert "the space is damaged: commit 2 is not the one" in run("backup", "b", "--url", shop, exit=1).stderr
+    assert names(tmp_path) == ["shop.db"]
+    run("backup", "b", "--unverified", "--url", shop)
+    assert names(tmp_path) == ["b", "shop.db"]

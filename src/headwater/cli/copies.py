@@ -34,10 +34,11 @@ _CHUNK: Final = 1024 * 1024
 @click.command
 @click.argument("file", type=Path)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--unverified", is_flag=True, help="Keep the copy as it is, even of a damaged space.")
 @on_space
 @as_object
-def back_up(*, file: Path, force: bool, url: str | None, space: str | None, form: Form) -> None:
-    """Copy a space into a new FILE, which is a space itself. It is there whole or not at all."""
+def back_up(*, file: Path, force: bool, unverified: bool, url: str | None, space: str | None, form: Form) -> None:
+    """Copy a space into a new FILE, which is a space itself. It is verified, and there whole or not at all."""
     from headwater.cli.spaces import open_space
 
     check_free(file, force=force)
@@ -46,12 +47,26 @@ def back_up(*, file: Path, force: bool, url: str | None, space: str | None, form
         with unfinished(file.parent) as part:
             with progress("backing up") as advance:
                 storage.call(lambda engine: engine.backend.backup(str(part), advance))
+            if not unverified:
+                _check_copy(part)
             replace_space(part, file)
         seq, name = storage.call(lambda engine: engine.head), storage.name
     size = file.stat().st_size
     record = {"file": str(file), "space": name, "seq": seq, "bytes": size}
     sentence = f"space {name} backed up to {file}, up to {seq} ({size_text(size)})"
     answer(record, sentence=sentence, plain=file, form=form)
+
+
+def _check_copy(part: Path) -> None:
+    """A backup is for the day the space is damaged: that it is not the damage is found out today."""
+    from headwater.host.opening import open_space
+    from headwater.store.verify import verify
+
+    with open_space(str(part), create=False) as copy, progress("verifying") as advance:
+        findings = copy.call(lambda engine: verify(engine, advance)).findings
+    if findings:
+        message = f"the space is damaged: {findings[0]}; no backup was made (--unverified copies it as it is)"
+        raise CorruptError(message, findings=tuple(findings))
 
 
 def _check_not_space(file: Path, url: str | None, space: str | None) -> None:
