@@ -1,7 +1,8 @@
 """What one process sees of a space: confirmed documents with its own unconfirmed commits on top.
 
 A local write is visible, and told to whoever listens, before `commit` returns; the store's verdict comes later and
-either confirms it or takes it back. What others commit arrives in the order of the log. All of it on one thread.
+either confirms it or takes it back. What others commit arrives in the order of the log. One caller at a time: that
+threads take turns is the business of `host.attached`.
 
 Must never know: who listens, how commits travel, which thread decides them.
 """

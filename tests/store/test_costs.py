@@ -1,0 +1,101 @@
+"""What opening and reading cost, in rows asked of the database: counts that do not grow with what is not needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from headwater.store.backends.sqlite import SqliteBackend
+from headwater.store.cache import DocState
+from headwater.store.commit import Commit, SetDoc, Submission
+from headwater.store.engine import Engine
+from headwater.testing import SimClock
+from headwater.values.address import doc_key
+from headwater.values.ids import MAIN, LocalSeq, SessionId
+from headwater.values.tree import freeze
+from tests.support.spaces import add, edit, put, replace
+
+READS = ["row", "log", "head", "heads", "revisions", "snapshot", "snapshots"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each kind of row was asked for."""
+    counts: Counter[str] = Counter()
+    for name in READS:
+        original = getattr(SqliteBackend, name)
+
+        def counting(*args: object, name: str = name, original: object = original) -> object:
+            counts[name] += 1
+            return original(*args)  # type: ignore[operator]
+
+        monkeypatch.setattr(SqliteBackend, name, counting)
+    return counts
+
+
+def filled(path: str, documents: int) -> None:
+    """Documents that came in one commit, as an import brings them; folded, as closing does."""
+    backend = SqliteBackend(path)
+    engine = Engine(backend, SimClock())
+    operations = tuple(SetDoc(doc_key(f"d{n}"), freeze({"n": n, "text": "x" * 50})) for n in range(documents))
+    if operations:
+        engine.admit([Submission(Commit(SessionId("s"), LocalSeq(1), operations))])
+    engine.fold()
+    backend.close()
+
+
+@pytest.mark.parametrize("documents", [0, 1, 1000])
+def test_opening_asks_for_no_document(tmp_path: Path, asked: Counter[str], documents: int) -> None:
+    path = str(tmp_path / "space.db")
+    filled(path, documents)
+    asked.clear()
+    backend = SqliteBackend(path)
+    Engine(backend, SimClock())
+    # The newest row of the log tells where it ends, and the one the caches reach to is the same.
+    assert {name: count for name, count in asked.items() if name not in ("row", "log")} == {}
+    assert asked["row"] <= 1 and asked["log"] <= 1
+    backend.close()
+
+
+def test_document_that_came_with_a_thousand_others_is_read_without_them(tmp_path: Path, asked: Counter[str]) -> None:
+    """A snapshot of each is taken, because the commit is far larger than the document."""
+    path = str(tmp_path / "space.db")
+    filled(path, 1000)
+    backend = SqliteBackend(path)
+    engine = Engine(backend, SimClock())
+    asked.clear()
+    assert engine.states.get(MAIN, doc_key("d700")).value == {"n": 700, "text": "x" * 50}
+    assert asked["row"] == asked["log"] == 0
+    backend.close()
+
+
+def test_small_document_that_came_alone_is_not_written_twice(tmp_path: Path) -> None:
+    path = str(tmp_path / "space.db")
+    filled(path, 1)
+    backend = SqliteBackend(path)
+    assert backend.snapshots(MAIN, doc_key("d0")) == []
+    backend.close()
+
+
+def test_writes_are_remembered_for_two_folds_at_most(tmp_path: Path) -> None:
+    backend = SqliteBackend(str(tmp_path / "space.db"))
+    engine = Engine(backend, SimClock())
+    number = 0
+
+    def write(times: int) -> DocState:
+        nonlocal number
+        for _ in range(times):
+            number += 1
+            operation = (
+                put("a", {"n": 0}) if number == 1 else edit("a", replace("n", to=number), add("m", value=number))
+            )
+            engine.admit([Submission(Commit(SessionId("s"), LocalSeq(number), (operation,)))])
+        engine.fold()
+        return engine.states.get(MAIN, doc_key("a"))
+
+    assert len(write(10).recent) == 10
+    assert len(write(5).recent) == 5
+    assert len(write(3).recent) == 3
+    backend.close()
