@@ -26,19 +26,31 @@ def test_codes_are_unique_and_of_one_form() -> None:
     assert all("code" in vars(kind) for kind in CLASSES)
 
 
+# --- the drawing ------------------------------------------------------------------------------------------
+
+DRAWING = (errors.__doc__ or "").splitlines()
+NAMES = [re.match(r" {4}[│├└─ ]*([A-Z]\w+)", line) for line in DRAWING]
+DRAWN = {found[1]: (number, found.start(1)) for number, found in enumerate(NAMES) if found}
+"""The line and the column of each name."""
+
+
+def test_drawing_shows_no_error_that_is_not_there() -> None:
+    assert DRAWN.keys() == {HeadwaterError.__name__} | {kind.__name__ for kind in CLASSES}
+
+
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_drawing_shows_every_error_with_its_code_below_its_parent(kind: type[HeadwaterError]) -> None:
-    drawing = (errors.__doc__ or "").splitlines()
-    names = [re.search(r"[A-Z]\w+Error", line) for line in drawing]
-    drawn = {found.group(): (number, found.start()) for number, found in enumerate(names) if found}
-    line, indent = drawn[kind.__name__]
-    if kind.__subclasses__() == [] or "HW" in drawing[line]:
-        assert kind.code in drawing[line]
-    parent, outer = drawn[kind.__bases__[0].__name__]
+    line, indent = DRAWN[kind.__name__]
+    codes = re.findall(r"HW\d+", DRAWING[line])
+    assert codes == [kind.code] or (not codes and kind.__subclasses__()), "only groups may go without"
+    parent, outer = DRAWN[kind.__bases__[0].__name__]
     assert parent < line
     assert outer < indent
     # Nothing in between is less indented than the child: the parent is the nearest above.
-    assert all(drawn[name][1] >= indent for name in drawn if parent < drawn[name][0] < line)
+    assert all(column >= indent for number, column in DRAWN.values() if parent < number < line)
+
+
+# --- one error --------------------------------------------------------------------------------------------
 
 
 def test_message_starts_with_the_code_and_facts_are_at_hand() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -111,11 +113,57 @@ def _text(record: Record) -> str:
     return "\n".join(lines)
 
 
+# --- the pages of the documentation ---------------------------------------------------------------------------
+
+_WIDTHS: Final = range(40, 101)
+"""Of the lines of a page: narrower and wider ones are hard to read."""
+
+_PARTS: Final = re.compile(
+    r"^```(?P<language>.*)\n(?P<program>(?:.*\n)*?)```$"
+    r"|^#+ (?P<heading>.+)$"
+    r"|^(?!<!--)(?P<prose>.+(?:\n(?!```|#).+)*)",
+    re.MULTILINE,
+)
+
+
 def _page(code: str) -> str | None:
-    """The page of the documentation, where that is at hand."""
+    """What the documentation says, if it is at hand: in the package where that is installed, else in the checkout."""
     package = Path(__file__).parents[1]
     for docs in (package / "docs", package.parents[1] / "docs"):
         page = docs / "errors" / f"{code}.md"
         if page.is_file():
-            return page.read_text(encoding="utf-8").rstrip()
+            width = min(max(shutil.get_terminal_size().columns, _WIDTHS[0]), _WIDTHS[-1])
+            return _plain(page.read_text(encoding="utf-8"), width)
     return None
+
+
+def _plain(page: str, width: int) -> str:
+    """Markdown for a terminal: headings stand out, programs are set in, sentences are wrapped; no marks, no remarks."""
+    shown: list[str] = []
+    for part in _PARTS.finditer(page):
+        match part.lastgroup:
+            case "heading":
+                shown += [part["heading"]]
+                continue
+            case "prose":
+                # A list has its entries on lines of their own.
+                for entry in re.split(r"\n(?=- )", part["prose"]):
+                    shown += _wrap(entry, width, "  ", "    " if entry.startswith("- ") else "  ")
+            case _ if part["language"] == "text":
+                # A message may take several lines; the others are set in.
+                for message in re.split(r"\n(?=\S)", part["program"]):
+                    shown += _wrap(message, width, "    ", "      ")
+            case _:
+                shown += [f"    {line}".rstrip() for line in part["program"].splitlines()]
+        shown.append("")
+    return "\n".join(shown).rstrip()
+
+
+def _wrap(text: str, width: int, first: str, others: str) -> list[str]:
+    text = re.sub(r"\[([^]]+)\]\([^)]+\.md\)", r"\1", " ".join(text.split()))
+    # What stands between backticks is to be copied: it stays on one line.
+    text = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), text)
+    lines = textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+    )
+    return [line.replace("\0", " ") for line in lines]

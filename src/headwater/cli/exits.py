@@ -50,6 +50,7 @@ EXITS: Final[dict[type[BaseException], Exit]] = {
     errors.HistoryError: Exit.NOT_FOUND,
     errors.SpaceHeldError: Exit.REFUSED,
     errors.MergeConflictError: Exit.REFUSED,
+    errors.RejectedError: Exit.REFUSED,
 }
 """The nearest class above an error counts."""
 
