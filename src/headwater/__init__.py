@@ -1,5 +1,82 @@
-"""Headwater: durable documents, and programs that react to them."""
+"""Headwater keeps results current: plain functions over documents, re-run exactly when what they read changes.
+
+    import headwater as hw
+
+    app = hw.App("counter")
+    count = app.cell("count", 0)
+
+Everything an author needs is here; `headwater.core` is the engine beneath, `headwater.testing` its test tools. Names are
+loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from headwater._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from headwater.app import App, Computed, Sink
+    from headwater.cells.anydoc import AnyDoc
+    from headwater.cells.cell import Cell
+    from headwater.cells.collection import List, Map
+    from headwater.cells.doc import Doc, Link
+    from headwater.cells.transaction import Transaction
+    from headwater.cells.whole import delete, exists, id_of
+    from headwater.errors import HeadwaterError
+    from headwater.host.space import AsyncSpace, Space, Stats
+
+_HOMES = {
+    "App": "headwater.app",
+    "AnyDoc": "headwater.cells.anydoc",
+    "AsyncSpace": "headwater.host.space",
+    "Cell": "headwater.cells.cell",
+    "Computed": "headwater.app",
+    "Doc": "headwater.cells.doc",
+    "HeadwaterError": "headwater.errors",
+    "Link": "headwater.cells.doc",
+    "List": "headwater.cells.collection",
+    "Map": "headwater.cells.collection",
+    "Sink": "headwater.app",
+    "Space": "headwater.host.space",
+    "Stats": "headwater.host.space",
+    "Transaction": "headwater.cells.transaction",
+    "delete": "headwater.cells.whole",
+    "exists": "headwater.cells.whole",
+    "id_of": "headwater.cells.whole",
+}
+
+__all__ = [
+    "AnyDoc",
+    "App",
+    "AsyncSpace",
+    "Cell",
+    "Computed",
+    "Doc",
+    "HeadwaterError",
+    "Link",
+    "List",
+    "Map",
+    "Sink",
+    "Space",
+    "Stats",
+    "Transaction",
+    "__version__",
+    "delete",
+    "exists",
+    "id_of",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    found: object = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

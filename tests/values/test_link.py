@@ -78,7 +78,7 @@ def test_fields_that_are_not_known_are_left_alone(record: Link) -> None:
         *(5, None, "x", [], [["id", "x"]]),
         *({"id": 5}, {"id": ""}, {"id": ["x"]}, {"id": "x" * (KEY_BYTES_MAX + 1)}),
         *({"path": "a"}, {"path": {"0": "a"}}, {"path": [None]}, {"path": [True]}, {"path": [1.0]}, {"path": [["a"]]}),
-        *({"space": ""}, {"space": 1}, {"scope": ""}, {"scope": "user"}, {"scope": "user:"}, {"scope": 1}),
+        *({"space": ""}, {"space": 1}, {"scope": ""}, {"scope": "users"}, {"scope": "user:"}, {"scope": 1}),
     ],
     ids=lambda body: str(body)[:30],
 )
@@ -119,6 +119,13 @@ def test_scope_is_inherited_unless_the_link_names_one() -> None:
     assert target(Link(doc=DocId("x")), mine).doc == "user:ann/x"
     assert target(Link(doc=DocId("x"), scope="space"), mine).doc == "space/x"
     assert target(Link(scope="session:bob:1"), mine).doc == "session:bob:1/here"
+
+
+def test_link_that_names_only_a_scope_leads_to_the_instance_of_who_follows_it() -> None:
+    declared = Link(doc=DocId("draft"), scope="user")
+    assert target(declared, HERE, lambda _name: user_scope("bob")).doc == "user:bob/draft"
+    with pytest.raises(AddressError, match="nobody in particular follows it"):
+        target(declared, HERE)
 
 
 @given(st.sampled_from(["space/x", "user:ann/x", "session:a%2Fb:1/x/y"]), paths, st.booleans())

@@ -5,13 +5,13 @@ Must never know: documents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from headwater.errors import HeadwaterError, InvariantError
-from headwater.store.commit import Commit, Committed, Submission, Verdict
+from headwater.store.commit import Commit, Committed, OriginCommitted, Submission, Verdict
 from headwater.values.ids import LocalSeq
 
 _T = TypeVar("_T")
@@ -96,3 +96,29 @@ def ranges(layers: Sequence[Pending]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:
         else:
             joined.append((number, number))
     return tuple(joined)
+
+
+def dead_layer(commit: Commit, dead: Mapping[LocalSeq, None]) -> LocalSeq | None:
+    """A rejected commit that this one was made on top of."""
+    if not dead:
+        return None
+    for read in commit.pending_reads:
+        for first, last in read.layers:
+            for number in range(first, last + 1):
+                if number in dead:
+                    return LocalSeq(number)
+    return None
+
+
+def resting_on(pending: Pending, later: Iterable[Pending]) -> list[Pending]:
+    """Commits that name this one, or one that does. The store will reject them too."""
+    dead = {pending.commit.local_seq}
+    found: list[Pending] = []
+    for other in later:
+        commit = other.commit
+        named = [layers for read in commit.pending_reads for layers in read.layers]
+        origins = [p.local_seq for p in commit.preconditions if type(p) is OriginCommitted]
+        if any(first <= number <= last for first, last in named for number in dead) or dead.intersection(origins):
+            dead.add(commit.local_seq)
+            found.append(other)
+    return found

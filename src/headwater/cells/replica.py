@@ -13,21 +13,22 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from headwater.cells.pending import Failure, Pending, call_all, ranges
+from headwater.cells.journal import Mark
+from headwater.cells.pending import Failure, Pending, call_all, dead_layer, ranges, resting_on
 from headwater.cells.step import Step
 from headwater.cells.upstream import EVERYTHING, Upstream
-from headwater.errors import AddressError, LimitError, UsageError
+from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.commit import (
     Commit,
     Committed,
     Conflict,
     Effect,
     Operation,
-    OriginCommitted,
     Outcome,
     PendingRead,
     Precondition,
     Read,
+    Verdict,
 )
 from headwater.store.document import Found, apply_operation
 from headwater.store.wellformed import check_doc, check_operation
@@ -75,6 +76,8 @@ class Replica:
         self._listeners: tuple[Listener, ...] = ()
         self._readers: tuple[Container[DocKey], ...] = ()
         self._local_seq = LocalSeq(0)
+        self.on_rejected: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
+        """Told of each of our commits that did not land, before its own callbacks are."""
         self.seq = seq
         """The newest commit of the log that is taken in here: all confirmed documents are as of this place."""
 
@@ -92,6 +95,11 @@ class Replica:
             return Read(doc, path, record.seq, depth)
         return PendingRead(doc, path, record.seq, ranges(record.layers), depth)
 
+    def hold(self, doc: DocKey) -> tuple[Maybe, Mark]:
+        """The document as it looks now, and which version that is: what a transaction keeps from its first look on."""
+        record = self._documents.get(doc) or self._load(doc)
+        return record.visible, Mark(record.seq, record.layers, len(record.layers))
+
     def _load(self, doc: DocKey) -> _Document:
         check_doc(doc)
         found = self._upstream.load(doc, self.seq) or Found(ABSENT, NEVER)
@@ -102,6 +110,16 @@ class Replica:
     def pending_count(self) -> int:
         """Local commits without a verdict."""
         return len(self._pending)
+
+    @property
+    def commit_count(self) -> int:
+        """Local commits that were sent."""
+        return self._local_seq
+
+    @property
+    def document_count(self) -> int:
+        """Documents held here."""
+        return len(self._documents)
 
     def listen(self, listener: Listener, readers: Container[DocKey] | None = None) -> Callable[[], None]:
         """Be told of every change of what is visible here. Returns what ends it.
@@ -193,7 +211,7 @@ class Replica:
         if not preconditions and self._is_noop(pending.effects):
             pending.settle(Committed(self.seq), None)
             return pending
-        if commit.pending_reads and (dead := self._dead_layer(commit)) is not None:
+        if commit.pending_reads and (dead := dead_layer(commit, self._dead)) is not None:
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
         self._local_seq = commit.local_seq
@@ -239,17 +257,6 @@ class Replica:
         if changes:
             call_all(self._listeners, Notification(_COMMIT, tuple(changes), pending.source))
 
-    def _dead_layer(self, commit: Commit) -> LocalSeq | None:
-        """A rejected commit that this one was made on top of."""
-        if not self._dead:
-            return None
-        for read in commit.pending_reads:
-            for first, last in read.layers:
-                for number in range(first, last + 1):
-                    if number in self._dead:
-                        return LocalSeq(number)
-        return None
-
     # -- taking in what the store decided ------------------------------------------------------------------
 
     def integrate(self, decided: Iterable[Outcome | Failure]) -> None:
@@ -271,6 +278,8 @@ class Replica:
             self._render(doc, record, step)
         try:
             self._announce(step, Kind.INTEGRATE)
+            for pending, verdict, error in step.rejected():
+                self.on_rejected(pending, verdict, error)
         finally:
             # Whatever a listener does, every decided commit is settled.
             step.settle()
@@ -330,7 +339,7 @@ class Replica:
         """A rejected commit leaves every document, and so does each that was made on top of it."""
         if pending.commit.local_seq in self._dead:
             return  # it went along with one that it was made on
-        doomed = [pending, *self._resting_on(pending)]
+        doomed = [pending, *resting_on(pending, self._pending.values())]
         for rejected in doomed:
             self._dead[rejected.commit.local_seq] = None
         while len(self._dead) > _DEAD_MAX:
@@ -342,19 +351,6 @@ class Replica:
                     record.layers = [layer for layer in record.layers if layer is not rejected] or _NO_LAYERS
                     step.reverted.add(doc)
                     step.stale[doc] = record
-
-    def _resting_on(self, pending: Pending) -> list[Pending]:
-        """Later commits that name this one, or one that does. The store will reject them too; here they go at once."""
-        dead = {pending.commit.local_seq}
-        found: list[Pending] = []
-        for later in self._pending.values():
-            commit = later.commit
-            named = [layers for read in commit.pending_reads for layers in read.layers]
-            origins = [p.local_seq for p in commit.preconditions if type(p) is OriginCommitted]
-            if any(first <= number <= last for first, last in named for number in dead) or dead.intersection(origins):
-                dead.add(commit.local_seq)
-                found.append(later)
-        return found
 
     def _render(self, doc: DocKey, record: _Document, step: Step[_Document]) -> None:
         """What a document looks like with the remaining layers on what is confirmed now."""

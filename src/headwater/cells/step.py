@@ -78,7 +78,11 @@ class Step(Generic[_T]):
             (reverted if doc in self.reverted else arrived).extend(changes)
         return reverted, arrived
 
+    def rejected(self) -> list[tuple[Pending, Verdict | None, HeadwaterError | None]]:
+        """The decided commits that did not land."""
+        return [decided for decided in self.settled if type(decided[1]) is not Committed]
+
     def rejected_source(self) -> object:
         """The transaction that was taken back, if it was exactly one."""
-        sources = [pending.source for pending, verdict, _ in self.settled if type(verdict) is not Committed]
+        sources = [pending.source for pending, _, _ in self.rejected()]
         return sources[0] if len(sources) == 1 else None

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
+from headwater.cells.journal import Mark
 from headwater.cells.pending import Failure, Pending
 from headwater.cells.replica import Replica
 from headwater.store.commit import Operation, Outcome, PendingRead, Precondition, Read, Submission
@@ -45,7 +46,7 @@ class Port:
         self._storage = storage
         self._branch = branch
         self._wake = wake
-        self._inbox: deque[Decided] = deque()
+        self.inbox: deque[Decided] = deque()
 
     def load(self, doc: DocKey, through: Seq) -> Found | None:
         """The document as of a place in the log; from the engine's cache if it has not moved on since."""
@@ -57,7 +58,7 @@ class Port:
 
     def deliver(self, decided: Decided) -> None:
         """Called by the storage's thread."""
-        self._inbox.append(decided)
+        self.inbox.append(decided)
         if self._wake is not None:
             # Whose event loop is closed cannot be woken; that is no reason to hold up the others.
             with suppress(Exception):
@@ -66,8 +67,8 @@ class Port:
     def take(self) -> Decided:
         """Everything delivered so far, in order."""
         taken: Decided = []
-        while self._inbox:
-            taken += self._inbox.popleft()
+        while self.inbox:
+            taken += self.inbox.popleft()
         return taken
 
 
@@ -98,10 +99,20 @@ class AttachedReplica(Replica):
         with self._turn:
             return super().read(doc)
 
+    def hold(self, doc: DocKey) -> tuple[Maybe, Mark]:
+        """The document as it looks now, and which version that is."""
+        with self._turn:
+            return super().hold(doc)
+
     def read_mark(self, doc: DocKey, path: Path, depth: Depth = Depth.DEEP) -> Read | PendingRead:
         """What a commit has to name when it is made from what `read` returned."""
         with self._turn:
             return super().read_mark(doc, path, depth)
+
+    @property
+    def inbox(self) -> Sized:
+        """What waits to be taken in: empty, or not."""
+        return self._port.inbox
 
     def refresh(self) -> None:
         """Take in what others committed and what became of our own commits."""

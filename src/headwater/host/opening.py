@@ -39,6 +39,9 @@ _held: Final[dict[str, str]] = {}
 """Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
 a file drops all of a process's locks on it."""
 _held_lock: Final = threading.Lock()
+_shared: Final[dict[str, tuple[Storage, int]]] = {}
+"""Spaces that were opened to be shared within this process, and by how many, by their real path."""
+_sharing: Final = threading.Lock()
 _open: Final[WeakSet[Storage]] = WeakSet()
 """Spaces to close when the program ends: one that forgets to does not lose its last commits."""
 
@@ -161,6 +164,39 @@ def open_space(
     except BaseException:
         _release(real)
         raise
+
+
+class Lease:
+    """A share in an open space: the last of a process that lets go closes it."""
+
+    def __init__(self, storage: Storage, real: str | None) -> None:
+        self.storage = storage
+        self._real = real
+
+    def release(self) -> None:
+        """Let go. The space is closed when nobody in this process is left."""
+        if self._real is not None:
+            with _sharing:
+                storage, count = _shared[self._real]
+                if count > 1:
+                    _shared[self._real] = (storage, count - 1)
+                    return
+                del _shared[self._real]
+        self.storage.close()
+
+
+def share_space(url: str, space: str | None = None, *, create: bool = True, durability: Durability = "full") -> Lease:
+    """Open a space for this process, or take part in the opening there is: several apps, or several times one."""
+    path = locate(url, space).path
+    if path is None:
+        return Lease(open_space(url, space, durability=durability), None)
+    real = str(path.resolve())
+    with _sharing:
+        storage, count = _shared.get(real, (None, 0))
+        if storage is None:
+            storage = open_space(url, space, create=create, durability=durability)
+        _shared[real] = (storage, count + 1)
+        return Lease(storage, real)
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -12,7 +12,7 @@ Must never know: what a document is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, Self, final
+from typing import TYPE_CHECKING, Final, NoReturn, Self, final
 
 from headwater.errors import FrozenError
 
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     from headwater.values.tree import Value
 
 
+_INSTEAD: Final = {
+    "list": "cell.append(...), or assign a new list: cell.value = [...]; in a Doc, use hw.List",
+    "dict": "cell.key('k').value = ..., or assign a new dict: cell.value = {...}; in a Doc, use hw.Map",
+}
+
+
 def _refuse(kind: str, verb: str) -> NoReturn:
     message = (
-        f"cannot {verb} a {kind} that was read from a document: what is read is shared and frozen; "
-        f"write through the cell or document instead, or change a copy made with {kind}(...)"
+        f"cannot {verb} a {kind} that was read from a document: what is read is shared and frozen. "
+        f"Write through the cell: {_INSTEAD[kind]}; or change a copy made with {kind}(...)"
     )
     raise FrozenError(message, kind=kind, verb=verb)
 

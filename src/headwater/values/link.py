@@ -9,12 +9,12 @@ Must never know: how documents are read (it is handed a function that does).
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from headwater.errors import AddressError, NameRefusedError
-from headwater.values.address import Address, address_text, doc_key, parse_scope, split_key
+from headwater.values.address import Address, Scope, address_text, doc_key, parse_scope, split_key
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocId, DocKey, SpaceId
 from headwater.values.limits import LINK_HOPS_MAX
@@ -22,6 +22,10 @@ from headwater.values.tree import ABSENT, LINK_TAG, LINK_VERSION, Maybe, Path, V
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+DECLARED_SCOPES: Final = frozenset({"user", "session"})
+"""Scopes by name alone: which instance is meant depends on who follows the link."""
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -73,7 +77,7 @@ def parse_link(value: Maybe) -> Link | None:
         return None
     try:
         fields = msgspec.convert(cast("Mapping[str, Value]", value[LINK_TAG])[LINK_VERSION], _Fields)
-        if fields.scope is not None:
+        if fields.scope is not None and fields.scope not in DECLARED_SCOPES:
             parse_scope(fields.scope)
         if fields.id is not None:
             doc_key(fields.id)
@@ -85,10 +89,18 @@ def parse_link(value: Maybe) -> Link | None:
     return Link(doc=fields.id, path=fields.path, space=fields.space, scope=fields.scope, redirect=redirect)
 
 
-def target(link: Link, at: Address) -> Address:
-    """One hop: the place a link names, seen from the place it stands at."""
+def target(link: Link, at: Address, instance_of: Callable[[str], Scope] | None = None) -> Address:
+    """One hop: the place a link names, seen from the place it stands at.
+
+    A link that says only `user` or `session` means the instance of whoever follows it: `instance_of` tells.
+    """
     scope, doc = split_key(at.doc)
-    if link.scope is not None:
+    if link.scope in DECLARED_SCOPES:
+        if instance_of is None:
+            message = f"the link at {at} leads to each {link.scope}'s own document, and nobody in particular follows it"
+            raise AddressError(message, address=at, scope=link.scope)
+        scope = instance_of(link.scope)
+    elif link.scope is not None:
         scope = parse_scope(link.scope)
     return Address(
         doc=doc_key(link.doc if link.doc is not None else doc, scope),

@@ -17,7 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from itertools import accumulate, chain, islice, pairwise
-from typing import TYPE_CHECKING, Any, Final, final, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final, overload
 
 from headwater.values.frozen import UnchangingList, UnchangingMap
 from headwater.values.limits import CHUNK_MAX
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from headwater.values.tree import Value
 
 _HALF: Final = CHUNK_MAX // 2
+
+Kept: TypeAlias = tuple[object, object] | None
+"""A memory for whoever makes something of a whole container: what for, and what was made (see `schema`)."""
 
 
 def _joined(chunks: Iterable[dict[str, Value]]) -> dict[str, Value]:
@@ -59,12 +62,13 @@ class _Values(ValuesView["Value"]):
 class WideMap(UnchangingMap, Mapping[str, "Value"]):
     """A sorted map of many keys, at least one. Equal to a dict with the same items."""
 
-    __slots__ = ("_chunks", "_firsts", "_len")
+    __slots__ = ("_chunks", "_firsts", "_len", "kept")
 
     def __init__(self, chunks: list[dict[str, Value]], firsts: list[str], length: int) -> None:
         self._chunks = chunks
         self._firsts = firsts
         self._len = length
+        self.kept: Kept = None
 
     @classmethod
     def of(cls, items: Mapping[str, Value]) -> WideMap:
@@ -189,12 +193,13 @@ class WideMap(UnchangingMap, Mapping[str, "Value"]):
 class WideList(UnchangingList, Sequence["Value"]):
     """An array of many elements, at least one. Equal to a list with the same elements."""
 
-    __slots__ = ("_chunks", "_len", "_starts")
+    __slots__ = ("_chunks", "_len", "_starts", "kept")
 
     def __init__(self, chunks: list[list[Value]], starts: list[int], length: int) -> None:
         self._chunks = chunks
         self._starts = starts
         self._len = length
+        self.kept: Kept = None
 
     @classmethod
     def of(cls, items: Iterable[Value]) -> WideList:

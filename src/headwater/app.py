@@ -1,0 +1,404 @@
+"""The app: what an author declares, and how it is opened.
+
+Declaring does no IO. An app collects cells, documents and functions; `open` gives them a place to live, as often and
+in as many places as wanted.
+
+Must never know: how commits are made, or when functions run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import signal
+import threading
+from collections.abc import Callable
+from inspect import iscoroutinefunction, signature
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
+
+from headwater.cells.cell import Cell
+from headwater.cells.doc import Doc, declare_doc
+from headwater.cells.here import Addressed, called, find
+from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
+from headwater.host.opening import Lease, default_url, share_space
+from headwater.host.space import AsyncSpace, BaseSpace, Space
+from headwater.values.address import doc_key
+from headwater.values.hints import freeze_with, infer, schema_of
+from headwater.values.ids import MAIN
+from headwater.values.schema import ANY, Schema
+from headwater.values.tree import ABSENT, Maybe
+
+if TYPE_CHECKING:
+    from headwater.store.backends.sqlite_file import Durability
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Doc)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SCOPES: Final = ("space", "user", "session")
+
+
+class App:
+    """Declarations under one name. Everything an app declares is stored in documents `app.name`."""
+
+    def __init__(self, name: str) -> None:
+        if not _is_name(name):
+            message = f"{name!r} is not a name for an app: printable characters without '.', '/' and '!' are expected"
+            raise NameRefusedError(message, name=name)
+        self.name = name
+        self._declared: dict[str, object] = {}
+        self._functions: dict[str, Computed[..., Any] | Sink] = {}
+        # Open now, in the order they were opened.
+        self._homes: list[BaseSpace] = []
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<App {self.name}: {len(self._declared)} declared, open in {len(self._homes)} spaces>"
+
+    # -- declaring -----------------------------------------------------------------------------------------
+
+    @overload
+    def cell(self, name: str, default: T, *, type: object = ..., scope: str = ...) -> Cell[T]: ...
+    @overload
+    def cell(self, name: str, *, type: type[T], scope: str = ...) -> Cell[T]: ...
+    def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: str = "space") -> Cell[Any]:
+        """A cell. Its type is that of the default, unless `type` says more: `type=list[int]`, `type=Note`."""
+        where = f"app.cell({name!r})"
+        schema: Schema
+        if type is not None:
+            schema = schema_of(type, where=where)
+        else:
+            schema = ANY if default is ABSENT else infer(default)
+        stored: Maybe = ABSENT
+        if default is not ABSENT:
+            try:
+                stored = freeze_with(schema, default, f"the default of {self.name}.{name}")
+            except HeadwaterError as error:
+                raise DeclarationError(error.message, **error.facts) from None
+        self._check_scope(scope, where)
+        cell: Cell[Any] = Cell(self, self._id(name), schema=schema, default=stored, scope=scope)
+        self._declare(name, cell, where)
+        return cell
+
+    def doc(self, name: str, kind: type[D], *, scope: str = "space") -> D:
+        """A document of a class, always the same one."""
+        where = f"app.doc({name!r})"
+        self._check_scope(scope, where)
+        doc = declare_doc(kind, self, self._id(name), scope)
+        self._declare(name, doc, where)
+        return doc
+
+    @overload
+    def computed(self, fn: Callable[P, R], /) -> Computed[P, R]: ...
+    @overload
+    def computed(self, /, *, name: str | None = None) -> Callable[[Callable[P, R]], Computed[P, R]]: ...
+    def computed(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+        """A function of cells whose result is kept, and made again when what it read has changed."""
+        if fn is None:
+            return lambda function: self.computed_as(function, name)
+        return self.computed_as(fn, name)
+
+    def computed_as(self, fn: Callable[P, R], name: str | None) -> Computed[P, R]:
+        """As `computed`, with the name given."""
+        chosen = self._function_name(fn, name, "computed")
+        made: Computed[P, R] = Computed(self, fn, chosen, self._id(chosen))
+        self._declare(chosen, made, f"@app.computed {chosen}()")
+        self._functions[chosen] = made
+        return made
+
+    @overload
+    def sink(self, fn: Callable[[], object], /) -> Sink: ...
+    @overload
+    def sink(self, /, *, name: str | None = None) -> Callable[[Callable[[], object]], Sink]: ...
+    def sink(self, fn: Callable[[], object] | None = None, /, *, name: str | None = None) -> Any:
+        """A function that is run for what it does: once when the app is opened, then when what it read has changed."""
+        if fn is None:
+            return lambda function: self.sink_as(function, name)
+        return self.sink_as(fn, name)
+
+    def sink_as(self, fn: Callable[[], object], name: str | None) -> Sink:
+        """As `sink`, with the name given."""
+        chosen = self._function_name(fn, name, "sink")
+        if signature(fn).parameters:
+            message = f"@app.sink {chosen}() takes parameters, and nobody is there to give them; read cells instead"
+            raise DeclarationError(message, name=chosen)
+        made = Sink(self, fn, chosen)
+        self._declare(chosen, made, f"@app.sink {chosen}()")
+        self._functions[chosen] = made
+        return made
+
+    def _function_name(self, fn: object, name: str | None, kind: str) -> str:
+        if not callable(fn):
+            raise DeclarationError(f"@app.{kind} is put in front of a function, not of {fn!r}")
+        if iscoroutinefunction(fn):
+            message = f"@app.{kind} {getattr(fn, '__name__', fn)}() is async; only plain functions can be run so far"
+            raise DeclarationError(message)
+        found = name or getattr(fn, "__name__", "")
+        if not found or found == "<lambda>":
+            raise DeclarationError(f"@app.{kind} needs a name for {fn!r}: give it one with name=...")
+        return cast("str", found)
+
+    def _id(self, name: str) -> str:
+        doc = f"{self.name}.{name}"
+        if not isinstance(cast("object", name), str) or not name:
+            raise NameRefusedError(f"{name!r} is not a name within an app: text is expected", name=name)
+        doc_key(doc)
+        return doc
+
+    def _declare(self, name: str, thing: object, where: str) -> None:
+        if name in self._declared and not hasattr(builtins, "__IPYTHON__"):
+            message = (
+                f"{where}: app {self.name!r} has {name!r} already, {_described(self._declared[name])}; "
+                "choose another name (functions take name=...)"
+            )
+            raise DeclarationError(message, app=self.name, name=name)
+        self._declared[name] = thing
+        self._functions.pop(name, None)
+
+    @staticmethod
+    def _check_scope(scope: str, where: str) -> None:
+        if scope not in SCOPES:
+            raise DeclarationError(f"{where}: {scope!r} is no scope; space, user or session is expected", scope=scope)
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def open(
+        self,
+        url: str | None = None,
+        *,
+        space: str | None = None,
+        actor: str | None = None,
+        branch: str = MAIN,
+        durability: Durability = "full",
+        create: bool = True,
+    ) -> Space:
+        """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, or `memory:`.
+
+        Use it in a `with` statement. Sinks run once, then whenever something they read changes. `actor` says who acts:
+        cells of scope user and session are that user's own.
+        """
+        return self._open(url, space, actor, branch, durability, create=create, wake=None)
+
+    def _open(
+        self,
+        url: str | None,
+        space: str | None,
+        actor: str | None,
+        branch: str,
+        durability: Durability,
+        *,
+        create: bool,
+        wake: Callable[[], None] | None,
+    ) -> Space:
+        lease = share_space(default_url() if url is None else url, space, create=create, durability=durability)
+        opened = _or_release(lease, lambda: Space(lease, self, actor, branch=branch, wake=wake))
+        self._begin(opened)
+        opened.catch_up()
+        return opened
+
+    def aopen(
+        self,
+        url: str | None = None,
+        *,
+        space: str | None = None,
+        actor: str | None = None,
+        branch: str = MAIN,
+        durability: Durability = "full",
+        create: bool = True,
+    ) -> AsyncOpening:
+        """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
+
+        def share() -> Lease:
+            return share_space(default_url() if url is None else url, space, create=create, durability=durability)
+
+        return AsyncOpening(self, share, actor, branch)
+
+    def run(
+        self,
+        url: str | None = None,
+        *,
+        space: str | None = None,
+        actor: str | None = None,
+        branch: str = MAIN,
+        durability: Durability = "full",
+    ) -> None:
+        """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
+        bell = threading.Event()
+        stop = threading.Event()
+
+        def end(*_signal: object) -> None:
+            stop.set()
+            bell.set()
+
+        before = {}
+        if threading.current_thread() is threading.main_thread():
+            before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with self._open(url, space, actor, branch, durability, create=True, wake=bell.set) as opened:
+                while not stop.is_set():
+                    bell.wait()
+                    bell.clear()
+                    opened.catch_up()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _begin(self, opened: BaseSpace) -> None:
+        """Everything declared so far lives there now."""
+        with self._lock:
+            self._homes.append(opened)
+        opened.on_close(lambda: self._end(opened))
+        for function in list(self._functions.values()):
+            function.register(opened)
+
+    def _end(self, opened: BaseSpace) -> None:
+        with self._lock:
+            if opened in self._homes:
+                self._homes.remove(opened)
+
+    def sole_home(self, what: str | Addressed) -> BaseSpace:
+        """The opening that something of this app means in code that has none around it."""
+        homes = list(self._homes)
+        if len(homes) == 1:
+            return homes[0]
+        name = called(what).removeprefix(f"{self.name}.")
+        if not homes:
+            message = f"{name} has no open space here; wrap the code in `with app.open(...)`"
+            raise NotOpen(message, app=self.name, name=name)
+        spaces = ", ".join(repr(home.name) for home in homes)
+        message = (
+            f"{name} could mean any of {len(homes)} openings of app {self.name!r} ({spaces}), and none of them is "
+            "around this code; use it inside the `with` block that is meant, or through space.cell(...)"
+        )
+        raise AmbiguousError(message, app=self.name, name=name)
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name.isprintable() and bool(name.strip()) and not set("./!") & set(name)
+
+
+def _or_release(lease: Lease, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except BaseException:
+        lease.release()
+        raise
+
+
+class AsyncOpening:
+    """What `async with app.aopen(...)` enters."""
+
+    def __init__(self, app: App, share: Callable[[], Lease], actor: str | None, branch: str) -> None:
+        self._app = app
+        self._share = share
+        self._actor = actor
+        self._branch = branch
+        self._space: AsyncSpace | None = None
+
+    async def __aenter__(self) -> AsyncSpace:
+        import asyncio  # noqa: PLC0415  # plain programs need not load it
+
+        if self._space is not None:
+            raise DeclarationError("an opening is entered once; call app.aopen(...) for each")
+        lease = await asyncio.to_thread(self._share)
+        space = _or_release(lease, lambda: AsyncSpace(lease, self._app, self._actor, branch=self._branch))
+        self._space = space
+        self._app._begin(space)
+        space.enter()
+        await space.settle()
+        return space
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._space is not None
+        self._space.leave()
+        await self._space.close(failed=kind is not None)
+
+
+class Computed(Generic[P, R]):
+    """A declared function: still called to be read. Without parameters its result is kept in a document."""
+
+    def __init__(self, app: App, fn: Callable[P, R], name: str, doc: str) -> None:
+        self.name = name
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = name
+        self._app = app
+        self._plain = bool(signature(fn).parameters)
+        self._result: Cell[Any] | None = None
+        self._doc = doc
+
+    @property
+    def address(self) -> str:
+        """Where its result stands."""
+        return self._cell.address
+
+    @property
+    def _cell(self) -> Cell[Any]:
+        # At first use: what it returns may be declared after it.
+        if self._result is None:
+            where = f"the result of {self.name}()"
+            try:
+                hint = get_type_hints(self.__wrapped__).get("return", Any)
+            except NameError as error:
+                message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
+                raise DeclarationError(message, name=self.name) from None
+            schema = schema_of(hint, where=where)
+            self._result = Cell(self._app, self._doc, schema=schema)
+        return self._result
+
+    def register(self, space: BaseSpace) -> None:
+        """Make it a node of an open space."""
+        if not self._plain:
+            cell = self._cell
+            run = cast("Callable[[], object]", self.__wrapped__)
+            space.nodes[self] = space.scheduler.add_computation(self.name, run, doc_key(self._doc), cell._schema)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        home, tx = find(self._app, self)
+        assert isinstance(home, BaseSpace)
+        node = home.nodes.get(self)
+        if node is None or args or kwargs or (tx is not None and tx.has_writes):
+            # With parameters, or in the middle of a transaction whose writes nobody else can see: a plain call, whose
+            # reads are the caller's.
+            if tx is not None:
+                return self.__wrapped__(*args, **kwargs)
+            with home.transaction():
+                return self.__wrapped__(*args, **kwargs)
+        home.scheduler.pull(node)
+        return cast("R", self._cell.value)
+
+    def __repr__(self) -> str:
+        return f"<computed {self._app.name}.{self.name}>"
+
+
+class Sink:
+    """A declared function that runs by itself."""
+
+    def __init__(self, app: App, fn: Callable[[], object], name: str) -> None:
+        self.name = name
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = name
+        self._app = app
+
+    def register(self, space: BaseSpace) -> None:
+        """Make it a node of an open space."""
+        space.nodes[self] = space.scheduler.add_sink(self.name, self.__wrapped__)
+
+    def __call__(self) -> None:
+        """Run it once more, by hand."""
+        self.__wrapped__()
+
+    def __repr__(self) -> str:
+        return f"<sink {self._app.name}.{self.name}>"
+
+
+def _described(thing: object) -> str:
+    kind = {Cell: "a cell", Computed: "a computed", Sink: "a sink"}.get(type(thing), "a document")
+    return kind
+
+
+__all__ = ["App", "AsyncOpening", "Computed", "Sink"]

@@ -1,0 +1,219 @@
+"""Cells: the handles through which functions read and write documents.
+
+The same cell, declared once, works in every opening of its app, in tasks and in threads. Everything it does is done
+by `slot`; here it gets its type and its words.
+
+Must never know: apps, and who runs because of a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, TypeVar, cast, overload
+
+from headwater.cells.here import HERE, find
+from headwater.cells.home import Home
+from headwater.cells.journal import IGNORED_FOR_SCHEDULING
+from headwater.cells.show import cell_html, inert, shorten
+from headwater.cells.slot import Slot, slot_place
+from headwater.errors import AddressError, HeadwaterError, SchemaError, UsageError
+from headwater.values.hints import freeze_with, schema_of
+from headwater.values.intake import RefusedError
+from headwater.values.patch import AddUnique, Append, Increment, Remove, RemoveByValue, Splice
+from headwater.values.schema import ANY, Handle, Schema
+from headwater.values.tree import ABSENT, Maybe, Path, Value, get, is_link, is_map
+
+T = TypeVar("T")
+E = TypeVar("E")
+V = TypeVar("V")
+N = TypeVar("N", int, float)
+
+_MISSING: Final = object()
+
+
+class Cell(Slot, Generic[T]):
+    """One place, read and written by `.value`. Made by `app.cell`, `space.cell`, and by other cells."""
+
+    __slots__ = ()
+
+    _remembers = True
+
+    def _sibling(self, path: Path, schema: Schema, default: Maybe, parent: Slot | None) -> Slot:
+        doc, scope = self._scope
+        return Cell[Any](
+            self._owner, doc, path, schema=schema, default=default, scope=scope, key=self._doc, parent=parent
+        )
+
+    @property
+    def value(self) -> T:
+        """What stands here now. Inside a run or a transaction this is noted: a change of it concerns the reader."""
+        here = HERE.get()
+        if here is not None:
+            found = here.memo.get(self, _MISSING)
+            if found is not _MISSING:
+                return cast("T", found)
+        return cast("T", self._read(0))
+
+    @value.setter
+    def value(self, new: T) -> None:
+        self._write(new)
+
+    def peek(self) -> T:
+        """The value, without depending on it: a change of it alone runs nobody again."""
+        return cast("T", self._read(IGNORED_FOR_SCHEDULING))
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything is stored here; a default is not. Noted like any read."""
+        return self._exists()
+
+    # -- parts ---------------------------------------------------------------------------------------------
+
+    @overload
+    def at(self: Cell[list[E]], step: int, /) -> Cell[E]: ...
+    @overload
+    def at(self: Cell[dict[str, V]], step: str, /) -> Cell[V]: ...
+    @overload
+    def at(self, /, *steps: str | int, type: type[E]) -> Cell[E]: ...
+    @overload
+    def at(self, /, *steps: str | int) -> Cell[object]: ...
+    def at(self, /, *steps: str | int, type: type[Any] | None = None) -> Cell[Any]:
+        """The cell of a part: `people.at(0, "name")`. Its type is told by this one's, or given: `type=str`."""
+        part: Slot = self
+        for step in steps:
+            part = part._part(step)
+        if type is not None:
+            part = part._sibling(part._path, schema_of(type, where="at(type=...)"), part._default, part._parent)
+        return cast("Cell[Any]", part)
+
+    @overload
+    def key(self: Cell[dict[str, V]], key: str, /) -> Cell[V]: ...
+    @overload
+    def key(self, key: str, /) -> Cell[object]: ...
+    def key(self, key: str, /) -> Cell[Any]:
+        """The cell of one entry of a dict, or of one field."""
+        if type(key) is not str:
+            message = f"{key!r} is not a key of {self.address}: keys are text; elements of a list are found with .at(3)"
+            raise AddressError(message, key=key)
+        return cast("Cell[Any]", self._part(key))
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def update(self, change: Callable[[T], T]) -> T:
+        """Read, change and write in one transaction; returns the new value."""
+        home, tx = find(self._owner, self)
+        if tx is None:
+            with home.transaction():
+                return self.update(change)
+        new = change(self.value)
+        self._write(new)
+        return new
+
+    def clear(self) -> None:
+        """Take away what is stored here: the default is read again."""
+        self._remove()
+
+    def append(self: Cell[list[E]], item: E) -> None:
+        """Add to the end. Two who append at the same time both succeed."""
+        items = self._items([item])
+        self._edit(lambda path: Append(path, items))
+
+    def extend(self: Cell[list[E]], items: Iterable[E]) -> None:
+        """Add several to the end, in one step."""
+        found = self._items(items)
+        self._edit(lambda path: Append(path, found))
+
+    def add_unique(self: Cell[list[E]], item: E) -> None:
+        """Add to the end unless it is there: also if another adds the same at the same time."""
+        items = self._items([item])
+        self._edit(lambda path: AddUnique(path, items))
+
+    def insert(self: Cell[list[E]], index: int, item: E) -> None:
+        """Put in front of an element; counted from the end if negative, at the end if there are fewer."""
+        items = self._items([item])
+        length = len(self.peek())
+        place = max(0, length + index) if index < 0 else min(index, length)
+        self._edit(lambda path: Splice(path, place, 0, items))
+
+    @overload
+    def remove(self: Cell[list[E]], item: E) -> None: ...
+    @overload
+    def remove(self: Cell[dict[str, V]], item: str) -> None: ...
+    def remove(self: Cell[Any], item: object) -> None:
+        """Take every equal element out of a list, or one key out of a dict. What is not there is no error."""
+        home, tx = find(self._owner, self)
+        if tx is None:
+            with home.transaction():
+                self.remove(item)
+            return
+        self._materialise(home, tx)
+        place = self._place(home, tx)
+        there = get(tx.look(place.doc), place.path)
+        if is_map(there) and not is_link(there):
+            if type(item) is str and item in there:
+                tx.patch(place.doc, Remove((*place.path, item)))
+        elif there is not ABSENT:
+            tx.patch(place.doc, RemoveByValue(place.path, self._items([item])))
+
+    def increment(self: Cell[N], by: N = 1) -> None:
+        """Add to a number, without reading it: two who count at the same time are both counted."""
+        step = freeze_with(self._schema, by, f"the step added to {self.address}")
+        if type(step) is not int and type(step) is not float:
+            message = f"cannot add {by!r} to {self.address}: it is declared as {self._schema.expected}"
+            raise SchemaError(message, expected=self._schema.expected)
+        self._edit(lambda path: Increment(path, step))
+
+    # -- for people ----------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Cell {inert(self.address)} = {shorten(repr(self.peek()))}>"
+        except HeadwaterError:
+            return f"<Cell {inert(self.address)}: not readable here>"
+
+    def _repr_html_(self) -> str:
+        try:
+            value: object = self.peek()
+        except HeadwaterError as error:
+            return cell_html(self.address, self._schema.expected, None, str(error))
+        return cell_html(self.address, self._schema.expected, value, None)
+
+    def __bool__(self) -> bool:
+        message = f"{self.address} is a cell, which is neither true nor false; its value is read with .value"
+        raise UsageError(message)
+
+    @classmethod
+    def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
+        """A cell inside a type: reading what holds it hands out the cell, and stops there."""
+        return CellHandle(schema_of(args[0]) if args else ANY)
+
+
+class CellHandle(Handle):
+    """Stored as a link to its place, or as the value itself: then the cell is the place it stands at."""
+
+    __slots__ = ("inner",)
+
+    stands_alone = True
+
+    def __init__(self, inner: Schema) -> None:
+        super().__init__(f"Cell[{inner.expected}]")
+        self.inner = inner
+
+    def store(self, value: object) -> Value:
+        """A cell becomes a link to it."""
+        if isinstance(value, Cell):
+            return value._to_link().to_value()
+        return self.inner.store(value)
+
+    def load(self, value: Value, binder: object) -> object:
+        """The cell of the place."""
+        assert isinstance(binder, Home)
+        found = slot_place(value, binder)
+        if found is None:
+            raise RefusedError(f"expected {self.expected}, got {shorten(repr(value))}")
+        key, doc, path = found
+        return Cell[Any](binder, doc, path, schema=self.inner, key=key)
+
+    def child(self, step: str | int) -> Schema | None:
+        """Parts of what the cell holds, where it is written through."""
+        return self.inner.child(step)

@@ -1,0 +1,414 @@
+"""Documents as classes: fields with types, read and written as attributes, each tracked on its own.
+
+A `Doc` is a handle, not the data: two handles of one document are equal, and what one writes the other reads. Fields
+that start with an underscore are not fields. A class has no public names of its own, so that a field may be called
+anything, `id` and `value` included: what can be done with a document as a whole are functions.
+
+Must never know: apps, and who runs because of a write.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from inspect import get_annotations
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from headwater.cells.cell import Cell
+from headwater.cells.collection import CollectionHandle, List
+from headwater.cells.here import Owner, find, innermost
+from headwater.cells.home import Home
+from headwater.cells.show import inert, record_html, shorten
+from headwater.cells.slot import Slot, slot_place
+from headwater.errors import DeclarationError, HeadwaterError, NotOpen, SchemaError
+from headwater.store.commit import SetDoc
+from headwater.values.address import address_text, doc_key
+from headwater.values.hints import freeze_with, schema_of
+from headwater.values.ids import DocId, DocKey
+from headwater.values.intake import RefusedError
+from headwater.values.link import Link as LinkRecord
+from headwater.values.schema import Handle, Schema
+from headwater.values.tree import ABSENT, Maybe, Value, map_of
+
+T = TypeVar("T")
+D = TypeVar("D", bound="Doc")
+
+_NONE: Final = type(None)
+
+
+class Link(Generic[T]):
+    """A field that leads to another document: `owner: hw.Link[Person]`. Reading it follows it.
+
+    `hw.Link[Person | None]`, declared with `= hw.Link()`, may lead nowhere: it then reads as None, and so it does when
+    its document was deleted.
+    """
+
+    __slots__ = ()
+
+    # For type checkers: reading the field gives the document, and a document is assigned. `Field` does it.
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Link[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type[object]) -> T: ...
+    def __get__(self, instance: object, owner: type[object]) -> object:
+        return self
+
+    def __set__(self, instance: object, value: T) -> None:
+        raise AttributeError("a link is assigned through its document")
+
+    @classmethod
+    def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
+        """What the link leads to, as a handle."""
+        if not args:
+            raise DeclarationError("hw.Link needs to know what it leads to: hw.Link[Person]")
+        options = get_args(args[0]) if _NONE in get_args(args[0]) else (args[0],)
+        kinds = [option for option in options if option is not _NONE]
+        if len(kinds) != 1:
+            raise DeclarationError(f"hw.Link leads to one class of documents, not to {args[0]}")
+        return DocHandle(lambda: _doc_class(kinds[0]), optional=_NONE in options)
+
+
+def _doc_class(kind: object) -> type[Doc]:
+    if isinstance(kind, type) and issubclass(kind, Doc):
+        return kind
+    raise DeclarationError(f"hw.Link leads to documents: {kind!r} is not a subclass of hw.Doc", hint=kind)
+
+
+class Field:
+    """One field of a class of documents: the descriptor behind the attribute."""
+
+    __slots__ = ("declared", "name", "owner", "resolved")
+
+    def __init__(self, owner: type[Doc], name: str, declared: object) -> None:
+        self.owner = owner
+        self.name = name
+        # The value in the class body: the default. ABSENT if there is none.
+        self.declared = declared
+        # Made at first use: a class may name others that are declared after it.
+        self.resolved: tuple[Schema, Maybe] | None = None
+
+    def resolve(self) -> tuple[Schema, Maybe]:
+        """The schema and the default, as a tree."""
+        if self.resolved is None:
+            where = f"{self.owner.__qualname__}.{self.name}"
+            schema = schema_of(_hints(self.owner)[self.name], where=where)
+            default: Maybe = ABSENT
+            if isinstance(self.declared, Link):
+                default = None
+            elif self.declared is not ABSENT:
+                try:
+                    default = freeze_with(schema, self.declared, where)
+                except HeadwaterError as error:
+                    message = f"the default of {where} does not fit its type: {error.message}"
+                    raise DeclarationError(message, field=where) from None
+            elif isinstance(schema, CollectionHandle):
+                default = schema.inner.store([] if issubclass(schema.kind, List) else {})
+            self.resolved = (schema, default)
+        return self.resolved
+
+    def __get__(self, instance: Doc | None, owner: type[Doc]) -> object:
+        if instance is None:
+            return self
+        slot = self.slot(instance)
+        return slot.value if type(slot) is Cell else slot
+
+    def __set__(self, instance: Doc, value: object) -> None:
+        slot = self.slot(instance)
+        if value is not slot:  # `board.items += [...]` has done it already
+            slot._write(value)
+
+    def __delete__(self, instance: Doc) -> None:
+        self.slot(instance)._remove()
+
+    def slot(self, doc: Doc) -> Slot:
+        """The field of one document."""
+        found: Slot | None = doc._hw_slots.get(self.name)
+        if found is not None:
+            return found
+        schema, default = self.resolve()
+        owner, (name, scope), key = doc._hw_owner, doc._hw_scope, doc._hw_key
+        made: Slot
+        if isinstance(schema, CollectionHandle):
+            made = schema.kind.bound(
+                owner, name, (self.name,), schema=schema.inner, default=default, scope=scope, key=key
+            )
+        else:
+            made = Cell[Any](owner, name, (self.name,), schema=schema, default=default, scope=scope, key=key)
+        doc._hw_slots[self.name] = made
+        return made
+
+    def __repr__(self) -> str:
+        return f"<field {self.owner.__qualname__}.{self.name}>"
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class Doc:
+    """The base of your own documents: annotated names are fields, `Person(name="Ann")` makes one."""
+
+    __slots__ = ("__weakref__", "_hw_key", "_hw_owner", "_hw_scope", "_hw_slots")
+
+    _hw_fields: ClassVar[dict[str, Field]] = {}
+    _hw_locals: ClassVar[dict[str, object]] = {}
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        fields = {name: field for base in reversed(cls.__mro__[1:]) for name, field in _fields_of(base).items()}
+        annotations = get_annotations(cls)
+        for name, hint in annotations.items():
+            if name.startswith("_") or _is_class_variable(hint):
+                continue
+            field = Field(cls, name, cls.__dict__.get(name, ABSENT))
+            fields[name] = field
+            setattr(cls, name, field)
+        for name, declared in list(vars(cls).items()):
+            if name in fields and name not in annotations and not isinstance(declared, Field):
+                message = (
+                    f"{cls.__qualname__}.{name} hides a field of {fields[name].owner.__qualname__}: "
+                    "annotate it to change its default"
+                )
+                raise DeclarationError(message, name=name)
+        cls._hw_fields = fields
+        if any(isinstance(hint, str) for hint in annotations.values()):
+            # Classes that are made inside a function are not found by the names of their module.
+            cls._hw_locals = dict(sys._getframe(1).f_locals)
+
+    def __init__(self, **fields: object) -> None:
+        cls = type(self)
+        name = cls.__qualname__
+        if cls is Doc:
+            raise DeclarationError("hw.Doc is a base: declare a class with fields, class Person(hw.Doc): name: str")
+        found = innermost(name)
+        if found is None:
+            message = f"{name}(...) makes a document, and no space is open here; wrap the code in `with app.open(...)`"
+            raise NotOpen(message, kind=name)
+        home, tx = found
+        value = self._hw_value(fields)
+        doc = home.mint(_kind(cls), tx)
+        self._hw_bind(home, doc, "space", doc_key(doc))
+        home.handles[doc_key(doc), cls] = self
+        if tx is None:
+            home.commit_one(SetDoc(doc_key(doc), value))
+        else:
+            tx.set(doc_key(doc), (), value)
+
+    @classmethod
+    def _hw_value(cls, given: dict[str, object]) -> Value:
+        """A new document: what is given, checked, and the defaults of the rest."""
+        unknown = [name for name in given if name not in cls._hw_fields]
+        if unknown:
+            has = ", ".join(cls._hw_fields) or "none"
+            message = f"{cls.__qualname__} has no field {', '.join(map(repr, unknown))}; its fields are {has}"
+            raise SchemaError(message, unknown=tuple(unknown))
+        items: dict[str, Value] = {}
+        for name, field in cls._hw_fields.items():
+            schema, default = field.resolve()
+            if name in given:
+                items[name] = freeze_with(schema, given[name], f"{cls.__qualname__}.{name}")
+            elif default is not ABSENT:
+                items[name] = default
+            else:
+                message = f"{cls.__qualname__}(...) needs {name}: {schema.expected}; it has no default"
+                raise SchemaError(message, field=name, expected=schema.expected)
+        return map_of(items)
+
+    def _hw_bind(self, owner: Owner, doc: str, scope: str, key: DocKey | None) -> None:
+        self._hw_owner = owner
+        self._hw_scope = (doc, scope)
+        self._hw_key = key
+        self._hw_slots: dict[str, Any] = {}
+
+    # -- identity ------------------------------------------------------------------------------------------
+
+    @property
+    def _hw_id(self) -> tuple[str, str]:
+        return ("key", self._hw_key) if self._hw_key is not None else self._hw_scope
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Doc):
+            return NotImplemented
+        return self is other or (self._hw_id == other._hw_id and _same_owner(self._hw_owner, other._hw_owner))
+
+    def __hash__(self) -> int:
+        return hash(self._hw_id)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not name.startswith("_") and name not in type(self)._hw_fields:
+            has = ", ".join(type(self)._hw_fields) or "none"
+            message = f"{type(self).__qualname__} has no field {name!r}; its fields are {has}"
+            raise SchemaError(message, name=name)
+        object.__setattr__(self, name, value)
+
+    def __headwater_value__(self) -> Value:
+        """In a value without a type of its own, a document is a link to it."""
+        doc, scope = self._hw_scope
+        return LinkRecord(doc=DocId(doc), scope=scope).to_value()
+
+    @classmethod
+    def __headwater_schema__(cls, _args: tuple[object, ...], _schema_of: Callable[[object], Schema]) -> Schema:
+        """A class of documents as a type means a link to one."""
+        return DocHandle(lambda: cls, optional=False)
+
+    # -- for people ----------------------------------------------------------------------------------------
+
+    def _hw_peek(self) -> list[tuple[str, object]]:
+        found: list[tuple[str, object]] = []
+        for name, field in type(self)._hw_fields.items():
+            slot = field.slot(self)
+            try:
+                value: object = slot.peek() if isinstance(slot, Cell) else slot._read(1)
+            except HeadwaterError as error:
+                value = _Trouble(error)
+            found.append((name, value.__class__.__name__ + "(...)" if isinstance(value, Doc) else value))
+        return found
+
+    def __repr__(self) -> str:
+        cls, where = type(self).__name__, inert(document_address(self))
+        try:
+            find(self._hw_owner, where)
+        except HeadwaterError:
+            return f"<{cls} {where}: not readable here>"
+        fields = ", ".join(f"{inert(name)}={shorten(repr(value), 40)}" for name, value in self._hw_peek())
+        return f"<{cls} {where}: {fields}>"
+
+    def _repr_html_(self) -> str:
+        return record_html(document_address(self), type(self).__name__, self._hw_peek())
+
+
+class _Trouble:
+    """Stands for a field that cannot be shown."""
+
+    def __init__(self, error: HeadwaterError) -> None:
+        self._error = error
+
+    def __repr__(self) -> str:
+        return f"<{self._error.code}>"
+
+
+class DocHandle(Handle):
+    """A document where a type names its class: stored as a link, read as the document."""
+
+    __slots__ = ("_kind", "_made", "_optional")
+
+    always_link = True
+
+    def __init__(self, kind: Callable[[], type[Doc]], *, optional: bool) -> None:
+        # Asked for at first use: classes may name each other.
+        self._kind = kind
+        self._made: type[Doc] | None = None
+        super().__init__("a document or None" if optional else "a document")
+        self._optional = optional
+
+    @property
+    def optional(self) -> bool:  # type: ignore[override]
+        """It may lead nowhere."""
+        return self._optional
+
+    @property
+    def kind(self) -> type[Doc]:
+        """The class it leads to."""
+        if self._made is None:
+            self._made = self._kind()
+            name = self._made.__qualname__
+            self.expected = f"{name} or None" if self.optional else name
+        return self._made
+
+    def store(self, value: object) -> Value:
+        """A link to the document."""
+        kind = self.kind
+        if value is None and self.optional:
+            return None
+        if not isinstance(value, kind):
+            what = f"another class of documents, {type(value).__qualname__}" if isinstance(value, Doc) else repr(value)
+            raise RefusedError(f"expected {self.expected}, got {shorten(what)}")
+        around = innermost("a document")
+        owner = value._hw_owner
+        if around is not None and not _same_owner(owner, around[0]):
+            raise RefusedError("the document belongs to another space; links between spaces are not followed yet")
+        return value.__headwater_value__()
+
+    def load(self, value: Value, binder: object) -> object:
+        """The document."""
+        assert isinstance(binder, Home)
+        kind = self.kind
+        if value is None and self.optional:
+            return None
+        found = slot_place(value, binder)
+        if found is None or found[2]:
+            raise RefusedError(f"expected a link to {self.expected}, got {shorten(repr(value))}")
+        key, doc, _ = found
+        return open_doc(kind, binder, doc, key)
+
+
+def open_doc(kind: type[D], home: Home, doc: str, key: DocKey) -> D:
+    """The handle of a document in an open space: one for each class, as long as anybody holds it."""
+    made = home.handles.get((key, kind))
+    if made is None:
+        made = home.handles[key, kind] = declare_doc(kind, home, doc, "space", key)
+    return cast("D", made)
+
+
+def declare_doc(kind: type[D], owner: Owner, doc: str, scope: str = "space", key: DocKey | None = None) -> D:
+    """A handle of a document that may not exist yet."""
+    if not _is_doc_class(kind):
+        raise DeclarationError(f"{kind!r} is not a subclass of hw.Doc with fields of its own", kind=kind)
+    made = kind.__new__(kind)
+    made._hw_bind(owner, doc, scope, key if key is not None or scope != "space" else doc_key(doc))
+    return made
+
+
+def document_address(doc: Doc) -> str:
+    """Where a document is, as text."""
+    name, scope = doc._hw_scope
+    return address_text(doc._hw_key) if doc._hw_key is not None else f"{scope}!{address_text(doc_key(name))}"
+
+
+# --- classes ------------------------------------------------------------------------------------------------
+
+
+def _fields_of(base: type) -> dict[str, Field]:
+    return {name: field for name, field in vars(base).items() if isinstance(field, Field)}
+
+
+def _is_class_variable(hint: object) -> bool:
+    if isinstance(hint, str):
+        return hint.replace("typing.", "").replace("t.", "").startswith("ClassVar")
+    return hint is ClassVar or get_origin(hint) is ClassVar
+
+
+def _hints(cls: type[Doc]) -> dict[str, object]:
+    try:
+        return get_type_hints(cls, localns={**cls._hw_locals, cls.__name__: cls}, include_extras=True)
+    except NameError as error:
+        message = f"the types of {cls.__qualname__} cannot be resolved: {error}; declare or import it at module level"
+        raise DeclarationError(message, kind=cls.__qualname__) from None
+
+
+def _kind(cls: type[Doc]) -> str:
+    """The word in front of the ids of new documents."""
+    return "".join(letter for letter in cls.__name__.lower() if letter not in ":/") or "doc"
+
+
+def _is_doc_class(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Doc) and kind is not Doc
+
+
+def _same_owner(one: object, other: object) -> bool:
+    """The same space, as far as can be told: an app's own handle means whatever space the app is open in."""
+    return (
+        one is other
+        or (isinstance(one, Home) and one.owner is other)
+        or (isinstance(other, Home) and other.owner is one)
+        or (isinstance(one, Home) and isinstance(other, Home) and one.replica is other.replica)
+    )

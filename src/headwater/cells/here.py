@@ -1,0 +1,80 @@
+"""Where code stands: which space is open around it, and which transaction it is part of.
+
+A context variable holds the innermost frame. It goes along with `await`, with tasks, and with threads that
+`asyncio.to_thread` starts; a plain thread starts with none and then means the only opening there is.
+
+Must never know: cells.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from headwater.cells.home import Home
+    from headwater.cells.transaction import Transaction
+
+
+class Addressed(Protocol):
+    """Something that can say where it stands."""
+
+    @property
+    def address(self) -> str:
+        """As text."""
+
+
+class Owner(Protocol):
+    """Whom a cell belongs to: an app, which may be open somewhere, or one open space."""
+
+    def sole_home(self, what: str | Addressed) -> Home:
+        """The only place `what` can mean where nothing around the code says which. Raises NotOpen, AmbiguousError."""
+
+
+class Frame:
+    """One step inwards: a space was opened (no transaction), or a transaction was begun in it."""
+
+    __slots__ = ("home", "memo", "outer", "tx")
+
+    def __init__(self, home: Home, tx: Transaction | None, outer: Frame | None) -> None:
+        self.home = home
+        self.tx = tx
+        self.outer = outer
+        # Here and not only in the transaction: a cell finds what it has read before with one look.
+        self.memo: dict[object, object] = _NOTHING if tx is None else tx.memo
+
+
+_NOTHING: Final[dict[object, object]] = {}
+
+HERE: Final[ContextVar[Frame | None]] = ContextVar("headwater", default=None)
+
+
+def find(owner: Owner, what: str | Addressed) -> tuple[Home, Transaction | None]:
+    """The space that something of `owner` means here, and the transaction this code is part of, if any."""
+    frame = HERE.get()
+    while frame is not None:
+        home = frame.home
+        if home.owner is owner or home is owner:
+            if home.wary:
+                home.check(what)
+            return home, frame.tx
+        frame = frame.outer
+    home = owner.sole_home(what)
+    if home.wary:
+        home.check(what)
+    return home, None
+
+
+def innermost(what: str) -> tuple[Home, Transaction | None] | None:
+    """The innermost open space, whosever it is; None if there is none around this code."""
+    frame = HERE.get()
+    if frame is None:
+        return None
+    if frame.home.wary:
+        frame.home.check(what)
+    return frame.home, frame.tx
+
+
+def called(what: str | Addressed) -> str:
+    """A name for messages: made only when there is one."""
+    return what if isinstance(what, str) else what.address

@@ -1,0 +1,76 @@
+"""Values for people: one line in a terminal, a small table in a notebook.
+
+Must never know: where a value comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Final
+
+LINE_MAX: Final = 80
+"""Characters of a value in a repr: it shares a line with a name."""
+
+ROWS_MAX: Final = 20
+"""Rows of a table in a notebook: more is not looked at, and a million would stop the browser."""
+
+_TABLE: Final = "border-collapse:collapse;font-family:ui-monospace,monospace;font-size:90%"
+_HEAD: Final = "text-align:left;padding:2px 8px;border-bottom:1px solid #8888"
+_NAME: Final = "text-align:left;padding:2px 8px;color:#888;vertical-align:top"
+_VALUE: Final = "text-align:left;padding:2px 8px"
+
+
+def inert(text: str) -> str:
+    """A text that does nothing to a terminal: what cannot be printed is shown as its code."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def shorten(text: str, limit: int = LINE_MAX) -> str:
+    """A text that fits, with its beginning and its end."""
+    if len(text) <= limit:
+        return text
+    half = (limit - 3) // 2
+    return f"{text[:half]}...{text[-half:]}"
+
+
+def cell_html(name: str, expected: str, value: object, problem: str | None) -> str:
+    """A cell as a table: its entries if it has some, else the value alone."""
+    if problem is not None:
+        return _table(name, expected, [("", f"<i>{escape(problem)}</i>")])
+    if isinstance(value, Mapping) and value:
+        return _table(name, expected, _rows([(str(key), item) for key, item in _first(value.items())], len(value)))
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes) and value:
+        return _table(
+            name, expected, _rows([(str(index), item) for index, item in _first(enumerate(value))], len(value))
+        )
+    return _table(name, expected, _rows([("", value)], 1))
+
+
+def record_html(name: str, kind: str, fields: Sequence[tuple[str, object]]) -> str:
+    """A document as a table of its fields."""
+    return _table(name, kind, _rows(list(fields)[:ROWS_MAX], len(fields)))
+
+
+def _first(items: object) -> list[tuple[object, object]]:
+    found: list[tuple[object, object]] = []
+    for item in items:  # type: ignore[attr-defined]
+        if len(found) == ROWS_MAX:
+            break
+        found.append(item)
+    return found
+
+
+def _rows(items: list[tuple[str, object]], count: int) -> list[tuple[str, str]]:
+    rows = [(name, escape(shorten(repr(value), 200))) for name, value in items]
+    if count > len(rows):
+        rows.append(("", f"<i>and {count - len(rows):,} more</i>"))
+    return rows
+
+
+def _table(name: str, kind: str, rows: Sequence[tuple[str, str]]) -> str:
+    body = "".join(
+        f'<tr><td style="{_NAME}">{escape(label)}</td><td style="{_VALUE}">{text}</td></tr>' for label, text in rows
+    )
+    head = f'<th style="{_HEAD}">{escape(name)}</th><th style="{_HEAD};color:#888">{escape(kind)}</th>'
+    return f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

@@ -1,0 +1,290 @@
+"""A place with a type: how it is read and written, through links, with defaults, in a transaction or as its own.
+
+Must never know: what authors call it (`cell`, `collection` and `doc` do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from headwater.cells.here import Owner, find
+from headwater.cells.home import Home
+from headwater.cells.journal import IGNORED_FOR_SCHEDULING, Flags
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import Place, Source, Traverse, holds_link
+from headwater.errors import AddressError, SchemaError
+from headwater.store.commit import PatchDoc, SetDoc
+from headwater.values.address import Address, Depth, address_text, doc_key
+from headwater.values.hints import freeze_with
+from headwater.values.ids import DocId, DocKey
+from headwater.values.intake import RefusedError
+from headwater.values.link import Link, parse_link, target
+from headwater.values.patch import PatchOp, Remove
+from headwater.values.schema import ANY, LinkMet, Schema
+from headwater.values.tree import ABSENT, Array, Maybe, Path, Step, Value, array_of, child, get, is_link
+
+_DEEP: Final = Depth.DEEP
+_SHALLOW: Final = Depth.SHALLOW
+_MISSING: Final = object()
+_NOBODY: Final = Address(doc_key("-"))
+
+
+class Slot:
+    """One place. It holds no value: it finds the space and the transaction it is used in."""
+
+    __slots__ = (
+        "__weakref__",
+        "_default",
+        "_doc",
+        "_last",
+        "_owner",
+        "_parent",
+        "_parts",
+        "_path",
+        "_schema",
+        "_scope",
+    )
+
+    # Whether a transaction keeps what was read through it, to be found by `Cell.value`.
+    _remembers = False
+
+    def __init__(
+        self,
+        owner: Owner,
+        doc: str,
+        path: Path = (),
+        *,
+        schema: Schema = ANY,
+        default: Maybe = ABSENT,
+        scope: str = "space",
+        key: DocKey | None = None,
+        parent: Slot | None = None,
+    ) -> None:
+        self._owner = owner
+        # The key where it is always the same; a user's or session's own differs from opening to opening.
+        self._doc: DocKey | None = key if key is not None else doc_key(doc) if scope == "space" else None
+        self._scope = (doc, scope)
+        self._path = path
+        self._schema = schema
+        # What is read while nothing stands here; for a part of a record, the default of that field.
+        self._default = default
+        self._parent = parent
+        # The tree that was last read from here, and what was made of it: an unchanged value is the same object again.
+        self._last: tuple[object, object] = (_MISSING, None)
+        self._parts: dict[str, Slot] = {}
+
+    @property
+    def address(self) -> str:
+        """Where it stands, as text: `headwater get` takes it."""
+        doc, scope = self._scope
+        if self._doc is not None:
+            return address_text(self._doc, self._path)
+        return f"{scope}!{address_text(doc_key(doc), self._path)}"
+
+    def _key(self, home: Home) -> DocKey:
+        return self._doc or home.key(*self._scope)
+
+    def _to_link(self) -> Link:
+        """A link to this place, for whoever follows it: it names a scope, never somebody's instance."""
+        doc, scope = self._scope
+        return Link(doc=DocId(doc), path=self._path, scope=scope)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def _source(self) -> tuple[Home, Source]:
+        home, tx = find(self._owner, self)
+        if tx is not None:
+            return home, tx
+        if home.news:
+            home.catch_up()
+        return home, home.untracked
+
+    def _read(self, flags: Flags) -> object:
+        home, source = self._source()
+        doc = self._doc or home.key(*self._scope)
+        if self._schema.has_handles:
+            loaded = self._load(home, Traverse(source, home.scope, flags), doc, ABSENT)
+        else:
+            tree = source.read(doc, self._path, _DEEP, flags)
+            last = self._last
+            loaded = last[1] if last[0] is tree else self._load(home, Traverse(source, home.scope, flags), doc, tree)
+        if self._remembers and not flags and isinstance(source, Transaction):
+            source.memo[self] = loaded
+        return loaded
+
+    def _load(self, home: Home, traverse: Traverse, doc: DocKey, read: Maybe) -> object:
+        """What authors get for a tree: of their type, frozen, with links followed."""
+        schema, tree = self._schema, read
+        linked = (
+            schema.has_handles
+            or (tree is ABSENT and bool(self._path))
+            or is_link(tree)
+            or (schema.may_hold_links and holds_link(tree))
+        )
+        if linked:
+            tree = traverse.value(doc, self._path, schema)
+        try:
+            try:
+                loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, home)
+            except LinkMet:
+                # A link where the type has none: what it leads to stands in for it.
+                linked, tree = True, traverse.value(doc, self._path, schema)
+                loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, home)
+        except RefusedError as refused:
+            where = address_text(doc, (*self._path, *reversed(refused.steps)))
+            message = f"cannot read {where}: {refused.reason}. Mend what is stored, or declare a type that takes it"
+            raise SchemaError(message, doc=doc, path=self._path, reason=refused.reason) from None
+        if not linked:
+            self._last = (read, loaded)
+        return loaded
+
+    def _absent(self, traverse: Traverse, doc: DocKey) -> Value:
+        """What is read where nothing stands. None if nothing else, and the type takes it."""
+        default = self._default_here(traverse, doc)
+        if default is not ABSENT:
+            return default
+        try:
+            return self._schema.store(None)
+        except RefusedError:
+            message = f"{self.address} has no value yet; write one, or declare it with a default"
+            raise SchemaError(message, doc=doc, path=self._path) from None
+
+    def _default_here(self, traverse: Traverse, doc: DocKey) -> Maybe:
+        """The default of the field; or, while the whole that this is a part of does not exist, that part of its."""
+        parent = self._parent
+        if parent is not None and traverse.source.read(doc, parent._path, _SHALLOW, traverse.flags) is ABSENT:
+            part = child(parent._default_here(traverse, doc), self._path[-1])
+            if part is not ABSENT:
+                return part
+        return self._default
+
+    def _exists(self) -> bool:
+        home, source = self._source()
+        place = Traverse(source, home.scope).place(self._key(home), self._path)
+        return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
+
+    # -- parts ---------------------------------------------------------------------------------------------
+
+    def _part(self, step: Step) -> Slot:
+        if type(step) is str:
+            # Keys are few and used again; indexes are neither.
+            part = self._parts.get(step)
+            if part is None:
+                part = self._parts[step] = self._make(step)
+            return part
+        if type(step) is not int:
+            message = f"{step!r} is not a step into {self.address}: a key (text) or an index (a number) is expected"
+            raise AddressError(message, step=step)
+        return self._make(step)
+
+    def _make(self, step: Step) -> Slot:
+        schema = self._schema.child(step)
+        if schema is None:
+            message = f"{self.address} has no part {step!r}: it is declared as {self._schema.expected}"
+            raise SchemaError(message, step=step, expected=self._schema.expected)
+        return self._sibling((*self._path, step), schema, self._schema.field_default(step), self)
+
+    def _sibling(self, path: Path, schema: Schema, default: Maybe, parent: Slot | None) -> Slot:
+        """Another slot of the same kind in the same document."""
+        doc, scope = self._scope
+        return Slot(self._owner, doc, path, schema=schema, default=default, scope=scope, key=self._doc, parent=parent)
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def _write(self, new: object) -> None:
+        try:
+            tree = self._schema.store(new)
+        except RefusedError:
+            # Once more, for the whole story of what was wrong.
+            tree = freeze_with(self._schema, new, self.address)
+        home, tx = find(self._owner, self)
+        if tx is not None:
+            self._put(home, tx, tree)
+            return
+        doc = self._doc or home.key(*self._scope)
+        if not self._path and not is_link(home.replica.read(doc)):
+            home.commit_one(SetDoc(doc, tree))
+            return
+        with home.transaction() as own:
+            self._put(home, own, tree)
+
+    def _put(self, home: Home, tx: Transaction, tree: Value) -> None:
+        if self._parent is not None:
+            self._parent._materialise(home, tx)
+        place = self._place(home, tx, only_redirects=True)
+        tx.set(place.doc, place.path, tree)
+
+    def _place(self, home: Home, tx: Transaction, *, only_redirects: bool = False) -> Place:
+        """Where a write lands: links above are followed; one that stands here is replaced, unless it redirects."""
+        doc = self._key(home)
+        traverse = Traverse(tx, home.scope, IGNORED_FOR_SCHEDULING)
+        place = traverse.place(doc, self._path, only_redirects=only_redirects)
+        if place is None:
+            message = f"cannot write {self.address}: the links on the way lead in a circle or out of reach"
+            raise AddressError(message, doc=doc, path=self._path)
+        return place
+
+    def _materialise(self, home: Home, tx: Transaction) -> None:
+        """Write down the defaults that a write below, or an edit of what is here, builds on."""
+        if self._parent is not None:
+            self._parent._materialise(home, tx)
+        place = self._place(home, tx)
+        if get(tx.look(place.doc), place.path) is not ABSENT:
+            return
+        if self._default is ABSENT or not self._default:
+            return
+        # Checked, so that of two who do this at the same time one does it again on what the other has made.
+        tx.read(place.doc, place.path, _SHALLOW, IGNORED_FOR_SCHEDULING)
+        tx.set(place.doc, place.path, self._default)
+
+    def _edit(self, make: Callable[[Path], PatchOp]) -> None:
+        """Edit what stands here by one operation, without reading it: others may edit it at the same time."""
+        home, tx = find(self._owner, self)
+        if tx is not None:
+            self._edit_in(home, tx, make)
+            return
+        doc = self._key(home)
+        there = get(home.replica.read(doc), self._path)
+        if there is not ABSENT and not is_link(there):
+            home.commit_one(PatchDoc(doc, (make(self._path),)))
+            return
+        with home.transaction() as own:
+            self._edit_in(home, own, make)
+
+    def _edit_in(self, home: Home, tx: Transaction, make: Callable[[Path], PatchOp]) -> None:
+        self._materialise(home, tx)
+        place = self._place(home, tx)
+        tx.patch(place.doc, make(place.path))
+
+    def _remove(self) -> None:
+        """Take away what is stored here, if anything is."""
+        home, tx = find(self._owner, self)
+        if tx is None:
+            with home.transaction():
+                self._remove()
+            return
+        place = self._place(home, tx, only_redirects=True)
+        if not place.path:
+            tx.delete(place.doc)
+        elif get(tx.look(place.doc), place.path) is not ABSENT:
+            tx.patch(place.doc, Remove(place.path))
+
+    def _items(self, items: Iterable[object]) -> Array:
+        """Items for a list that stands here, checked."""
+        schema = self._schema.child(0)
+        if schema is None or isinstance(items, str | bytes):
+            found = f"it is declared as {self._schema.expected}" if schema is None else f"{items!r} is one text"
+            message = f"cannot add to {self.address}: a list, and items for it, are expected, and {found}"
+            raise SchemaError(message, expected=self._schema.expected)
+        at = f"an item of {self.address}"
+        return array_of([freeze_with(schema, item, at) for item in items])
+
+
+def slot_place(value: Value, home: Home) -> tuple[DocKey, DocId, Path] | None:
+    """The place that an absolute link names, as traversal hands it out for a handle."""
+    link = parse_link(value)
+    if link is None or link.doc is None:
+        return None
+    there = target(link, _NOBODY, home.scope)
+    return there.doc, link.doc, there.path

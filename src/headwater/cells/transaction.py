@@ -1,0 +1,386 @@
+"""One unit of work: open, read, write, commit or abort.
+
+A transaction looks at each document once and keeps what it saw: whatever others do meanwhile, it goes on seeing that,
+with its own writes on top. `commit` applies the writes to the replica, all of them or none, and names what was read;
+if any of that has changed, nothing is written. It ends once, in one of three ways, and calls back in all three.
+
+Must never know: cells, schemas, who runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, TypeAlias
+
+from headwater.cells.journal import (
+    ATTEMPTED_WRITE,
+    IGNORED_FOR_CONFLICT,
+    IGNORED_FOR_SCHEDULING,
+    LABEL_ONLY,
+    LINK_PROBE,
+    Entry,
+    Flags,
+    Journal,
+    Mark,
+)
+from headwater.cells.pending import Pending, call_all
+from headwater.cells.replica import Replica
+from headwater.errors import ClosedError, HeadwaterError, InvariantError, WriteError
+from headwater.store.commit import (
+    Committed,
+    Conflict,
+    DeleteDoc,
+    Operation,
+    PatchDoc,
+    Precondition,
+    SetDoc,
+    Verdict,
+)
+from headwater.values.address import Depth, address_text
+from headwater.values.ids import DocKey
+from headwater.values.match import touches as is_touched
+from headwater.values.patch import Add, PatchOp, Replace, apply_patch
+from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
+
+_DEEP: Final = Depth.DEEP
+
+
+class Status(Enum):
+    """Where a transaction is in its life."""
+
+    OPEN = "open"
+    """Reads and writes."""
+    PENDING = "pending"
+    """Visible here; the store has not decided."""
+    COMMITTED = "committed"
+    """In the log; or there was nothing to write."""
+    REJECTED = "rejected"
+    """Taken back: the store did not accept it, or it was stale before it was sent."""
+    ABORTED = "aborted"
+    """Given up by its own side."""
+
+
+class Signal(Enum):
+    """What can happen to a transaction."""
+
+    SENT = "sent"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    ABORTED = "aborted"
+
+
+TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
+    (Status.OPEN, Signal.SENT): Status.PENDING,
+    (Status.OPEN, Signal.ABORTED): Status.ABORTED,
+    # Found stale, or refused at the replica's door: it never travelled.
+    (Status.OPEN, Signal.REJECTED): Status.REJECTED,
+    (Status.PENDING, Signal.ACCEPTED): Status.COMMITTED,
+    (Status.PENDING, Signal.REJECTED): Status.REJECTED,
+}
+"""A pair that is missing cannot happen: `_signal` says so, loudly."""
+
+_OPEN: Final = Status.OPEN
+SETTLED: Final = frozenset({Status.COMMITTED, Status.REJECTED, Status.ABORTED})
+
+
+class _Held:
+    """One document as this transaction sees it."""
+
+    __slots__ = ("base", "mark", "ops", "value", "whole")
+
+    def __init__(self, base: Maybe, mark: Mark) -> None:
+        self.base = base
+        self.mark = mark
+        self.value = base
+        # Written as a whole: then the operations before and after it are part of the value.
+        self.whole = False
+        self.ops: list[PatchOp] = []
+
+
+Savepoint: TypeAlias = dict[DocKey, tuple[Maybe, bool, list[PatchOp]]]
+
+
+class Transaction:
+    """One unit of work on one replica. `name` says in messages whose it is."""
+
+    __slots__ = (
+        "_callbacks",
+        "_checks",
+        "_held",
+        "_preconditions",
+        "cause",
+        "error",
+        "journal",
+        "memo",
+        "minted",
+        "name",
+        "read_only",
+        "replica",
+        "status",
+        "verdict",
+    )
+
+    def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
+        self.replica = replica
+        self.name = name
+        # Why writing is refused, as the rest of a sentence; empty: it is allowed.
+        self.read_only = read_only
+        # What the ids of documents made in here are derived from, and how many were.
+        self.cause = cause
+        self.minted = 0
+        self.status = _OPEN
+        # _settle(): exactly one of the two, once, unless it was aborted.
+        self.verdict: Verdict | None = None
+        self.error: HeadwaterError | None = None
+        self.journal = Journal()
+        # For cells: what they have read here already, as they handed it out. A write forgets all of it.
+        self.memo: dict[object, object] = {}
+        self._held: dict[DocKey, _Held] = {}
+        # Some entry of the journal has to be checked by the store.
+        self._checks = False
+        self._preconditions: list[Precondition] = []
+        self._callbacks: tuple[Callable[[Transaction], None], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Transaction {self.name or 'unnamed'}: {self.status.value}>"
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
+        """What stands there, with this transaction's own writes; noted in the journal."""
+        held = self._held.get(doc)
+        if held is None:
+            held = self._hold(doc)
+        if held.whole:
+            # Its own words: nobody else's change can make them untrue.
+            flags |= IGNORED_FOR_CONFLICT
+        elif not flags & _UNCHECKED:
+            self._checks = True
+        self.journal.note(doc, path, depth, flags, held.mark)
+        value = held.value
+        for step in path:
+            value = child(value, step)
+        return value
+
+    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+        """Add to the journal what was read together with something else."""
+        self.read(doc, path, depth, flags)
+
+    def look(self, doc: DocKey) -> Maybe:
+        """The document with this transaction's own writes, unnoted: the caller says what of it was used."""
+        held = self._held.get(doc)
+        return (held if held is not None else self._hold(doc)).value
+
+    def _hold(self, doc: DocKey) -> _Held:
+        if self.status is not _OPEN:
+            raise self._ended("read")
+        held = self._held[doc] = _Held(*self.replica.hold(doc))
+        return held
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def set(self, doc: DocKey, path: Path, value: Value) -> None:
+        """Put a value at a place, whatever stands there."""
+        held = self._begin_write(doc, path)
+        if path:
+            there = get(held.value, path)
+            self._apply(held, Add(path, value) if there is ABSENT else Replace(path, value))
+        elif not (same(held.value, value) and self._is_elidable(held)):
+            self._put(held, value)
+
+    def patch(self, doc: DocKey, op: PatchOp) -> None:
+        """Apply one operation. Raises AddressError if it does not fit: then nothing changed."""
+        self._apply(self._begin_write(doc, op.path), op)
+
+    def delete(self, doc: DocKey) -> None:
+        """Delete the document."""
+        held = self._begin_write(doc, ())
+        if held.value is not ABSENT or not self._is_elidable(held):
+            self._put(held, ABSENT)
+
+    def require(self, precondition: Precondition) -> None:
+        """The store must find this true, or refuse the whole transaction for good."""
+        if self.status is not _OPEN:
+            raise self._ended("be given a precondition")
+        self._preconditions.append(precondition)
+
+    def _begin_write(self, doc: DocKey, path: Path) -> _Held:
+        if self.read_only:
+            raise WriteError(f"{self.read_only} {address_text(doc, path)}", doc=doc, path=path)
+        held = self._held.get(doc)
+        if held is None:
+            held = self._hold(doc)
+        self.journal.note(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
+        return held
+
+    def _put(self, held: _Held, value: Maybe) -> None:
+        held.value, held.whole, held.ops = value, True, []
+        self.memo.clear()
+
+    def _apply(self, held: _Held, op: PatchOp) -> None:
+        after, touched = apply_patch(held.value, op)
+        if not touched and self._is_elidable(held):
+            return
+        held.value = after
+        self.memo.clear()
+        if held.whole:
+            return
+        ops = held.ops
+        if ops and type(op) is Replace and type(ops[-1]) is Replace and ops[-1].path == op.path:
+            ops[-1] = op
+        else:
+            ops.append(op)
+
+    @staticmethod
+    def _is_elidable(held: _Held) -> bool:
+        """Is a write that changes nothing surely nothing? Not if it only repeats a layer that may yet be taken back."""
+        return not held.mark.count or held.whole
+
+    @property
+    def is_open(self) -> bool:
+        """It can still read and write."""
+        return self.status is _OPEN
+
+    @property
+    def is_rejected(self) -> bool:
+        """It was taken back."""
+        return self.status is Status.REJECTED
+
+    @property
+    def is_awaited(self) -> bool:
+        """Somebody asked to be told how it ends."""
+        return bool(self._callbacks)
+
+    @property
+    def has_writes(self) -> bool:
+        """Has something to commit."""
+        return any(held.whole or held.ops for held in self._held.values())
+
+    # -- going back ----------------------------------------------------------------------------------------
+
+    def savepoint(self) -> Savepoint:
+        """How things are written now, to come back to."""
+        return {doc: (held.value, held.whole, list(held.ops)) for doc, held in self._held.items()}
+
+    def roll_back(self, point: Savepoint) -> None:
+        """Undo the writes made since. What was read stays read: it may have decided what was undone."""
+        self.memo.clear()
+        for doc, held in self._held.items():
+            held.value, held.whole, held.ops = point.get(doc) or (held.base, False, [])
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Apply everything here and send it. If what was read has moved on, the transaction is rejected at once.
+
+        Raises what the replica's door raises (a limit, a closed space): then it is rejected, too.
+        """
+        if self.status is not _OPEN:
+            raise self._ended("commit")
+        operations = self._operations()
+        if not operations and not self._preconditions:
+            self._signal(Signal.SENT)
+            self._settle(Signal.ACCEPTED, Committed(self.replica.seq), None)
+            return
+        checked = self.journal.conflicts() if self._checks else []
+        stale = self._stale(checked)
+        if stale is not None:
+            self._settle(Signal.REJECTED, stale, None)
+            return
+        reads = [entry.mark.read(entry.doc, entry.path, entry.depth) for entry in checked if entry.mark is not None]
+        try:
+            pending = self.replica.commit(operations, reads=reads, preconditions=self._preconditions, source=self)
+        except HeadwaterError as error:
+            self._settle(Signal.REJECTED, None, error)
+            raise
+        self._signal(Signal.SENT)
+        self._held = {}
+        self.memo.clear()
+        pending.on_settled(self._decided)
+
+    def abort(self) -> None:
+        """Give up: nothing of it was ever visible. Once more is no harm; after a commit it is."""
+        if self.status is Status.ABORTED:
+            return
+        if self.status is not _OPEN:
+            raise self._ended("abort")
+        self._settle(Signal.ABORTED, None, None)
+
+    def on_settled(self, callback: Callable[[Transaction], None]) -> None:
+        """Call back when it has ended, whichever way; at once if it has."""
+        if self.status in SETTLED:
+            callback(self)
+        else:
+            self._callbacks = (*self._callbacks, callback)
+
+    def _operations(self) -> list[Operation]:
+        operations: list[Operation] = []
+        for doc, held in self._held.items():
+            if held.whole:
+                value = held.value
+                operations.append(DeleteDoc(doc) if value is ABSENT else SetDoc(doc, value))
+            elif held.ops:
+                operations.append(PatchDoc(doc, tuple(held.ops)))
+        return operations
+
+    def _stale(self, checked: list[Entry]) -> Conflict | None:
+        """What was read and is no longer so, as far as the replica knows."""
+        now: dict[DocKey, Maybe] = {}
+        for entry in checked:
+            doc = entry.doc
+            if doc not in now:
+                now[doc] = self.replica.read(doc)
+            base = self._held[doc].base
+            if now[doc] is not base and is_touched(entry.path, entry.depth, base, now[doc]):
+                reason = f"{address_text(doc, entry.path)} changed while the transaction was open"
+                return Conflict(reason, doc, entry.path, self.replica.seq)
+        return None
+
+    def _decided(self, pending: Pending) -> None:
+        signal = Signal.ACCEPTED if pending.accepted else Signal.REJECTED
+        self._settle(signal, pending.verdict, pending.error)
+
+    def _settle(self, signal: Signal, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """The one end. What was kept for it is let go before anybody is called: a callback may start anew."""
+        self._signal(signal)
+        self.verdict, self.error = verdict, error
+        self._held = {}
+        self.memo.clear()
+        self._preconditions = []
+        self.journal.clear()
+        callbacks, self._callbacks = self._callbacks, ()
+        if callbacks:
+            call_all(callbacks, self)
+
+    def _signal(self, signal: Signal) -> None:
+        after = TRANSITIONS.get((self.status, signal))
+        if after is None:
+            message = f"{self!r} was told {signal.value!r}, which cannot happen to it"
+            raise InvariantError(message, status=self.status.value, signal=signal.value)
+        self.status = after
+
+    def _ended(self, verb: str) -> ClosedError:
+        whose = f"transaction {self.name}" if self.name else "this transaction"
+        message = (
+            f"{whose} cannot {verb}: it is {self.status.value}. Code that goes on after its block has ended, such as a "
+            "task or thread started in it, needs a transaction of its own"
+        )
+        return ClosedError(message, status=self.status.value)
+
+
+_UNCHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
+
+__all__ = [
+    "ATTEMPTED_WRITE",
+    "IGNORED_FOR_CONFLICT",
+    "IGNORED_FOR_SCHEDULING",
+    "LABEL_ONLY",
+    "LINK_PROBE",
+    "SETTLED",
+    "TRANSITIONS",
+    "Savepoint",
+    "Signal",
+    "Status",
+    "Transaction",
+]

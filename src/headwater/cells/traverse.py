@@ -1,0 +1,208 @@
+"""Reads through links under a schema, every hop journalled.
+
+A schema says how far a read goes. Where it asks for a handle (a cell, a document, a list of its own) the read stops
+and hands out the place; everywhere else a link is followed and its target read as if it stood there. What has no
+target, leads back to itself, or leads to a narrower scope than the schema allows, reads as absent.
+
+Must never know: handles themselves, and what happens with the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol, TypeAlias
+
+import msgspec
+
+from headwater.cells.journal import LINK_PROBE, Flags
+from headwater.errors import AddressError
+from headwater.values.address import Address, Depth, Scope, address_text, split_key
+from headwater.values.ids import DocKey
+from headwater.values.limits import LINK_HOPS_MAX
+from headwater.values.link import link_to, parse_link, target
+from headwater.values.schema import ANY, Handle, Schema
+from headwater.values.tree import (
+    ABSENT,
+    CONTAINERS,
+    LINK_TAG,
+    Maybe,
+    Path,
+    Value,
+    array_of,
+    child,
+    get,
+    is_array,
+    is_link,
+    is_map,
+    map_of,
+)
+
+_DEEP: Final = Depth.DEEP
+_SHALLOW: Final = Depth.SHALLOW
+
+BREADTH: Final[dict[str, int]] = {"space": 0, "user": 1, "session": 2}
+"""Scopes from broad to narrow."""
+
+
+class Source(Protocol):
+    """What is read from: a transaction, which keeps a journal, or the replica as it is now, which does not."""
+
+    def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
+        """What stands there; noted."""
+
+    def look(self, doc: DocKey) -> Maybe:
+        """The document; not noted."""
+
+    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+        """It was read."""
+
+
+InstanceOf: TypeAlias = Callable[[str], Scope]
+"""Tells which instance of a scope the reader means by its name."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where something stands once all links on the way are followed."""
+
+    doc: DocKey
+    path: Path
+
+
+class Traverse(msgspec.Struct, frozen=True):
+    """One traversal: what it reads from, for whom, and how its reads are flagged."""
+
+    source: Source
+    instance_of: InstanceOf
+    flags: Flags = 0
+
+    # -- finding the place ---------------------------------------------------------------------------------
+
+    def place(
+        self, doc: DocKey, path: Path, *, at_end: bool = True, only_redirects: bool = False, ceiling: str = "session"
+    ) -> Place | None:
+        """Where a path leads when links on the way are followed, and, `at_end`, one that stands there as well.
+
+        None if it leads nowhere: in a circle, or to a scope narrower than the ceiling. Every link that was followed
+        is in the journal, so that whoever turns one of them elsewhere wakes the reader.
+        """
+        seen: set[tuple[DocKey, Path, int]] = set()
+        while True:
+            length = self._first_link(doc, path, at_end=at_end, only_redirects=only_redirects)
+            if length is None:
+                return Place(doc, path)
+            if (doc, path, length) in seen:
+                return None
+            if len(seen) == LINK_HOPS_MAX:
+                message = f"followed {LINK_HOPS_MAX} links to {address_text(doc, path)} without reaching a value"
+                raise AddressError(message, doc=doc, path=path)
+            seen.add((doc, path, length))
+            link = parse_link(self.source.read(doc, path[:length], _DEEP, self.flags | LINK_PROBE))
+            assert link is not None
+            there = target(link, Address(doc, path[:length]), self.instance_of)
+            if there.space:
+                message = (
+                    f"{address_text(doc, path[:length])} links into space {there.space!r}: "
+                    "links between spaces are not followed yet"
+                )
+                raise AddressError(message, doc=doc, path=path[:length], space=there.space)
+            doc, path = there.doc, there.path + path[length:]
+            if BREADTH[_scope_name(doc)] > BREADTH[ceiling]:
+                return None
+
+    def _first_link(self, doc: DocKey, path: Path, *, at_end: bool, only_redirects: bool) -> int | None:
+        """How many steps of the path lead to the first link that is to be followed."""
+        value = self.source.look(doc)
+        for length, step in enumerate(path):
+            if type(value) in CONTAINERS and parse_link(value) is not None:
+                return length
+            value = child(value, step)
+        if at_end:
+            link = parse_link(value)
+            if link is not None and (link.redirect or not only_redirects):
+                return len(path)
+        return None
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def value(self, doc: DocKey, path: Path, schema: Schema) -> Maybe:
+        """What stands there under a schema: free of links, except that each handle is an absolute link to its place."""
+        handle = schema.as_handle(is_link(get(self.source.look(doc), path)))
+        if handle is not None:
+            return self.handle(doc, path, handle)
+        place = self.place(doc, path)
+        if place is None:
+            return ABSENT
+        return self._unfold(place.doc, place.path, schema, ((place.doc, place.path),))
+
+    def _unfold(self, doc: DocKey, path: Path, schema: Schema, trail: tuple[tuple[DocKey, Path], ...]) -> Maybe:
+        """A value that is no link, with everything below it. `trail` holds the places it is part of."""
+        if schema.has_handles:
+            value = self.source.read(doc, path, _SHALLOW, self.flags)
+        else:
+            # One deep read stands for everything that is in this document.
+            value = self.source.read(doc, path, _DEEP, self.flags)
+            if not holds_link(value):
+                return value
+        if is_map(value):
+            items: dict[str, Value] = {}
+            for key in dict.fromkeys([*value, *schema.handle_steps()]):
+                inner = self._below(doc, (*path, key), schema.child(key), trail)
+                if inner is not ABSENT:
+                    items[key] = inner
+            return map_of(items)
+        if is_array(value):
+            found = [self._below(doc, (*path, index), schema.child(index), trail) for index in range(len(value))]
+            # A list keeps its places: what cannot be read leaves a None, or every later element would move.
+            return array_of([None if inner is ABSENT else inner for inner in found])
+        return value
+
+    def _below(self, doc: DocKey, path: Path, schema: Schema | None, trail: tuple[tuple[DocKey, Path], ...]) -> Maybe:
+        if schema is None:
+            # No part of what the schema describes: there, but not read.
+            return ABSENT
+        value = get(self.source.look(doc), path)
+        handle = schema.as_handle(is_link(value))
+        if handle is not None:
+            return self.handle(doc, path, handle)
+        if is_link(value) and parse_link(value) is not None:
+            place = self.place(doc, path)
+            if place is None or (place.doc, place.path) in trail:
+                return ABSENT
+            return self._unfold(place.doc, place.path, schema, (*trail, (place.doc, place.path)))
+        return self._unfold(doc, path, schema, trail)
+
+    def handle(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
+        """An absolute link to what a handle at this place stands for. Its target is not looked at."""
+        value = self.source.read(doc, path, _SHALLOW, self.flags | LINK_PROBE)
+        if value is None or (value is ABSENT and not schema.stands_alone):
+            return value
+        place = self.place(doc, path, ceiling=schema.ceiling)
+        if place is None:
+            return ABSENT
+        if schema.optional and self.source.read(place.doc, place.path, _SHALLOW, self.flags) is ABSENT:
+            return None
+        return link_to(place.doc, place.path).to_value()
+
+
+def holds_link(value: Maybe) -> bool:
+    """Is there a link anywhere in it?"""
+    level: list[Maybe] = [value]
+    while level := [item for item in level if type(item) in CONTAINERS]:
+        inside: list[Maybe] = []
+        for item in level:
+            if is_map(item):
+                if LINK_TAG in item and is_link(item):
+                    return True
+                inside.extend(item.values())
+            elif is_array(item):
+                inside.extend(item)
+        level = inside
+    return False
+
+
+def _scope_name(doc: DocKey) -> str:
+    scope, _ = split_key(doc)
+    return "session" if scope.session else "user" if scope.user else "space"
+
+
+__all__ = ["ANY", "BREADTH", "Place", "Source", "Traverse", "holds_link"]

@@ -1,0 +1,41 @@
+"""What can be done with a document, or with what a cell holds, as a whole. Functions: a `Doc` has no names of its own.
+
+Must never know: fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.cells.cell import Cell
+from headwater.cells.doc import Doc
+from headwater.cells.show import shorten
+from headwater.cells.slot import Slot
+from headwater.errors import AddressError
+
+
+def exists(thing: Doc | Cell[Any]) -> bool:
+    """Whether anything is stored there. Noted like any read."""
+    return _root(thing)._exists()
+
+
+def delete(thing: Doc | Cell[Any]) -> None:
+    """Delete a document, or what a cell holds. Links to a deleted document stay, and lead nowhere."""
+    _root(thing)._remove()
+
+
+def _root(thing: object) -> Slot:
+    if isinstance(thing, Doc):
+        name, scope = thing._hw_scope
+        return Slot(thing._hw_owner, name, scope=scope, key=thing._hw_key)
+    if isinstance(thing, Slot):
+        return thing
+    raise AddressError(f"{shorten(repr(thing))} is neither a document nor a cell")
+
+
+def id_of(doc: Doc) -> str:
+    """The document's id: the same for ever, and in every process."""
+    given: object = doc
+    if not isinstance(given, Doc):
+        raise AddressError(f"{shorten(repr(given))} is not a document")
+    return given._hw_scope[0]

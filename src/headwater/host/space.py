@@ -1,0 +1,309 @@
+"""An open space, as authors hold it: transactions, cells and documents without an app, syncing, closing.
+
+`Space` is for plain code: what follows from a write has run before the next statement. `AsyncSpace` is for code in an
+event loop: what follows runs between two awaits, and nothing waits for the disk but `synced`.
+
+Must never know: apps (it is handed what to run).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextvars import Token
+from typing import Any, Final, Self, TypeVar, overload
+
+import msgspec
+
+from headwater.cells.anydoc import AnyDoc
+from headwater.cells.cell import Cell
+from headwater.cells.doc import Doc, declare_doc, open_doc
+from headwater.cells.here import HERE, Addressed, Frame, called
+from headwater.cells.home import Home
+from headwater.errors import HeadwaterError, UsageError, UserCodeError
+from headwater.host.attached import AttachedReplica
+from headwater.host.clock import SystemEntropy
+from headwater.host.opening import Lease
+from headwater.scheduler.node import Node
+from headwater.scheduler.settle import Scheduler
+from headwater.values.address import doc_key, parse_address, settle_path
+from headwater.values.hints import schema_of
+from headwater.values.schema import ANY
+from headwater.values.tree import ABSENT, Maybe
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Doc)
+
+_log: Final = logging.getLogger("headwater")
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Counts of one opening, since it began."""
+
+    space: str
+    seq: int
+    """The newest commit taken in here."""
+    commits: int
+    """Made here."""
+    pending: int
+    """Of these, without a verdict."""
+    rejected: int
+    """Of these, taken back."""
+    groups: int
+    """Groups of commits written to the disk by this process, with one fsync each."""
+    documents: int
+    """Held in memory here."""
+    runs: dict[str, int]
+    """Of each function."""
+
+
+class BaseSpace(Home):
+    """What both kinds of open spaces have in common."""
+
+    def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, actor: str | None) -> None:
+        super().__init__(replica, lease.storage.name, owner, SystemEntropy(), actor)
+        self._lease = lease
+        self._attached = replica
+        self.news = replica.inbox
+        self.on_error: Callable[[UserCodeError], None] = _log_error
+        self.nodes: dict[object, Node] = {}
+        self.scheduler = Scheduler(self, lambda error: self.on_error(error))
+        self._tokens: list[Token[Frame | None]] = []
+        self._closers: list[Callable[[], None]] = []
+
+    # -- without an app ------------------------------------------------------------------------------------
+
+    @overload
+    def cell(self, address: str, type: type[T], *, default: T = ...) -> Cell[T]: ...
+    @overload
+    def cell(self, address: str) -> Cell[object]: ...
+    def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:
+        """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
+        self.check_open()
+        key, steps = parse_address(address)
+        path = settle_path(self.replica.read(key), steps)
+        schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
+        stored: Maybe = ABSENT if default is ... else schema.store(default)
+        return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
+
+    @overload
+    def doc(self, id: str, kind: type[D]) -> D: ...
+    @overload
+    def doc(self, id: str) -> AnyDoc: ...
+    def doc(self, id: str, kind: type[Doc] = AnyDoc) -> Doc:
+        """The document of an id, as a class of yours, or with whatever fields it has."""
+        self.check_open()
+        if kind is AnyDoc:
+            return declare_doc(AnyDoc, self, id)
+        return open_doc(kind, self, id, doc_key(id))
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    @property
+    def stats(self) -> Stats:
+        """What has happened here so far."""
+        replica = self.replica
+        return Stats(
+            space=self.name,
+            seq=replica.seq,
+            commits=replica.commit_count,
+            pending=replica.pending_count,
+            rejected=self.rejected,
+            groups=self._lease.storage.groups,
+            documents=replica.document_count,
+            runs={node.name: node.runs for node in self.nodes.values()},
+        )
+
+    def runs(self, function: object) -> int:
+        """How often a function of the app has run in this opening."""
+        node = self.nodes.get(function)
+        if node is None:
+            raise UsageError(
+                f"{function!r} is not a function of this app; name one made with @app.computed or @app.sink"
+            )
+        return node.runs
+
+    async def synced(self) -> None:
+        """Wait, without holding up the event loop, until everything written so far is on disk."""
+        self.check_open()
+        await asyncio.to_thread(self._lease.storage.wait)
+        self._take_in()
+
+    def _take_in(self) -> None:
+        self.catch_up()
+        if self.lost:
+            lost, self.lost = self.lost, []
+            first = lost[0]
+            if len(lost) > 1:
+                first.add_note(f"and {len(lost) - 1} more transactions were not stored")
+            raise first
+
+    def check_open(self) -> None:
+        """Raise ClosedError if it is not."""
+        if self.wary:
+            self.check(f"space {self.name}")
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call when it is closed."""
+        self._closers.append(callback)
+
+    # -- around code ---------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        self.check_open()
+        self._tokens.append(HERE.set(Frame(self, None, HERE.get())))
+
+    def leave(self) -> None:
+        token = self._tokens.pop()
+        try:
+            HERE.reset(token)
+        except ValueError:
+            # Left in another context than it was entered in: what is around the code there is not ours to change.
+            pass
+
+    def _let_go(self) -> None:
+        """Detach; the last one in this process closes the store."""
+        self._shut()
+        self._lease.release()
+
+    def _shut(self) -> None:
+        self.closed = self.wary = True
+        self.scheduler.close()
+        self._attached.detach()
+        for callback in self._closers:
+            callback()
+
+
+class Space(BaseSpace):
+    """An open space for plain code. Made by `app.open`; a `with` block closes it."""
+
+    def __init__(
+        self,
+        lease: Lease,
+        owner: object,
+        actor: str | None,
+        *,
+        branch: str,
+        wake: Callable[[], None] | None = None,
+    ) -> None:
+        replica = lease.storage.attach(branch=branch, wake=wake)
+        super().__init__(lease, replica, owner, actor)
+        # Threads that write take turns in running what follows.
+        self._turn = threading.RLock()
+
+    def catch_up(self) -> None:
+        """Take in what was decided and what others wrote, and run what follows from it."""
+        with self._turn:
+            self._attached.refresh()
+            if self.restless:
+                self.scheduler.settle()
+
+    def settle(self) -> None:
+        """Run what is wanted and not up to date. Plain code rarely needs it: every write does it."""
+        self.check_open()
+        self.catch_up()
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
+        self.check_open()
+        self._lease.storage.wait(timeout)
+        self._take_in()
+
+    def close(self) -> None:
+        """Sync and let go. Once more is no harm."""
+        if self.closed:
+            return
+        try:
+            self.sync()
+        finally:
+            self._let_go()
+
+    def __enter__(self) -> Self:
+        self.enter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        self.leave()
+        if kind is None:
+            self.close()
+            return
+        # An error is on its way already: what else goes wrong while closing must not hide it.
+        try:
+            self.close()
+        except HeadwaterError as error:
+            _log.error("while closing space %r after an error: %s", self.name, error)
+
+
+class AsyncSpace(BaseSpace):
+    """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
+
+    def __init__(self, lease: Lease, owner: object, actor: str | None, *, branch: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._soon = False
+        replica = lease.storage.attach(branch=branch, wake=self._wake)
+        super().__init__(lease, replica, owner, actor)
+        # Other event loops are refused.
+        self.wary = True
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._pass)
+
+    def check(self, what: str | Addressed) -> None:
+        """Besides being open: this loop, or a thread without one."""
+        super().check(what)
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if running is not self._loop:
+            message = (
+                f"{called(what)} cannot be used from this event loop: space {self.name!r} was opened in another one; "
+                "open it here as well, with `async with app.aopen(...)`"
+            )
+            raise UsageError(message, space=self.name)
+
+    def catch_up(self) -> None:
+        """Have a pass run between two awaits."""
+        if not self._soon:
+            self._soon = True
+            self._loop.call_soon_threadsafe(self._pass)
+
+    def _pass(self) -> None:
+        self._soon = False
+        if self.closed:
+            return
+        self._attached.refresh()
+        if self.restless:
+            self.scheduler.settle()
+
+    async def settle(self) -> None:
+        """Wait for quiet: everything written so far is taken in, and what follows has run."""
+        self.check_open()
+        while self._soon or self.restless or self.news:
+            self._pass()
+            await asyncio.sleep(0)
+
+    async def synced(self) -> None:
+        """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
+        await super().synced()
+        await self.settle()
+
+    async def close(self, *, failed: bool = False) -> None:
+        """Sync and let go. Once more is no harm. After a failure, what else goes wrong is logged, not raised."""
+        if self.closed:
+            return
+        try:
+            await self.synced()
+        except HeadwaterError as error:
+            if not failed:
+                raise
+            _log.error("while closing space %r after an error: %s", self.name, error)
+        finally:
+            self._shut()
+            await asyncio.to_thread(self._lease.release)
+
+
+def _log_error(error: UserCodeError) -> None:
+    _log.error("%s", error, exc_info=error.__cause__)

@@ -1,0 +1,1 @@
+"""Which functions have to run because of a change, and in which order. Never knows apps, files or threads."""

@@ -1,0 +1,202 @@
+"""Keeping results current: a change makes its readers invalid, and what a sink shows is made valid again.
+
+A sink is always wanted. A computation is run when somebody who is wanted, or a caller, asks for its value while it is
+invalid, and never otherwise. Writers run before readers: a sink is run after every computation above it that may
+have changed, and only if one of them did.
+
+Must never know: apps, event loops, threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.cells.here import HERE, Frame
+from headwater.cells.home import Home
+from headwater.cells.transaction import Transaction
+from headwater.errors import UserCodeError
+from headwater.scheduler.node import Node, Signal, Status
+from headwater.scheduler.readers import Readers
+from headwater.values.change import Notification
+from headwater.values.hints import freeze_with
+from headwater.values.ids import DocKey
+from headwater.values.schema import Schema
+
+RUNS_MAX: Final = 10
+"""Runs of one node in one pass. More means that it, or what it writes, wakes itself for ever."""
+
+
+class Scheduler:
+    """The nodes of one open space."""
+
+    def __init__(self, home: Home, report: Callable[[UserCodeError], None]) -> None:
+        self._home = home
+        self._report = report
+        self._readers = Readers()
+        self._sinks: list[Node] = []
+        self._by_result: dict[DocKey, Node] = {}
+        # Invalid since the last pass looked.
+        self._changed: dict[Node, None] = {}
+        self._settling = False
+        self._count = 0
+        self._unlisten = home.replica.listen(self._on_change, self._readers)
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def add_computation(self, name: str, fn: Callable[[], object], result: DocKey, schema: Schema) -> Node:
+        """A function whose result is kept in a document of its own."""
+        node = Node(name=name, fn=fn, order=self._next(), result=result, schema=schema)
+        self._by_result[result] = node
+        return node
+
+    def add_sink(self, name: str, fn: Callable[[], object]) -> Node:
+        """A function that is run for what it does, as often as what it reads changes."""
+        node = Node(name=name, fn=fn, order=self._next())
+        self._sinks.append(node)
+        self._invalid(node)
+        return node
+
+    def close(self) -> None:
+        """Run nothing any more."""
+        self._unlisten()
+        self._sinks.clear()
+        self._changed.clear()
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def _on_change(self, notification: Notification) -> None:
+        """A value changed. Nothing runs here."""
+        for change in notification.changes:
+            for node in self._readers.concerned(change):
+                if node.tx is None or node.tx is not notification.source:
+                    node.signal(Signal.CHANGED)
+                    self._invalid(node)
+
+    def _invalid(self, node: Node) -> None:
+        self._changed[node] = None
+        self._home.restless = True
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Run what is wanted until it is all valid."""
+        if self._settling:
+            return
+        self._settling = True
+        runs: dict[Node, int] = {}
+        try:
+            while self._changed:
+                self._home.restless = False
+                maybe, self._changed = self._downstream(self._changed), {}
+                for sink in [sink for sink in self._sinks if sink in maybe]:
+                    self._ensure(sink, maybe, runs)
+        finally:
+            self._settling = False
+
+    def _downstream(self, changed: dict[Node, None]) -> dict[Node, None]:
+        """The nodes, and everyone who reads their results, directly or not."""
+        found = dict(changed)
+        todo = list(changed)
+        while todo:
+            result = todo.pop().result
+            if result is not None:
+                fresh = [reader for reader in self._readers.of_doc(result) if reader not in found]
+                found.update(dict.fromkeys(fresh))
+                todo += fresh
+        return found
+
+    def _ensure(self, node: Node, maybe: dict[Node, None], runs: dict[Node, int]) -> None:
+        """Make a node valid: what it read first, then, if any of that is different now, itself."""
+        if node not in maybe or node.running:
+            return
+        del maybe[node]
+        for entry in list(node.reads):
+            above = self._by_result.get(entry.doc)
+            if above is not None:
+                self._ensure(above, maybe, runs)
+        if node.status is Status.CLEAN:
+            return
+        count = runs[node] = runs.get(node, 0) + 1
+        if count > RUNS_MAX:
+            if count == RUNS_MAX + 1:
+                message = (
+                    f"{node.name}() does not settle: it ran {RUNS_MAX} times in one pass, each time changing what it or "
+                    "something above it reads"
+                )
+                self._report(UserCodeError(message, node=node.name))
+            return
+        self._attempt(node)
+
+    def pull(self, node: Node) -> None:
+        """A caller wants the value of a computation: make it valid, or raise what it raised."""
+        if node.running:
+            message = f"{node.name}() reads itself, directly or through what it calls; a value cannot be made of itself"
+            raise UserCodeError(message, node=node.name)
+        self._ensure(node, self._downstream_of_invalid(node), {})
+        if node.error is not None:
+            raise node.error
+
+    def _downstream_of_invalid(self, node: Node) -> dict[Node, None]:
+        """The node and everything above it: what `_ensure` may have to look at."""
+        found = {node: None}
+        todo = [node]
+        while todo:
+            for entry in todo.pop().reads:
+                above = self._by_result.get(entry.doc)
+                if above is not None and above not in found:
+                    found[above] = None
+                    todo.append(above)
+        return found
+
+    def _attempt(self, node: Node) -> None:
+        """One run, one transaction."""
+        home = self._home
+        computed = node.result is not None
+        read_only = f"{node.name}() is computed and may not write" if computed else ""
+        tx = home.begin(f"{node.name}()", read_only=read_only, cause=["run", node.name, node.order])
+        token = HERE.set(Frame(home, tx, HERE.get()))
+        node.signal(Signal.STARTED)
+        self._changed.pop(node, None)
+        node.tx, node.error, node.running = tx, None, True
+        node.runs += 1
+        try:
+            self._finish(node, tx, node.fn())
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            node.error = error
+            if tx.journal:
+                # What it had read until then is what may mend it.
+                self._readers.replace(node, tx.journal.dependencies())
+        finally:
+            node.running = False
+            HERE.reset(token)
+            if tx.is_open:
+                tx.abort()
+        if node.error is not None and not computed:
+            self._report(_told(node, home.name))
+
+    def _finish(self, node: Node, tx: Transaction, result: object) -> None:
+        if node.result is not None and node.schema is not None:
+            tx.read_only = ""
+            tx.set(node.result, (), freeze_with(node.schema, result, f"the result of {node.name}()"))
+        self._readers.replace(node, tx.journal.dependencies())
+        tx.on_settled(lambda settled: self._settled(node, settled))
+        tx.commit()
+
+    def _settled(self, node: Node, tx: Transaction) -> None:
+        """The store has decided on a run. One that was taken back has to be done again."""
+        if tx.is_rejected and node.tx is tx and node.status is not Status.NEVER_RAN:
+            node.signal(Signal.TAKEN_BACK)
+            self._invalid(node)
+
+
+def _told(node: Node, space: str) -> UserCodeError:
+    error = node.error
+    message = f"{node.name}() in space {space!r} raised {type(error).__name__}: {error}. It runs again when what it read changes"
+    told = UserCodeError(message, node=node.name, space=space)
+    told.__cause__ = error
+    return told

@@ -1,0 +1,374 @@
+"""From type hints, or default values, to schemas: what may be declared, and what to write instead.
+
+A class may bring its own schema, by a class method `__headwater_schema__(args, schema_of)`.
+
+Types that contain themselves are read once: a record is known before its fields are, and any other type has a stand-in
+until it is. Unions and defaults are looked at when all is read.
+
+Must never know: cells, documents; what time it is (of `datetime` and `uuid` only the types are used).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, Flag
+from typing import Annotated, Any, Final, Literal, NoReturn, Self, TypeVar, Union, cast, get_args, get_origin
+from uuid import UUID
+
+import msgspec
+
+from headwater.errors import DeclarationError, SchemaError
+from headwater.values.codec import encode
+from headwater.values.frozen import FrozenDict, FrozenList
+from headwater.values.intake import RefusedError, spend
+from headwater.values.limits import DEPTH_MAX, DOCUMENT_BYTES_MAX
+from headwater.values.records import RecordSchema
+from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, solid, too_deep, widen
+from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
+from headwater.values.schema_containers import ListSchema, MapSchema, RowSchema, TupleSchema
+from headwater.values.schema_fields import QUALIFIERS, complete, fill, record_kind
+from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR, TextSchema
+from headwater.values.schema_union import UnionSchema, clash
+from headwater.values.tree import CONTAINERS, Array, Map, Value, depth_of, freeze
+from headwater.values.wide import WideList, WideMap
+
+_CACHE_MAX: Final = 4096
+"""Hints that are remembered. More than a program has, unless it makes classes as it runs: those are not kept alive."""
+
+_cache: dict[object, Schema] = {}
+
+
+# --- types kept as text -----------------------------------------------------------------------------------------
+# Python's own isoformat, not msgspec's: that one rounds offsets from UTC to minutes, which moves old local times.
+
+
+def _duration_text(value: timedelta) -> str:
+    plain = timedelta(days=value.days, seconds=value.seconds, microseconds=value.microseconds)
+    return cast("str", msgspec.to_builtins(plain))
+
+
+def _duration_of(text: str) -> timedelta:
+    try:
+        return msgspec.convert(text, timedelta)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+def _decimal_text(value: Decimal) -> str:
+    if not value.is_finite():
+        raise RefusedError(f"{short(value)} is not a number; use None")
+    return Decimal.__str__(value)
+
+
+_TEXTS: Final = (
+    TextSchema(datetime, datetime.isoformat, datetime.fromisoformat),
+    TextSchema(date, date.isoformat, date.fromisoformat, but=datetime),
+    TextSchema(time, time.isoformat, time.fromisoformat),
+    TextSchema(timedelta, _duration_text, _duration_of),
+    TextSchema(UUID, UUID.__str__, UUID),
+    TextSchema(Decimal, _decimal_text, Decimal),
+)
+
+_LIST: Final = ListSchema(ANY, "list")
+_DICT: Final = MapSchema(ANY, expected="dict")
+
+_KNOWN: Final[dict[object, Schema]] = {
+    int: INT,
+    float: FLOAT,
+    str: STR,
+    bool: BOOL,
+    bytes: BYTES,
+    None: NONE,
+    types.NoneType: NONE,
+    **{schema.takes()[0]: schema for schema in _TEXTS},
+    **dict.fromkeys((Any, object, Value), ANY),
+    **dict.fromkeys((list, Sequence, FrozenList, WideList, Array), _LIST),
+    **dict.fromkeys((dict, Mapping, FrozenDict, WideMap, Map), _DICT),
+    tuple: RowSchema(ANY),
+}
+
+_INSTEAD: Final[dict[str, str]] = {
+    **dict.fromkeys(("set", "frozenset", "Set", "MutableSet"), "use list[...], or hw.Map with the members as keys"),
+    **dict.fromkeys(("bytearray", "memoryview"), "use bytes"),
+    **dict.fromkeys(("deque", "MutableSequence", "Iterable", "Iterator", "Collection", "Generator"), "use list[...]"),
+    **dict.fromkeys(("defaultdict", "OrderedDict", "Counter", "MutableMapping", "ChainMap"), "use dict[str, ...]"),
+    **dict.fromkeys(("Path", "PurePath", "PosixPath"), "use str"),
+    **dict.fromkeys(("Callable", "type"), "store a name, and look it up"),
+    "complex": "use tuple[float, float]",
+    "ClassVar": "it is no field",
+}
+
+
+def _text(hint: object) -> str:
+    """A hint as people write it."""
+    if isinstance(hint, type):
+        return hint.__name__
+    return repr(hint).replace("typing.", "").replace("collections.abc.", "")
+
+
+def _instead(hint: object) -> str:
+    base = get_origin(hint) or hint
+    name = getattr(base, "__name__", None) or getattr(base, "_name", None) or ""
+    if name in _INSTEAD:
+        return _INSTEAD[name]
+    if isinstance(base, str) or type(base).__name__ == "ForwardRef":
+        return "it is text: use the type itself"
+    if not isinstance(base, type):
+        return "use a type"
+    for plain in (str, int, float, bytes):
+        if issubclass(base, plain):
+            return f"use {plain.__name__}, or NewType({name!r}, {plain.__name__})"
+    return "use None, bool, int, float, str, bytes, list, dict, or make it a dataclass"
+
+
+def _key(hint: object) -> object:
+    """What a hint is remembered by; None if it cannot be, or means something else in every class."""
+    try:
+        hash(hint)
+    except TypeError:
+        return None
+    return None if not isinstance(hint, type) and "typing.Self" in repr(hint) else (type(hint), hint)
+
+
+# --- from hints ---------------------------------------------------------------------------------------------------
+
+
+def schema_of(hint: object, *, where: str = "") -> Schema:
+    """The schema of a type. Raises DeclarationError, naming `where` the type is declared."""
+    key = _key(hint)
+    if key in _cache:
+        return _cache[key]
+    reader = _Reader(where)
+    schema = reader.read(hint)
+    reader.finish()
+    if len(_cache) + len(reader.known) > _CACHE_MAX:
+        _cache.clear()
+    _cache.update(reader.known)
+    return solid(schema)
+
+
+class _Reader:
+    """One reading of a hint and all that it names. What it has made is not used before `finish`."""
+
+    def __init__(self, where: str) -> None:
+        self.known: dict[object, Schema] = {}
+        self._where = where
+        self._places: list[str] = []
+        self._owners: list[Schema] = []
+        self._made: list[tuple[Schema, str]] = []
+        self._is_open = True
+
+    def schema_of(self, hint: object, *, where: str = "") -> Schema:
+        """For classes that bring their own schema; also later, when this reading is over."""
+        return self.read(hint, where) if self._is_open else schema_of(hint, where=where)
+
+    def read(self, hint: object, place: str = "") -> Schema:
+        """The schema of a hint, or a stand-in if it is being read already."""
+        key = _key(hint)
+        if key in _cache:
+            return _cache[key]
+        if key in self.known:
+            return self.known[key]
+        if place:
+            self._places.append(place)
+        lazy = LazySchema(_text(hint))
+        if key is not None:
+            self.known[key] = lazy
+        schema = self._make(hint, key)
+        if schema is lazy:
+            self._refuse(f"{_text(hint)} is nothing but itself")
+        lazy.target = schema
+        if key is not None:
+            self.known[key] = schema
+        if place:
+            self._places.pop()
+        return schema
+
+    def _place(self) -> str:
+        return self._places[-1] if self._places else ""
+
+    def _refuse(self, reason: str, place: str | None = None) -> NoReturn:
+        place = self._place() if place is None else place
+        told = ": ".join(filter(None, (self._where or "a type", place, reason)))
+        raise DeclarationError(f"cannot declare {told}", where=self._where, place=place, reason=reason) from None
+
+    def _keep(self, schema: Schema) -> Schema:
+        """Note a schema that has to be settled."""
+        self._made.append((schema, self._place()))
+        return schema
+
+    def _make(self, hint: Any, key: object) -> Schema:  # noqa: ANN401, PLR0911  # any object; a return for each kind
+        if key is not None and hint in _KNOWN:
+            return _KNOWN[hint]
+        origin, args = get_origin(hint), get_args(hint)
+        base = hint if origin is None else origin
+        if hasattr(base, "__headwater_schema__"):
+            return cast("Schema", base.__headwater_schema__(args, self.schema_of))
+        if base is Union or base is types.UnionType:
+            return self._union(args)
+        if base is Literal:
+            return self._choice(LiteralSchema, args)
+        if base is Self and self._owners:
+            return self._owners[-1]
+        meant = self._meant(base, args)
+        if meant is not base:
+            return self.read(meant)
+        if not isinstance(base, type):
+            self._refuse(f"{_text(hint)} cannot be stored; {_instead(hint)}")
+        return self._of_class(hint, base, args, key)
+
+    def _meant(self, base: Any, args: tuple[Any, ...]) -> object:  # noqa: ANN401
+        """What the words of `typing` that stand for another hint stand for; any other hint is itself."""
+        if base is Annotated and args:
+            # args[1:] are extras, for whoever adds constraints or labels.
+            return args[0]
+        if getattr(base, "_name", None) in QUALIFIERS and args:
+            return args[0]
+        if hasattr(base, "__supertype__"):
+            return base.__supertype__
+        if isinstance(base, TypeVar):
+            return Union[base.__constraints__] if base.__constraints__ else base.__bound__ or Any  # noqa: UP007
+        if type(base).__name__ == "TypeAliasType":
+            try:
+                return fill(base.__value__, dict(zip(base.__type_params__, args, strict=False)))
+            except NameError as error:
+                self._refuse(f"{_text(base)} names {error.name!r}, which is not defined yet")
+        return base
+
+    def _of_class(self, hint: object, base: type, args: tuple[Any, ...], key: object) -> Schema:
+        if base in {list, Sequence}:
+            return self._keep(ListSchema(self.read(args[0] if args else Any)))
+        if base is tuple:
+            return self._tuple(hint, args)
+        if base in {dict, Mapping}:
+            return self._dict(*(args or (str, Any)))
+        if issubclass(base, Enum):
+            return FlagSchema(base) if issubclass(base, Flag) else self._choice(EnumSchema, base)
+        kind = record_kind(base)
+        if kind is None:
+            self._refuse(f"{_text(hint)} cannot be stored; {_instead(hint)}")
+        record = kind(base, _text(hint))
+        if key is not None:
+            self.known[key] = record
+        self._owners.append(record)
+        try:
+            complete(record, args, self.read)
+        except ValueError as error:
+            self._refuse(str(error))
+        self._owners.pop()
+        return self._keep(record)
+
+    def _union(self, args: Iterable[object]) -> Schema:
+        options = list(dict.fromkeys(self.read(arg) for arg in args))
+        if len(options) == 1 or (ANY in options and not any(isinstance(option, Handle) for option in options)):
+            return ANY if ANY in options else options[0]
+        return self._keep(UnionSchema(options))
+
+    def _choice(self, kind: Callable[[Any], Schema], choices: object) -> Schema:
+        try:
+            return kind(choices)
+        except ValueError as error:
+            self._refuse(str(error))
+
+    def _tuple(self, hint: object, args: tuple[Any, ...]) -> Schema:
+        if len(args) == 2 and args[1] is ...:  # noqa: PLR2004
+            return self._keep(RowSchema(self.read(args[0])))
+        if any(getattr(arg, "__unpacked__", False) or _text(get_origin(arg)) == "Unpack" for arg in args):
+            self._refuse(f"{_text(hint)} cannot be stored; use tuple[T, ...], or tuple[A, B] of a fixed length")
+        return self._keep(TupleSchema([self.read(arg) for arg in args]))
+
+    def _dict(self, key: object, item: object) -> Schema:
+        keys = self.read(key)
+        if keys is STR or keys is ANY:
+            return self._keep(MapSchema(self.read(item)))
+        if not keys.is_key or (isinstance(keys, ChoiceSchema) and not keys.has_keys()):
+            self._refuse(
+                f"{_text(key)} cannot be the key of a dict; keys are kept as text: "
+                "use str, int, UUID, date, an Enum or a Literal"
+            )
+        return self._keep(MapSchema(self.read(item), keys))
+
+    def finish(self) -> None:
+        """Settle what was made, and look at what could not be judged before."""
+        self._is_open = False
+        unions = [(schema, place) for schema, place in self._made if isinstance(schema, UnionSchema)]
+        for union, _ in unions:
+            union.settle()
+        for schema, _ in self._made:
+            if not isinstance(schema, UnionSchema):
+                schema.settle()
+        for union, place in unions:
+            pair = clash(union)
+            if pair is not None:
+                self._refuse(_clash_text(*pair), place)
+        for schema, place in self._made:
+            if isinstance(schema, RecordSchema):
+                self._check_defaults(schema, place)
+
+    def _check_defaults(self, record: RecordSchema, place: str) -> None:
+        for field in record.fields:
+            if field.fixed and not field.schema.has_handles:
+                try:
+                    record.field_default(field.key)
+                except RefusedError as refused:
+                    self._refuse(f"the default of field {field.name!r} of {record.expected}: {refused.reason}", place)
+
+
+def _clash_text(a: Schema, b: Schema) -> str:
+    if isinstance(a, RecordSchema) and isinstance(b, RecordSchema):
+        advice = "give each a field with a Literal of its own (kind: Literal['a'] = 'a'), or a msgspec tag"
+    elif isinstance(a, ListSchema | TupleSchema):
+        advice = "use one list, of a union"
+    else:
+        advice = "declare one of them, or put each in a dataclass of its own"
+    return f"{a.expected} and {b.expected} cannot be told apart once stored; {advice}"
+
+
+# --- from default values ------------------------------------------------------------------------------------------
+
+
+def infer(default: object, *, where: str = "") -> Schema:
+    """The schema of whatever this is a good default for. Raises DeclarationError."""
+    if default is None:
+        return ANY
+    # What it says it is: something read from a document may be a frozen twin.
+    kind = default.__class__
+    if isinstance(default, list | WideList) or kind is tuple:
+        return _LIST
+    if isinstance(default, dict | WideMap):
+        return _DICT
+    if not isinstance(default, Enum):
+        for plain in (bool, int, float, str, bytes, *(schema.takes()[0] for schema in _TEXTS)):
+            if isinstance(default, plain):
+                return _KNOWN[plain]
+    return schema_of(kind, where=where)
+
+
+# --- storing ------------------------------------------------------------------------------------------------------
+
+
+def freeze_with(schema: Schema, value: object, at: str) -> Value:
+    """`schema.store`, its refusals told to the author: as `tree.freeze` does for Any, else as a SchemaError."""
+    if schema is ANY:
+        return widen(freeze(value, at))
+    try:
+        stored = schema.store(value)
+        _measure(stored)
+    except RefusedError as refused:
+        told = refused.explain(at)
+        if refused.limit:
+            raise told from None
+        raise SchemaError(told.message, expected=schema.expected, **told.facts) from None
+    except RecursionError:
+        raise too_deep().explain(at) from None
+    return stored
+
+
+def _measure(stored: Value) -> None:
+    if type(stored) in CONTAINERS and depth_of(stored) > DEPTH_MAX:
+        raise RefusedError(f"nested deeper than {DEPTH_MAX} levels (does it contain itself?)", limit=True)
+    if type(stored) in CONTAINERS or isinstance(stored, str | bytes):
+        spend(len(encode(stored)), [DOCUMENT_BYTES_MAX])

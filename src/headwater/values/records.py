@@ -1,0 +1,328 @@
+"""Records: types with named fields, kept as maps. Dataclasses, Structs, pydantic models, named tuples, typed dicts.
+
+All fields are stored, also those that hold their default, so that a later change of the default does not change what
+was written. Reading, a field that is not there has its default, and keys that are no fields are passed over. Of an
+instance of a subclass the fields of the declared class are stored. A record is made through its constructor: what the
+constructor refuses cannot be read, and what it changes is changed.
+
+Must never know: how fields were declared (see `schema_fields`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from headwater.values.frozen import FrozenDict
+from headwater.values.intake import RefusedError
+from headwater.values.schema import Forms, Handle, LinkMet, Schema, misfit, short, solid, too_deep
+from headwater.values.schema_choices import LiteralSchema
+from headwater.values.schema_containers import MAPS, ReadDict, new_map
+from headwater.values.schema_twins import freeze_into, make_twin
+from headwater.values.tree import ABSENT, LINK_TAG, Absent, Map, Value, is_link
+from headwater.values.wide import WideMap
+
+_COPIES: Final = (list, dict, tuple)
+"""What a constructor may have made of what it was given, to own it."""
+
+
+class Field(msgspec.Struct, eq=False):
+    """One field; `key` is its name in the tree."""
+
+    name: str
+    key: str
+    schema: Schema
+    required: bool
+    default: Callable[[], object] | None = None
+    """Makes the default, if there is one that can be made without the other fields."""
+    fixed: bool = False
+    """The default is one and the same object each time: it can be looked at when the type is declared."""
+    in_init: bool = True
+    """Given to the constructor; else set afterwards."""
+
+
+class RecordSchema(Schema):
+    """What all records have in common. `fields` are set once they are known: a record may contain itself."""
+
+    __slots__ = ("_deep", "_twin", "by_key", "cls", "fields", "needed", "tag", "tags")
+
+    how: str | None = None
+    """How authors make a changed one of an instance that is frozen; None if instances never change anyway."""
+
+    def __init__(self, cls: type, expected: str) -> None:
+        super().__init__(expected)
+        self.cls = cls
+        self.fields: tuple[Field, ...] = ()
+        self.tag: tuple[str, Value] | None = None
+        self.by_key: dict[str, Field] = {}
+        self._deep: tuple[Field, ...] = ()
+        self.tags: dict[str, LiteralSchema] = {}
+        self.needed: set[str] = set()
+        self._twin: type | None = None
+
+    def complete(self, fields: Iterable[Field], *, is_frozen: bool, tag: tuple[str, Value] | None = None) -> None:
+        """Told once what it consists of. Raises ValueError for a class that cannot have a frozen twin."""
+        self.fields = tuple(fields)
+        self.tag = tag
+        self.by_key = {field.key: field for field in self.fields}
+        if self.how is not None and not is_frozen:
+            self._twin = make_twin(self.cls, self.how)
+
+    def settle(self) -> None:
+        for field in self.fields:
+            field.schema = solid(field.schema)
+        self.tags = {field.key: field.schema for field in self.fields if isinstance(field.schema, LiteralSchema)}
+        self.needed = {field.key for field in self.fields if field.required}
+        if self.tag is not None:
+            self.tags[self.tag[0]] = LiteralSchema([self.tag[1]])
+            self.needed.add(self.tag[0])
+        # Those whose values have insides, where a constructor may have put something that can be changed.
+        self._deep = tuple(field for field in self.fields if not field.schema.is_leaf)
+
+    # -- storing ---------------------------------------------------------------------------------------------
+
+    def store(self, value: object) -> Value:
+        if not isinstance(value, self.cls):
+            raise misfit(self.expected, value)
+        items: dict[str, Value] = {}
+        for field in self.fields:
+            item = getattr(value, field.name, ABSENT)
+            if item is ABSENT:
+                if field.in_init:
+                    raise RefusedError(f"field {field.key!r} is missing")
+                continue
+            try:
+                items[field.key] = field.schema.store(item)
+            except RefusedError as refused:
+                refused.steps.append(field.key)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        if self.tag is not None:
+            items[self.tag[0]] = self.tag[1]
+        return new_map(items)
+
+    # -- loading ---------------------------------------------------------------------------------------------
+
+    def load(self, value: Value, binder: object) -> object:
+        if type(value) is FrozenDict:
+            if LINK_TAG in value and is_link(value):
+                raise LinkMet
+        elif type(value) is not WideMap:
+            raise self.unfit(value)
+        if self.tag is not None and value.get(self.tag[0], self.tag[1]) != self.tag[1]:
+            raise RefusedError(f"expected {self.tag[0]} {self.tag[1]!r}, got {short(value[self.tag[0]])}")
+        given: dict[str, object] = {}
+        for field in self.fields:
+            item = value.get(field.key, ABSENT)
+            if item is ABSENT:
+                if field.required:
+                    raise RefusedError(f"field {field.key!r} is missing")
+                continue
+            try:
+                given[field.name] = field.schema.load(item, binder)
+            except (RefusedError, LinkMet) as met:
+                met.steps.append(field.key)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        return self._loaded(given, binder)
+
+    def _loaded(self, given: dict[str, object], binder: object) -> object:
+        """The instance with these fields."""
+        later = {
+            field.name: given.pop(field.name) for field in self.fields if not field.in_init and field.name in given
+        }
+        try:
+            made = self._construct(given)
+        except Exception as error:  # noqa: BLE001  # an author's constructor may raise anything
+            raise RefusedError(f"{self.expected} refuses it: {self._why(error)}") from None
+        later.update(self._refrozen(made, given, later, binder))
+        if later:
+            made = self._change(made, later)
+        if self._twin is not None and type(made) is self.cls:
+            freeze_into(made, self._twin)
+        return made
+
+    def _construct(self, given: dict[str, object]) -> object:
+        return self.cls(**given)
+
+    def _why(self, error: Exception) -> str:
+        return str(error) or type(error).__name__
+
+    def _refrozen(
+        self, made: object, given: dict[str, object], later: dict[str, object], binder: object
+    ) -> dict[str, object]:
+        """Frozen versions of what the constructor put there itself: a default list, a copy, something changed."""
+        found: dict[str, object] = {}
+        for field in self._deep:
+            item, mine = getattr(made, field.name, ABSENT), given.get(field.name, ABSENT)
+            if item is mine or item is ABSENT or field.name in later:
+                continue
+            if type(item) in _COPIES and item == mine:
+                found[field.name] = mine
+                continue
+            try:
+                frozen = field.schema.load(field.schema.store(item), binder)
+            except RefusedError as refused:
+                refused.steps.append(field.key)
+                raise
+            if frozen is not item:
+                found[field.name] = frozen
+        return found
+
+    def _change(self, made: object, fields: dict[str, object]) -> object:
+        for name, item in fields.items():
+            object.__setattr__(made, name, item)
+        return made
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def child(self, step: str | int) -> Schema | None:
+        if self.tag is not None and step == self.tag[0]:
+            return self.tags[self.tag[0]]
+        field = self.by_key.get(step)  # type: ignore[arg-type]  # an index is never found
+        return None if field is None else field.schema
+
+    def field_default(self, step: str | int) -> Value | Absent:
+        field = self.by_key.get(step)  # type: ignore[arg-type]  # as above
+        if field is None or field.default is None:
+            return ABSENT
+        return field.schema.store(field.default())
+
+    def handle_steps(self) -> Iterable[str]:
+        return [field.key for field in self.fields if isinstance(field.schema, Handle)]
+
+    def parts(self) -> Iterable[Schema]:
+        return [field.schema for field in self.fields]
+
+    # -- in unions -------------------------------------------------------------------------------------------
+
+    def takes(self) -> tuple[type, ...]:
+        return (self.cls,)
+
+    def forms(self) -> Forms:
+        return {FrozenDict: None}
+
+    def fits(self, value: Map) -> bool:
+        if not self.needed <= value.keys():
+            return False
+        return all(tag.holds(value[key]) for key, tag in self.tags.items() if key in value)
+
+    def differs_from(self, other: Schema) -> bool:
+        if not isinstance(other, RecordSchema):
+            return False
+        mine, theirs = self.tags, other.tags
+        if any(mine[key].differs_from(theirs[key]) for key in mine.keys() & theirs.keys()):
+            return True
+        return bool(self.needed - other.by_key.keys()) and bool(other.needed - self.by_key.keys())
+
+
+class DataclassSchema(RecordSchema):
+    """A dataclass. Fields that its constructor does not take are set afterwards, to what was stored."""
+
+    __slots__ = ()
+
+    how = "dataclasses.replace(cell.value, {name}=...)"
+
+
+class StructSchema(RecordSchema):
+    """A msgspec.Struct, with the names and the tag that it would have in JSON."""
+
+    __slots__ = ()
+
+    how = "msgspec.structs.replace(cell.value, {name}=...)"
+
+    def _change(self, made: Any, fields: dict[str, object]) -> object:  # noqa: ANN401
+        for name, item in fields.items():
+            msgspec.structs.force_setattr(made, name, item)
+        return made
+
+
+class ModelSchema(RecordSchema):
+    """A pydantic model. What it says of its fields is checked by it, also before anything is stored."""
+
+    __slots__ = ("_aliases", "_trusted")
+
+    how = "cell.value.model_copy(update={{{name!r}: ...}})"
+
+    def __init__(self, cls: type, expected: str) -> None:
+        super().__init__(cls, expected)
+        self._aliases: dict[str, str] = {}
+        self._trusted = False
+
+    def know(self, aliases: dict[str, str], *, is_always_valid: bool) -> None:
+        """Told once under which names the model takes its fields, and whether an instance may have become invalid."""
+        self._aliases = aliases
+        self._trusted = is_always_valid
+
+    def store(self, value: object) -> Value:
+        stored = super().store(value)
+        if not self._trusted and type(value) is not self._twin:
+            # An attribute may have been assigned unchecked; storing that would make the place unreadable.
+            try:
+                self._construct({field.name: getattr(value, field.name) for field in self.fields})
+            except Exception as error:  # noqa: BLE001  # a validator may raise anything
+                raise RefusedError(f"{self.expected} refuses it: {self._why(error)}") from None
+        return stored
+
+    def _construct(self, given: dict[str, object]) -> object:
+        model: Any = self.cls
+        return model.model_validate({self._aliases[name]: item for name, item in given.items()})
+
+    def _why(self, error: Exception) -> str:
+        if not hasattr(error, "errors"):
+            return super()._why(error)
+        told = [("/".join(map(str, found["loc"])), found["msg"]) for found in error.errors()]
+        return "; ".join(f"{place}: {message}" if place else message for place, message in told)
+
+
+class NamedTupleSchema(RecordSchema):
+    """A named tuple: kept as a map, so that fields can be added later."""
+
+    __slots__ = ()
+
+    def _change(self, made: Any, fields: dict[str, object]) -> object:  # noqa: ANN401
+        return made._replace(**fields)
+
+
+class TypedDictSchema(RecordSchema):
+    """A dict with given keys. One that is not declared is refused: it would be lost."""
+
+    __slots__ = ()
+
+    def store(self, value: object) -> Value:
+        if not isinstance(value, dict | Mapping):
+            raise misfit(self.expected, value)
+        for key in value:
+            if key not in self.by_key:
+                raise RefusedError(f"{self.expected} has no field {short(key)}")
+        items: dict[str, Value] = {}
+        for field in self.fields:
+            if field.key not in value:
+                if field.required:
+                    raise RefusedError(f"field {field.key!r} is missing")
+                continue
+            try:
+                items[field.key] = field.schema.store(value[field.key])
+            except RefusedError as refused:
+                refused.steps.append(field.key)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        return new_map(items)
+
+    def load(self, value: Value, binder: object) -> object:
+        loaded = super().load(value, binder)
+        assert isinstance(loaded, ReadDict)
+        if type(value) is FrozenDict and loaded.keys() == value.keys():
+            loaded = value if all(loaded[key] is item for key, item in value.items()) else loaded
+        return loaded
+
+    def _loaded(self, given: dict[str, object], binder: object) -> object:  # noqa: ARG002
+        return ReadDict(given)
+
+    def takes(self) -> tuple[type, ...]:
+        return MAPS

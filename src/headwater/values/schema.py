@@ -1,0 +1,358 @@
+"""What a schema is: the way from an author's types into the tree, checked, and the way back, frozen.
+
+`store` takes a value of the declared type and gives the tree that stands for it; `load` takes that tree and gives a
+value of the declared type that cannot be changed in place. What comes out of `load` needs no copy where the tree
+already is what the author is to see. There is one subclass for each kind of type, see the modules next to this one.
+
+Must never know: type hints (see `hints`), cells, documents.
+"""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from headwater.errors import AddressError, LimitError
+from headwater.values.frozen import FrozenDict, FrozenList
+from headwater.values.intake import RefusedError
+from headwater.values.limits import WIDE_FROM
+from headwater.values.tree import ABSENT, CONTAINERS, Absent, Map, Value, freeze, is_link
+from headwater.values.wide import WideList, WideMap
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+_SHOWN_MAX: Final = 60
+"""Characters of a value that a message shows."""
+
+_DIGITS_MAX: Final = 10**40
+"""Above, an integer is told by its size: turning a really large one into text takes long, or is refused."""
+
+Forms: TypeAlias = dict[type, frozenset[Value] | None]
+"""What a schema stores, by type of the tree: these values only, or (None) whatever is of that type."""
+
+
+# --- refusing -----------------------------------------------------------------------------------------------
+
+
+class LinkMet(Exception):  # noqa: N818  # not a fault: the reader follows the link and comes back
+    """A link stands where the type has no handle. Collects the path backwards, as RefusedError does."""
+
+    def __init__(self) -> None:
+        self.steps: list[str | int] = []
+
+
+class MisfitError(RefusedError):
+    """The value itself is not of the expected type, as opposed to something within it."""
+
+
+def short(value: object) -> str:
+    """A value for a message: its type and the beginning of it, whatever it is."""
+    kind = type(value).__name__
+    if value is None or isinstance(value, bool):
+        text = repr(value)
+    elif isinstance(value, str | bytes):
+        text = repr(value[:_SHOWN_MAX]) + ("..." if len(value) > _SHOWN_MAX else "")
+    elif isinstance(value, int) and not -_DIGITS_MAX < value < _DIGITS_MAX:
+        text = f"of {value.bit_length()} bits"
+    elif isinstance(value, list | tuple | dict | WideList | WideMap) and not hasattr(value, "_fields"):
+        text = f"of {len(value)} item{'s' * (len(value) != 1)}"
+    else:
+        try:
+            text = " ".join(repr(value).split())
+        except Exception:  # noqa: BLE001  # an author's __repr__ may raise anything
+            return kind
+        text = text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
+    return text if value is None or text.startswith(kind) else f"{kind} {text}"
+
+
+def misfit(expected: str, value: object) -> MisfitError:
+    """The refusal of a value that is of another type."""
+    return MisfitError(f"expected {expected}, got {short(value)}")
+
+
+def too_deep() -> RefusedError:
+    """The refusal of what the stack has no room to walk."""
+    return RefusedError("nested too deep to walk (does it contain itself?)", limit=True)
+
+
+# --- the interface ------------------------------------------------------------------------------------------
+
+
+class Schema:
+    """A declared type. Compared by identity only."""
+
+    __slots__ = ("_facts", "expected")
+
+    expected: str
+    """How messages name the type."""
+
+    def __init__(self, expected: str) -> None:
+        self.expected = expected
+        self._facts: tuple[bool, bool] | None = None
+
+    # -- the two ways ----------------------------------------------------------------------------------------
+
+    def store(self, value: object) -> Value:
+        """The tree of a value. Raises RefusedError."""
+        raise NotImplementedError
+
+    def load(self, value: Value, binder: object) -> object:
+        """The value of a tree. Raises RefusedError if the tree does not fit, LinkMet at a link that is no handle."""
+        raise NotImplementedError
+
+    # -- what it is made of ----------------------------------------------------------------------------------
+
+    def child(self, step: str | int) -> Schema | None:  # noqa: ARG002
+        """The schema one step below; None where there can be nothing."""
+        return None
+
+    def field_default(self, step: str | int) -> Value | Absent:  # noqa: ARG002
+        """What a record's field holds when nothing is stored for it."""
+        return ABSENT
+
+    def handle_steps(self) -> Iterable[str]:
+        """The fields of a record that are handles: some of them are there although nothing is stored for them."""
+        return ()
+
+    def as_handle(self, linked: bool) -> Handle | None:  # noqa: ARG002, FBT001
+        """The handle that stands here; `linked` says whether what is stored here is a link."""
+        return None
+
+    def parts(self) -> Iterable[Schema]:
+        """Every schema directly below."""
+        return ()
+
+    def settle(self) -> None:
+        """Called once all types that this one names are known, before anything is stored or loaded."""
+
+    @property
+    def has_handles(self) -> bool:
+        """A handle stands here, or somewhere below."""
+        return self._look()[0]
+
+    @property
+    def may_hold_links(self) -> bool:
+        """Anything at all may stand here or somewhere below: the tree must be scanned for links."""
+        return self._look()[1]
+
+    def _look(self) -> tuple[bool, bool]:
+        if self._facts is None:
+            # By hand, not by asking the parts: types may contain themselves.
+            seen, todo = {id(self)}, [self]
+            handles = links = False
+            while todo:
+                schema = todo.pop()
+                handles = handles or isinstance(schema, Handle)
+                links = links or schema is ANY
+                for part in schema.parts():
+                    if id(part) not in seen:
+                        seen.add(id(part))
+                        todo.append(part)
+            self._facts = (handles, links)
+        return self._facts
+
+    # -- for containers and unions ---------------------------------------------------------------------------
+
+    @property
+    def plain(self) -> frozenset[type]:
+        """Types of the tree whose every value loads as itself: a container of nothing else needs no second look."""
+        return frozenset()
+
+    @property
+    def is_leaf(self) -> bool:
+        """What it loads has no parts that could be changed."""
+        return False
+
+    def stores_all(self, values: Collection[object]) -> bool:  # noqa: ARG002
+        """Would each of these be stored as it is? Answers quickly, or not at all (False)."""
+        return False
+
+    def takes(self) -> tuple[type, ...]:
+        """Classes whose instances are worth trying to store. Nothing is known of a schema that names none."""
+        return ()
+
+    def forms(self) -> Forms:
+        """What it stores."""
+        return {}
+
+    def fits(self, value: Map) -> bool:  # noqa: ARG002
+        """The map has the names, and the tags, by which a union tells its options apart."""
+        return True
+
+    def differs_from(self, other: Schema) -> bool:  # noqa: ARG002
+        """What this one stores can be told from what the other one, of the same form, stores."""
+        return False
+
+    # -- as the key of a map, and with keys of its own ---------------------------------------------------------
+
+    is_key = False
+    """Can be the K of dict[K, V]."""
+
+    def key_text(self, key: object) -> str:
+        """A value of this type as the key of a map."""
+        raise NotImplementedError
+
+    def key_of(self, text: str) -> object:
+        """The way back. Raises RefusedError."""
+        raise NotImplementedError
+
+    def store_key(self, key: object) -> str:
+        """The step to a key, of a dict."""
+        raise misfit(self.expected, key)
+
+    def load_key(self, text: str) -> object:
+        """The key behind a step, of a dict."""
+        raise misfit(self.expected, text)
+
+    def unfit(self, value: Value) -> Exception:
+        """What `load` raises for something that is not of this type."""
+        return LinkMet() if is_link(value) else misfit(self.expected, value)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.expected}>"
+
+
+class Handle(Schema):
+    """A place rather than a value: reading what holds it hands out a handle, and stops there."""
+
+    __slots__ = ()
+
+    has_handles = True
+    may_hold_links = False
+    is_leaf = True
+    stands_alone: bool = False
+    """Is there something to hand out although nothing is stored?"""
+    ceiling: str = "session"
+    """The narrowest scope that a link to it may lead to."""
+    optional: bool = False
+    """Does it read as None where its target does not exist?"""
+    always_link: bool = False
+    """Is it never stored in any other way than as a link?"""
+
+    def as_handle(self, linked: bool) -> Handle:  # noqa: ARG002, FBT001
+        return self
+
+
+class LazySchema(Schema):
+    """Stands in for a type that is still being read, because it names itself."""
+
+    __slots__ = ("target",)
+
+    target: Schema
+
+    def store(self, value: object) -> Value:
+        return self.target.store(value)
+
+    def load(self, value: Value, binder: object) -> object:
+        return self.target.load(value, binder)
+
+    def child(self, step: str | int) -> Schema | None:
+        return self.target.child(step)
+
+    def field_default(self, step: str | int) -> Value | Absent:
+        return self.target.field_default(step)
+
+    def handle_steps(self) -> Iterable[str]:
+        return self.target.handle_steps()
+
+    def as_handle(self, linked: bool) -> Handle | None:  # noqa: FBT001
+        return self.target.as_handle(linked)
+
+    def parts(self) -> Iterable[Schema]:
+        return (self.target,)
+
+
+def solid(schema: Schema) -> Schema:
+    """What a lazy schema stands for; any other is itself."""
+    while isinstance(schema, LazySchema):
+        schema = schema.target
+    return schema
+
+
+# --- anything -----------------------------------------------------------------------------------------------
+
+_SCALARS: Final = frozenset({NoneType, bool, int, float, str, bytes})
+
+
+class AnySchema(Schema):
+    """Whatever `tree.freeze` takes, loaded as it is, except that wide containers become real dicts and lists."""
+
+    __slots__ = ()
+
+    plain = _SCALARS
+
+    def store(self, value: object) -> Value:
+        try:
+            return widen(freeze(value))
+        except (AddressError, LimitError) as error:
+            raise _as_refusal(error) from None
+
+    def load(self, value: Value, binder: object) -> object:  # noqa: ARG002
+        return narrow(value)
+
+    def child(self, step: str | int) -> Schema:  # noqa: ARG002
+        return self
+
+
+ANY: Final[Schema] = AnySchema("Any")
+
+
+def _as_refusal(error: AddressError | LimitError) -> RefusedError:
+    """What `freeze` said, for the walk that called it on a part."""
+    reason = str(error.facts["reason"])
+    refused = too_deep() if reason == "recursion" else RefusedError(reason, limit=isinstance(error, LimitError))
+    path = error.facts["path"]
+    assert isinstance(path, tuple)
+    refused.steps.extend(reversed(path))
+    return refused
+
+
+def widen(value: Value) -> Value:
+    """A long list or dict that `narrow` made, as the tree keeps such: else each later edit would copy it all."""
+    if type(value) is FrozenList and len(value) > WIDE_FROM:
+        return WideList.of(value)
+    if type(value) is FrozenDict and len(value) > WIDE_FROM:
+        return WideMap.of(value)
+    return value
+
+
+def narrow(value: Value) -> Value:
+    """The tree with all wide containers as frozen dicts and lists; the very same tree if it has none."""
+    kind = type(value)
+    if kind is FrozenDict or kind is WideMap:
+        return _narrow_map(value)  # type: ignore[arg-type]
+    if kind is FrozenList or kind is WideList:
+        return _narrow_array(value)  # type: ignore[arg-type]
+    return value
+
+
+def _narrow_map(value: FrozenDict | WideMap) -> FrozenDict:
+    if type(value) is WideMap:
+        if value.kept is None or value.kept[0] is not ANY:
+            value.kept = (ANY, _narrow_map(FrozenDict(value.flat())))
+        return value.kept[1]  # type: ignore[return-value]
+    assert type(value) is FrozenDict
+    if CONTAINERS.isdisjoint(map(type, value.values())):
+        return value
+    changed: dict[str, Value] = {}
+    for key, item in value.items():
+        if type(item) in CONTAINERS and (inner := narrow(item)) is not item:
+            changed[key] = inner
+    return FrozenDict({**value, **changed}) if changed else value
+
+
+def _narrow_array(value: FrozenList | WideList) -> FrozenList:
+    if type(value) is WideList:
+        if value.kept is None or value.kept[0] is not ANY:
+            value.kept = (ANY, _narrow_array(FrozenList(value.flat())))
+        return value.kept[1]  # type: ignore[return-value]
+    assert type(value) is FrozenList
+    if CONTAINERS.isdisjoint(map(type, value)):
+        return value
+    changed: list[Value] | None = None
+    for index, item in enumerate(value):
+        if type(item) in CONTAINERS and (inner := narrow(item)) is not item:
+            changed = list(value) if changed is None else changed
+            changed[index] = inner
+    return value if changed is None else FrozenList(changed)

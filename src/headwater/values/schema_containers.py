@@ -1,0 +1,290 @@
+"""Schemas of lists, tuples and dicts.
+
+A container whose items all load as themselves loads as itself: `load(tree) is tree`. A wide one loads as a real
+list or dict, which it keeps, so that the second time is free.
+
+Must never know: records, whose parts differ in type (see `records`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import is_
+from typing import Final, final
+
+from headwater.values.frozen import FrozenDict, FrozenList, UnchangingList, UnchangingMap
+from headwater.values.intake import RefusedError, check_key
+from headwater.values.schema import ANY, Forms, LinkMet, Schema, misfit, solid, too_deep, widen
+from headwater.values.tree import LINK_TAG, Map, Value, array_of, is_link, is_map, map_of
+from headwater.values.wide import WideList, WideMap
+
+
+@final
+class ReadList(UnchangingList, list[object]):
+    """A list as read, of things that are no trees. No FrozenList: `tree.freeze` takes what is in those as checked."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[ReadList], tuple[list[object]]]:
+        return ReadList, (list(self),)
+
+
+@final
+class ReadDict(UnchangingMap, dict[object, object]):
+    """A dict as read, with keys or values that are no trees. No FrozenDict, as above."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[ReadDict], tuple[dict[object, object]]]:
+        return ReadDict, (dict(self),)
+
+
+def new_map(items: dict[str, Value]) -> Map:
+    """A map of the tree, as storing makes it."""
+    made = map_of(items)
+    if LINK_TAG in made and is_link(made):
+        raise RefusedError("a dict of this very shape would be read as a link; use another key")
+    return made
+
+
+_ARRAYS: Final = (list, tuple, FrozenList, WideList, ReadList)
+MAPS: Final = (dict, FrozenDict, WideMap, ReadDict)
+
+
+class ListSchema(Schema):
+    """Elements of one type. Lists and tuples are taken."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: Schema, expected: str | None = None) -> None:
+        super().__init__(f"list[{item.expected}]" if expected is None else expected)
+        self.item = item
+
+    def store(self, value: object) -> Value:
+        if not isinstance(value, list | tuple | WideList):
+            raise misfit(self.expected, value)
+        if self.item is ANY:
+            return ANY.store(value)
+        is_tree = type(value) is FrozenList or type(value) is WideList
+        if self.item.stores_all(value):
+            return widen(value) if is_tree else array_of(value)  # type: ignore[arg-type]
+        items: list[Value] = []
+        store = self.item.store
+        for index, item in enumerate(value):
+            try:
+                items.append(store(item))
+            except RefusedError as refused:
+                refused.steps.append(index)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        if is_tree and all(map(is_, items, value)):
+            return widen(value)  # type: ignore[arg-type]
+        return array_of(items)
+
+    def load(self, value: Value, binder: object) -> object:
+        if type(value) is FrozenList:
+            return self._load(value, binder)
+        if type(value) is not WideList:
+            raise self.unfit(value)
+        if value.kept is not None and value.kept[0] is self:
+            return value.kept[1]
+        loaded = self._load(FrozenList(value.flat()), binder)
+        if not self.has_handles:
+            value.kept = (self, loaded)
+        return loaded
+
+    def _load(self, value: FrozenList, binder: object) -> Sequence[object]:
+        plain = self.item.plain
+        if plain and plain.issuperset(map(type, value)):
+            return value
+        items: list[object] = []
+        load = self.item.load
+        for index, item in enumerate(value):
+            try:
+                items.append(load(item, binder))
+            except (RefusedError, LinkMet) as met:
+                met.steps.append(index)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        return value if all(map(is_, items, value)) else ReadList(items)
+
+    def child(self, step: str | int) -> Schema | None:
+        return self.item if type(step) is int and step >= 0 else None
+
+    def parts(self) -> Iterable[Schema]:
+        return (self.item,)
+
+    def settle(self) -> None:
+        self.item = solid(self.item)
+
+    def takes(self) -> tuple[type, ...]:
+        return _ARRAYS
+
+    def forms(self) -> Forms:
+        return {FrozenList: None}
+
+
+class RowSchema(ListSchema):
+    """tuple[T, ...]: as a list, but loaded as a tuple."""
+
+    __slots__ = ()
+
+    def __init__(self, item: Schema) -> None:
+        super().__init__(item, f"tuple[{item.expected}, ...]")
+
+    def _load(self, value: FrozenList, binder: object) -> Sequence[object]:
+        return tuple(super()._load(value, binder))
+
+
+class TupleSchema(Schema):
+    """tuple[A, B]: so many elements, each of its own type."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Iterable[Schema]) -> None:
+        self.items = tuple(items)
+        super().__init__(f"tuple[{', '.join(item.expected for item in self.items) or '()'}]")
+
+    def store(self, value: object) -> Value:
+        if not isinstance(value, list | tuple | WideList) or len(value) != len(self.items):
+            raise misfit(self.expected, value)
+        items: list[Value] = []
+        for index, item in enumerate(value):
+            try:
+                items.append(self.items[index].store(item))
+            except RefusedError as refused:
+                refused.steps.append(index)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        return array_of(items)
+
+    def load(self, value: Value, binder: object) -> object:
+        if not isinstance(value, FrozenList | WideList) or len(value) != len(self.items):
+            raise self.unfit(value)
+        items: list[object] = []
+        for index, item in enumerate(value):
+            try:
+                items.append(self.items[index].load(item, binder))
+            except (RefusedError, LinkMet) as met:
+                met.steps.append(index)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        return tuple(items)
+
+    def child(self, step: str | int) -> Schema | None:
+        return self.items[step] if type(step) is int and 0 <= step < len(self.items) else None
+
+    def parts(self) -> Iterable[Schema]:
+        return self.items
+
+    def settle(self) -> None:
+        self.items = tuple(map(solid, self.items))
+
+    def takes(self) -> tuple[type, ...]:
+        return _ARRAYS
+
+    def forms(self) -> Forms:
+        return {FrozenList: None}
+
+
+class MapSchema(Schema):
+    """dict[K, T]: values of one type under keys that are text, or (with `key`) are kept as text.
+
+    Keys that are not text come back in the order of their text.
+    """
+
+    __slots__ = ("item", "key")
+
+    def __init__(self, item: Schema, key: Schema | None = None, expected: str | None = None) -> None:
+        keys = "str" if key is None else key.expected
+        super().__init__(f"dict[{keys}, {item.expected}]" if expected is None else expected)
+        self.item = item
+        self.key = key
+
+    def store(self, value: object) -> Value:
+        if not isinstance(value, dict | Mapping):
+            raise misfit(self.expected, value)
+        if self.item is ANY and self.key is None:
+            return ANY.store(value)
+        items: dict[str, Value] = {}
+        store = self.item.store
+        for key, item in value.items():
+            name = self.store_key(key)
+            try:
+                items[name] = store(item)
+            except RefusedError as refused:
+                refused.steps.append(name)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        if is_map(value) and self.key is None and all(map(is_, items.values(), value.values())):
+            return widen(value)
+        return new_map(items)
+
+    def load(self, value: Value, binder: object) -> object:
+        if type(value) is FrozenDict:
+            if LINK_TAG in value and is_link(value):
+                raise LinkMet
+            return self._load(value, binder)
+        if type(value) is not WideMap:
+            raise self.unfit(value)
+        if value.kept is not None and value.kept[0] is self:
+            return value.kept[1]
+        loaded = self._load(FrozenDict(value.flat()), binder)
+        if not self.has_handles:
+            value.kept = (self, loaded)
+        return loaded
+
+    def _load(self, value: FrozenDict, binder: object) -> FrozenDict | ReadDict:
+        plain = self.item.plain
+        if self.key is None and plain and plain.issuperset(map(type, value.values())):
+            return value
+        items: dict[object, object] = {}
+        load = self.item.load
+        for name, item in value.items():
+            try:
+                key = name if self.key is None else self.key.key_of(name)
+                items[key] = load(item, binder)
+            except (RefusedError, LinkMet) as met:
+                met.steps.append(name)
+                raise
+            except RecursionError:
+                raise too_deep() from None
+        if self.key is None and all(map(is_, items.values(), value.values())):
+            return value
+        return ReadDict(items)
+
+    def store_key(self, key: object) -> str:
+        if self.key is not None:
+            key = self.key.key_text(key)
+        elif not isinstance(key, str):
+            raise misfit("str as key", key)
+        return check_key(key)[0]
+
+    def load_key(self, text: str) -> object:
+        return text if self.key is None else self.key.key_of(text)
+
+    def child(self, step: str | int) -> Schema | None:
+        if not isinstance(step, str):
+            return None
+        try:
+            self.load_key(step)
+        except RefusedError:
+            return None
+        return self.item
+
+    def parts(self) -> Iterable[Schema]:
+        return (self.item,)
+
+    def settle(self) -> None:
+        self.item = solid(self.item)
+
+    def takes(self) -> tuple[type, ...]:
+        return MAPS
+
+    def forms(self) -> Forms:
+        return {FrozenDict: None}

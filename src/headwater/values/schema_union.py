@@ -1,0 +1,170 @@
+"""Unions: which option a value belongs to, on the way in and on the way back.
+
+Nothing extra is stored, so what is stored must tell. The rules, checked when the type is declared:
+
+- Scalars are told apart by type: bool is not int, and an int goes to int if there is one, else to float.
+- Literals and members of enums are told apart by value. A literal may stand beside its own type (`Literal["auto"] |
+  str`), a member of an enum may not: is "red" the text, or the colour?
+- Of types that are kept as text (str, datetime, UUID, Decimal ...) there may be one, of lists and tuples one, of dicts
+  one, and no dict beside a record.
+- Two records differ in a field that is a Literal in both, with different values (a tag), or each has a field without
+  default that the other does not have at all.
+- Handles are told by the link that stands for them.
+
+Must never know: how options were written down (see `hints`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from types import NoneType
+from typing import Final
+
+from headwater.values.frozen import FrozenDict, FrozenList
+from headwater.values.intake import RefusedError
+from headwater.values.schema import ANY, Handle, LinkMet, MisfitError, Schema, misfit, solid
+from headwater.values.schema_choices import ChoiceSchema
+from headwater.values.schema_scalars import FloatSchema
+from headwater.values.tree import LINK_TAG, Value, is_link, is_map
+from headwater.values.wide import WideList, WideMap
+
+_FORMS: Final = (NoneType, bool, int, float, str, bytes, FrozenList, FrozenDict)
+_WIDE: Final[dict[type, type]] = {WideList: FrozenList, WideMap: FrozenDict}
+
+
+def _rank(option: Schema) -> int:
+    """The narrow are asked before the wide."""
+    if isinstance(option, ChoiceSchema):
+        return 0
+    if isinstance(option, FloatSchema):
+        return 2
+    return 4 if option is ANY else 3 if isinstance(option, Handle) else 1
+
+
+class UnionSchema(Schema):
+    """One of several types. Options that cannot be told apart are found by `clash`; here the first that fits wins."""
+
+    __slots__ = ("_by_class", "_by_form", "_handles", "_plain", "options")
+
+    def __init__(self, options: Iterable[Schema], expected: str | None = None) -> None:
+        self.options = tuple(options)
+        super().__init__(" or ".join(option.expected for option in self.options) if expected is None else expected)
+        self._by_class: dict[type, tuple[Schema, ...]] = {}
+        self._by_form: dict[type, tuple[Schema, ...]] = {}
+        self._handles: tuple[Schema, ...] = ()
+        self._plain: frozenset[type] = frozenset()
+
+    def settle(self) -> None:
+        self.options = options = tuple(sorted(dict.fromkeys(_flat(self, set())), key=_rank))
+        self._handles = unknown = tuple(option for option in options if option is ANY or isinstance(option, Handle))
+        for kind in {kind for option in options for kind in option.takes()}:
+            self._by_class[kind] = (*(option for option in options if kind in option.takes()), *unknown)
+        for form in _FORMS:
+            fitting = [option for option in options if form in option.forms()]
+            if form is int:
+                fitting += [option for option in options if isinstance(option, FloatSchema)]
+            self._by_form[form] = (*fitting, *unknown)
+        self._plain = frozenset(form for form, fitting in self._by_form.items() if fitting and form in fitting[0].plain)
+        for wide, form in _WIDE.items():
+            self._by_form[wide] = self._by_form[form]
+
+    @property
+    def plain(self) -> frozenset[type]:
+        return self._plain
+
+    @property
+    def is_leaf(self) -> bool:
+        return all(option.is_leaf for option in self.options)
+
+    def store(self, value: object) -> Value:
+        told: RefusedError | None = None
+        # The class it says it is: a frozen twin says it is the original.
+        for option in self._by_class.get(value.__class__, self.options):
+            try:
+                return option.store(value)
+            except RefusedError as refused:
+                # One that looked inside has more to tell.
+                if refused.steps or not isinstance(refused, MisfitError):
+                    told = refused
+        raise misfit(self.expected, value) if told is None else told
+
+    def load(self, value: Value, binder: object) -> object:
+        if type(value) is FrozenDict and LINK_TAG in value and is_link(value):
+            fitting = self._handles
+            if not fitting:
+                raise LinkMet
+        else:
+            fitting = self._by_form[type(value)]
+        told: RefusedError | None = None
+        for option in fitting:
+            if len(fitting) > 1 and is_map(value) and not option.fits(value):
+                continue
+            try:
+                return option.load(value, binder)
+            except RefusedError as refused:
+                if refused.steps or not isinstance(refused, MisfitError):
+                    told = refused
+        raise misfit(self.expected, value) if told is None else told
+
+    def child(self, step: str | int) -> Schema | None:
+        children = list(dict.fromkeys(below for option in self.options if (below := option.child(step)) is not None))
+        if len(children) < 2:  # noqa: PLR2004
+            return children[0] if children else None
+        return union_of(children)
+
+    def as_handle(self, linked: bool) -> Handle | None:  # noqa: FBT001
+        found = [option for option in self.options if isinstance(option, Handle)]
+        return found[0] if linked and found else None
+
+    def parts(self) -> Iterable[Schema]:
+        return self.options
+
+
+def _flat(union: UnionSchema, seen: set[int]) -> Iterable[Schema]:
+    """The options that are no unions; a recursive alias may have turned out to be one."""
+    seen.add(id(union))
+    for option in map(solid, union.options):
+        if not isinstance(option, UnionSchema):
+            yield option
+        elif id(option) not in seen:
+            yield from _flat(option, seen)
+
+
+def union_of(options: Iterable[Schema]) -> Schema:
+    """A union of settled schemas, without asking whether they can be told apart."""
+    made = UnionSchema(options)
+    made.settle()
+    if ANY in made.options and not any(isinstance(option, Handle) for option in made.options):
+        return ANY
+    return made
+
+
+# --- at declaration -----------------------------------------------------------------------------------------
+
+
+def clash(union: UnionSchema) -> tuple[Schema, Schema] | None:
+    """Two options that what is stored does not tell apart."""
+    for a, b in combinations(union.options, 2):
+        mine, theirs = a.forms(), b.forms()
+        for form in mine.keys() & theirs.keys():
+            if not _told_apart(a, mine[form], b, theirs[form]):
+                return a, b
+    return None
+
+
+def _told_apart(a: Schema, mine: frozenset[Value] | None, b: Schema, theirs: frozenset[Value] | None) -> bool:
+    if mine is None and theirs is None:
+        return a.differs_from(b)
+    for value in (mine or frozenset()) | (theirs or frozenset()):
+        one, other = _loaded(a, value), _loaded(b, value)
+        if one is not None and other is not None and (type(one[0]) is not type(other[0]) or one != other):
+            return False
+    return True
+
+
+def _loaded(schema: Schema, value: Value) -> tuple[object] | None:
+    try:
+        return (schema.load(value, None),)
+    except RefusedError:
+        return None
