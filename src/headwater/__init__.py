@@ -5,8 +5,8 @@
     app = hw.App("counter")
     count = app.cell("count", 0)
 
-Everything an author needs is here; `headwater.core` is the engine beneath, `headwater.testing` its test tools. Names are
-loaded when they are first used, so that importing the package costs next to nothing.
+Everything an author needs is here; `headwater.core` is the engine beneath, `headwater.testing` its test tools. Names
+are loaded when they are first used, so that importing the package costs next to nothing.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from headwater.host.space import AsyncSpace, BaseSpace, Space
 from headwater.values.address import doc_key
 from headwater.values.hints import freeze_with, infer, schema_of
 from headwater.values.ids import MAIN
-from headwater.values.schema import ANY, Schema
+from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe
 
 if TYPE_CHECKING:
@@ -62,14 +62,10 @@ class App:
     def cell(self, name: str, default: T, *, type: object = ..., scope: str = ...) -> Cell[T]: ...
     @overload
     def cell(self, name: str, *, type: type[T], scope: str = ...) -> Cell[T]: ...
-    def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: str = "space") -> Cell[Any]:
+    def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: str = "space") -> Cell[Any]:  # noqa: A002
         """A cell. Its type is that of the default, unless `type` says more: `type=list[int]`, `type=Note`."""
         where = f"app.cell({name!r})"
-        schema: Schema
-        if type is not None:
-            schema = schema_of(type, where=where)
-        else:
-            schema = ANY if default is ABSENT else infer(default)
+        schema = schema_of(type, where=where) if type is not None else ANY if default is ABSENT else infer(default)
         stored: Maybe = ABSENT
         if default is not ABSENT:
             try:
@@ -397,8 +393,7 @@ class Sink:
 
 
 def _described(thing: object) -> str:
-    kind = {Cell: "a cell", Computed: "a computed", Sink: "a sink"}.get(type(thing), "a document")
-    return kind
+    return {Cell: "a cell", Computed: "a computed", Sink: "a sink"}.get(type(thing), "a document")
 
 
 __all__ = ["App", "AsyncOpening", "Computed", "Sink"]

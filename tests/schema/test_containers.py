@@ -220,10 +220,6 @@ def test_tree_is_stored_as_itself(hint: Any, plain: Any) -> None:
     assert schema_of(hint).store(tree) is tree
 
 
-class Counted(int):
-    """Fails when it is looked at one by one."""
-
-
 def test_list_of_scalars_is_stored_and_loaded_without_asking_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = schema_of(list[int])
     calls: list[object] = []

@@ -117,8 +117,8 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (bytes, "x", "expected bytes, got str 'x'"),
     (bool, 1, "expected bool, got int 1"),
     (None, 0, "expected None, got int 0"),
-    (date, datetime(2024, 5, 6), "expected date, got datetime datetime.datetime(2024, 5, 6, 0, 0)"),
-    (datetime, date(2024, 5, 6), "expected datetime, got date datetime.date(2024, 5, 6)"),
+    (date, datetime(2024, 5, 6), "expected date, got datetime.datetime(2024, 5, 6, 0, 0)"),
+    (datetime, date(2024, 5, 6), "expected datetime, got datetime.date(2024, 5, 6)"),
     (datetime, "2024-05-06", "expected datetime, got str '2024-05-06'"),
     (Decimal, Decimal("NaN"), "Decimal('NaN') is not a number; use None"),
     (Decimal, 1.5, "expected Decimal, got float 1.5"),
@@ -181,7 +181,7 @@ def test_scalar_has_no_parts() -> None:
 
 
 def test_scalar_has_no_keys() -> None:
-    with pytest.raises(RefusedError, match="RefusedError|expected int|"):
+    with pytest.raises(RefusedError):
         schema_of(int).store_key("a")
     with pytest.raises(RefusedError):
         schema_of(int).load_key("a")

@@ -77,7 +77,7 @@ class Cell(Slot, Generic[T]):
     def at(self, /, *steps: str | int, type: type[E]) -> Cell[E]: ...
     @overload
     def at(self, /, *steps: str | int) -> Cell[object]: ...
-    def at(self, /, *steps: str | int, type: type[Any] | None = None) -> Cell[Any]:
+    def at(self, /, *steps: str | int, type: type[Any] | None = None) -> Cell[Any]:  # noqa: A002
         """The cell of a part: `people.at(0, "name")`. Its type is told by this one's, or given: `type=str`."""
         part: Slot = self
         for step in steps:

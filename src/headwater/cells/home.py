@@ -108,7 +108,8 @@ class Home:
     def check(self, what: str | Addressed) -> None:
         """Raise if this code may not use the space now."""
         if self.closed:
-            message = f"{called(what)} cannot be used: space {self.name!r} was closed; open it again with `with app.open(...)`"
+            closed = f"space {self.name!r} was closed; open it again with `with app.open(...)`"
+            message = f"{called(what)} cannot be used: {closed}"
             raise ClosedError(message, space=self.name)
 
     # -- what was taken back -------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ class Traverse(msgspec.Struct, frozen=True):
 
 
 def holds_link(value: Maybe) -> bool:
-    """Is there a link anywhere in it?"""
+    """Tell whether a link stands anywhere in it."""
     level: list[Maybe] = [value]
     while level := [item for item in level if type(item) in CONTAINERS]:
         inside: list[Maybe] = []

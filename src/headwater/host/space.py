@@ -12,6 +12,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Token
 from typing import Any, Final, Self, TypeVar, overload
 
@@ -69,9 +70,12 @@ class BaseSpace(Home):
         self.news = replica.inbox
         self.on_error: Callable[[UserCodeError], None] = _log_error
         self.nodes: dict[object, Node] = {}
-        self.scheduler = Scheduler(self, lambda error: self.on_error(error))
+        self.scheduler = Scheduler(self, self._report)
         self._tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[], None]] = []
+
+    def _report(self, error: UserCodeError) -> None:
+        self.on_error(error)
 
     # -- without an app ------------------------------------------------------------------------------------
 
@@ -79,7 +83,7 @@ class BaseSpace(Home):
     def cell(self, address: str, type: type[T], *, default: T = ...) -> Cell[T]: ...
     @overload
     def cell(self, address: str) -> Cell[object]: ...
-    def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:
+    def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:  # noqa: A002  # as in app.cell
         """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
         self.check_open()
         key, steps = parse_address(address)
@@ -89,15 +93,15 @@ class BaseSpace(Home):
         return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
 
     @overload
-    def doc(self, id: str, kind: type[D]) -> D: ...
+    def doc(self, doc_id: str, kind: type[D]) -> D: ...
     @overload
-    def doc(self, id: str) -> AnyDoc: ...
-    def doc(self, id: str, kind: type[Doc] = AnyDoc) -> Doc:
+    def doc(self, doc_id: str) -> AnyDoc: ...
+    def doc(self, doc_id: str, kind: type[Doc] = AnyDoc) -> Doc:
         """The document of an id, as a class of yours, or with whatever fields it has."""
         self.check_open()
         if kind is AnyDoc:
-            return declare_doc(AnyDoc, self, id)
-        return open_doc(kind, self, id, doc_key(id))
+            return declare_doc(AnyDoc, self, doc_id)
+        return open_doc(kind, self, doc_id, doc_key(doc_id))
 
     # -- state ---------------------------------------------------------------------------------------------
 
@@ -157,11 +161,9 @@ class BaseSpace(Home):
 
     def leave(self) -> None:
         token = self._tokens.pop()
-        try:
+        # Left in another context than it was entered in: what is around the code there is not ours to change.
+        with suppress(ValueError):
             HERE.reset(token)
-        except ValueError:
-            # Left in another context than it was entered in: what is around the code there is not ours to change.
-            pass
 
     def _let_go(self) -> None:
         """Detach; the last one in this process closes the store."""

@@ -125,8 +125,8 @@ class Scheduler:
         if count > RUNS_MAX:
             if count == RUNS_MAX + 1:
                 message = (
-                    f"{node.name}() does not settle: it ran {RUNS_MAX} times in one pass, each time changing what it or "
-                    "something above it reads"
+                    f"{node.name}() does not settle: it ran {RUNS_MAX} times in one pass, each time changing what it "
+                    "or something above it reads"
                 )
                 self._report(UserCodeError(message, node=node.name))
             return
@@ -196,7 +196,8 @@ class Scheduler:
 
 def _told(node: Node, space: str) -> UserCodeError:
     error = node.error
-    message = f"{node.name}() in space {space!r} raised {type(error).__name__}: {error}. It runs again when what it read changes"
+    raised = f"{type(error).__name__}: {error}"
+    message = f"{node.name}() in space {space!r} raised {raised}. It runs again when what it read changes"
     told = UserCodeError(message, node=node.name, space=space)
     told.__cause__ = error
     return told

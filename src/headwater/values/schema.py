@@ -63,7 +63,9 @@ def short(value: object) -> str:
         except Exception:  # noqa: BLE001  # an author's __repr__ may raise anything
             return kind
         text = text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
-    return text if value is None or text.startswith(kind) else f"{kind} {text}"
+    # Most classes show themselves as a call, which names them.
+    is_named = value is None or text.partition("(")[0].rpartition(".")[2] == kind
+    return text if is_named else f"{kind} {text}"
 
 
 def misfit(expected: str, value: object) -> MisfitError:
