@@ -7,10 +7,10 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import store
+from bench import cells, store
 from bench.table import Row, Table, machine
 
-TABLES: dict[str, Callable[[Table], None]] = {"store": store.measure}
+TABLES: dict[str, Callable[[Table], None]] = {"store": store.measure, "cells": cells.measure}
 
 
 def main() -> int:

@@ -246,7 +246,7 @@ def _opening(table: Table, place: Path) -> None:
 # --- local apply --------------------------------------------------------------------------------------------------
 
 
-class _Nowhere:
+class Nowhere:
     """An upstream that keeps nothing: what is measured is the replica."""
 
     def __init__(self, value: Value) -> None:
@@ -260,12 +260,12 @@ class _Nowhere:
         self._taken.append(submission)
 
 
-def _apply_us(value: Value, documents: int = 1, operation: object = None) -> float:
+def apply_us(value: Value, documents: int = 1, operation: object = None) -> float:
     """One write with a listener whose index of readers is asked, and has none."""
     readers: dict[DocKey, object] = {}  # an index in which nobody reads
     keys = [doc_key(f"item:{number:07}") for number in range(documents)]
     best = float("inf")
-    shared = Replica(_Nowhere(value), SessionId("bench"))
+    shared = Replica(Nowhere(value), SessionId("bench"))
     shared.listen(_told, readers)
     for key in keys:
         shared.read(key)
@@ -278,7 +278,7 @@ def _apply_us(value: Value, documents: int = 1, operation: object = None) -> flo
             op = Replace(("count",), number) if operation is None else operation
             shared.commit((PatchDoc(keys[(number * 7919) % documents], (op,)),))  # type: ignore[arg-type]
         best = min(best, (time.perf_counter() - start) / 100 * 1e6)
-        _forget(shared)
+        forget(shared)
     return best
 
 
@@ -287,7 +287,7 @@ def _told(notification: Notification) -> None:
     raise AssertionError(message)
 
 
-def _forget(replica: Replica) -> None:
+def forget(replica: Replica) -> None:
     """Put the replica back to having nothing pending, without a store."""
     for pending in replica._pending.values():
         for effect in pending.effects:
@@ -306,14 +306,14 @@ def _local_apply(table: Table) -> None:
 
     floor = best_us(copies, 10_000, rounds=9)
     value = freeze(RECORD)
-    ours = _apply_us(value)
+    ours = apply_us(value)
     table.add(
         f"local apply, one key of a {len(encode(value))} B document, with notification",
         f"{ours:.2f} us, dict.copy() {floor:.3f} us: {ours / floor:.1f}x",
         "<= 12x",
         ours / floor <= 12,
     )
-    spread = {count: _apply_us(value, count) for count in (1, 1_000, 1_000_000)}
+    spread = {count: apply_us(value, count) for count in (1, 1_000, 1_000_000)}
     slope = spread[1_000_000] / spread[1]
     figures = " / ".join(f"{us:.2f}" for us in spread.values())
     table.add(
@@ -322,7 +322,7 @@ def _local_apply(table: Table) -> None:
     sizes: list[float] = []
     for extra in (0, 5_000, 100_000):
         padded = freeze({**RECORD, "body": {f"part{n}": "x" * 90 for n in range(extra // 100)}})
-        sizes.append(_apply_us(padded))
+        sizes.append(apply_us(padded))
     slope = sizes[-1] / sizes[0]
     figures = " / ".join(f"{us:.2f}" for us in sizes)
     table.add(
@@ -368,21 +368,21 @@ def _memory(table: Table, place: Path) -> None:
 
 def _containers(table: Table) -> None:
     small, large = (freeze({"count": 1, "keys": {f"k{n:06}": n for n in range(size)}}) for size in (10, 100_000))
-    us = [_apply_us(value, 1, Replace(("keys", "k000005"), "x")) for value in (small, large)]
+    us = [apply_us(value, 1, Replace(("keys", "k000005"), "x")) for value in (small, large)]
     # Replacing by an equal value is elided, so the key is written with changing values.
     us = [_alternating(value, "k000005") for value in (small, large)]
     ratio = us[1] / us[0]
     figures = f"{us[0]:.2f} us, {us[1]:.2f} us: {ratio:.1f}x"
     table.add("one key of a map of 10, of 100,000", figures, "<= 5x", ratio <= 5)
     small, large = (freeze({"count": 1, "items": list(range(size))}) for size in (10, 100_000))
-    us = [_apply_us(value, 1, Append(("items",), array_of([7]))) for value in (small, large)]
+    us = [apply_us(value, 1, Append(("items",), array_of([7]))) for value in (small, large)]
     ratio = us[1] / us[0]
     figures = f"{us[0]:.2f} us, {us[1]:.2f} us: {ratio:.1f}x"
     table.add("append to a list of 10, of 100,000", figures, "<= 5x", ratio <= 5)
 
 
 def _alternating(value: Value, key: str) -> float:
-    replica = Replica(_Nowhere(value), SessionId("bench"))
+    replica = Replica(Nowhere(value), SessionId("bench"))
     replica.listen(lambda _notification: None)
     doc = doc_key("item:0")
     best = float("inf")
@@ -393,5 +393,5 @@ def _alternating(value: Value, key: str) -> float:
             number += 1
             replica.commit((PatchDoc(doc, (Replace(("keys", key), number),)),))
         best = min(best, (time.perf_counter() - start) / 100 * 1e6)
-        _forget(replica)
+        forget(replica)
     return best

@@ -295,7 +295,7 @@ def test_wide_containers_are_unhashable_like_the_built_in_ones() -> None:
 
 def test_wide_containers_refuse_to_be_changed_and_say_how_to_write() -> None:
     made, row = wide_map(), wide_list()
-    with pytest.raises(FrozenError, match="write through the cell"):
+    with pytest.raises(FrozenError, match="Write through the cell"):
         made["x"] = 1
     with pytest.raises(FrozenError):
         del made["0000"]

@@ -21,26 +21,24 @@ from typing import (
     cast,
     dataclass_transform,
     get_args,
-    get_origin,
-    get_type_hints,
     overload,
 )
 
 from headwater.cells.cell import Cell
-from headwater.cells.collection import CollectionHandle, List
+from headwater.cells.field import Field, fields_of, is_class_variable
 from headwater.cells.here import Owner, find, innermost
 from headwater.cells.home import Home
 from headwater.cells.show import inert, record_html, shorten
-from headwater.cells.slot import Slot, slot_place
+from headwater.cells.slot import slot_place
 from headwater.errors import DeclarationError, HeadwaterError, NotOpen, SchemaError
 from headwater.store.commit import SetDoc
 from headwater.values.address import address_text, doc_key
-from headwater.values.hints import freeze_with, schema_of
+from headwater.values.hints import freeze_with
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.link import Link as LinkRecord
 from headwater.values.schema import Handle, Schema
-from headwater.values.tree import ABSENT, Maybe, Value, map_of
+from headwater.values.tree import ABSENT, Value, map_of
 
 T = TypeVar("T")
 D = TypeVar("D", bound="Doc")
@@ -56,6 +54,9 @@ class Link(Generic[T]):
     """
 
     __slots__ = ()
+
+    reads_as_none: ClassVar[bool] = True
+    """As a default: no document."""
 
     # For type checkers: reading the field gives the document, and a document is assigned. `Field` does it.
     @overload
@@ -86,88 +87,26 @@ def _doc_class(kind: object) -> type[Doc]:
     raise DeclarationError(f"hw.Link leads to documents: {kind!r} is not a subclass of hw.Doc", hint=kind)
 
 
-class Field:
-    """One field of a class of documents: the descriptor behind the attribute."""
-
-    __slots__ = ("declared", "name", "owner", "resolved")
-
-    def __init__(self, owner: type[Doc], name: str, declared: object) -> None:
-        self.owner = owner
-        self.name = name
-        # The value in the class body: the default. ABSENT if there is none.
-        self.declared = declared
-        # Made at first use: a class may name others that are declared after it.
-        self.resolved: tuple[Schema, Maybe] | None = None
-
-    def resolve(self) -> tuple[Schema, Maybe]:
-        """The schema and the default, as a tree."""
-        if self.resolved is None:
-            where = f"{self.owner.__qualname__}.{self.name}"
-            schema = schema_of(_hints(self.owner)[self.name], where=where)
-            default: Maybe = ABSENT
-            if isinstance(self.declared, Link):
-                default = None
-            elif self.declared is not ABSENT:
-                try:
-                    default = freeze_with(schema, self.declared, where)
-                except HeadwaterError as error:
-                    message = f"the default of {where} does not fit its type: {error.message}"
-                    raise DeclarationError(message, field=where) from None
-            elif isinstance(schema, CollectionHandle):
-                default = schema.inner.store([] if issubclass(schema.kind, List) else {})
-            self.resolved = (schema, default)
-        return self.resolved
-
-    def __get__(self, instance: Doc | None, owner: type[Doc]) -> object:
-        if instance is None:
-            return self
-        slot = self.slot(instance)
-        return slot.value if type(slot) is Cell else slot
-
-    def __set__(self, instance: Doc, value: object) -> None:
-        slot = self.slot(instance)
-        if value is not slot:  # `board.items += [...]` has done it already
-            slot._write(value)
-
-    def __delete__(self, instance: Doc) -> None:
-        self.slot(instance)._remove()
-
-    def slot(self, doc: Doc) -> Slot:
-        """The field of one document."""
-        found: Slot | None = doc._hw_slots.get(self.name)
-        if found is not None:
-            return found
-        schema, default = self.resolve()
-        owner, (name, scope), key = doc._hw_owner, doc._hw_scope, doc._hw_key
-        made: Slot
-        if isinstance(schema, CollectionHandle):
-            made = schema.kind.bound(
-                owner, name, (self.name,), schema=schema.inner, default=default, scope=scope, key=key
-            )
-        else:
-            made = Cell[Any](owner, name, (self.name,), schema=schema, default=default, scope=scope, key=key)
-        doc._hw_slots[self.name] = made
-        return made
-
-    def __repr__(self) -> str:
-        return f"<field {self.owner.__qualname__}.{self.name}>"
-
-
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class Doc:
     """The base of your own documents: annotated names are fields, `Person(name="Ann")` makes one."""
 
     __slots__ = ("__weakref__", "_hw_key", "_hw_owner", "_hw_scope", "_hw_slots")
 
+    _hw_owner: Owner
+    _hw_scope: tuple[str, str]
+    _hw_key: DocKey | None
+    _hw_slots: dict[str, Any]
+
     _hw_fields: ClassVar[dict[str, Field]] = {}
     _hw_locals: ClassVar[dict[str, object]] = {}
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        fields = {name: field for base in reversed(cls.__mro__[1:]) for name, field in _fields_of(base).items()}
+        fields = {name: field for base in reversed(cls.__mro__[1:]) for name, field in fields_of(base).items()}
         annotations = get_annotations(cls)
         for name, hint in annotations.items():
-            if name.startswith("_") or _is_class_variable(hint):
+            if name.startswith("_") or is_class_variable(hint):
                 continue
             field = Field(cls, name, cls.__dict__.get(name, ABSENT))
             fields[name] = field
@@ -224,10 +163,11 @@ class Doc:
         return map_of(items)
 
     def _hw_bind(self, owner: Owner, doc: str, scope: str, key: DocKey | None) -> None:
-        self._hw_owner = owner
-        self._hw_scope = (doc, scope)
-        self._hw_key = key
-        self._hw_slots: dict[str, Any] = {}
+        put = object.__setattr__  # past `__setattr__`, which looks for fields
+        put(self, "_hw_owner", owner)
+        put(self, "_hw_scope", (doc, scope))
+        put(self, "_hw_key", key)
+        put(self, "_hw_slots", {})
 
     # -- identity ------------------------------------------------------------------------------------------
 
@@ -244,11 +184,20 @@ class Doc:
         return hash(self._hw_id)
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not name.startswith("_") and name not in type(self)._hw_fields:
-            has = ", ".join(type(self)._hw_fields) or "none"
-            message = f"{type(self).__qualname__} has no field {name!r}; its fields are {has}"
-            raise SchemaError(message, name=name)
-        object.__setattr__(self, name, value)
+        # Here and not in `Field.__set__`, which would be two calls further down: fields are written often.
+        slot = self._hw_slots.get(name)
+        if slot is None:
+            field = type(self)._hw_fields.get(name)
+            if field is None:
+                if name.startswith("_") or hasattr(getattr(type(self), name, None), "__set__"):
+                    # An author's own: a private attribute, or a property with a setter.
+                    object.__setattr__(self, name, value)
+                    return
+                has = ", ".join(type(self)._hw_fields) or "none"
+                raise SchemaError(f"{type(self).__qualname__} has no field {name!r}; its fields are {has}", name=name)
+            slot = field.slot(self)
+        if value is not slot:  # `board.items += [...]` has done it already
+            slot._write(value)
 
     def __headwater_value__(self) -> Value:
         """In a value without a type of its own, a document is a link to it."""
@@ -375,24 +324,6 @@ def document_address(doc: Doc) -> str:
 
 
 # --- classes ------------------------------------------------------------------------------------------------
-
-
-def _fields_of(base: type) -> dict[str, Field]:
-    return {name: field for name, field in vars(base).items() if isinstance(field, Field)}
-
-
-def _is_class_variable(hint: object) -> bool:
-    if isinstance(hint, str):
-        return hint.replace("typing.", "").replace("t.", "").startswith("ClassVar")
-    return hint is ClassVar or get_origin(hint) is ClassVar
-
-
-def _hints(cls: type[Doc]) -> dict[str, object]:
-    try:
-        return get_type_hints(cls, localns={**cls._hw_locals, cls.__name__: cls}, include_extras=True)
-    except NameError as error:
-        message = f"the types of {cls.__qualname__} cannot be resolved: {error}; declare or import it at module level"
-        raise DeclarationError(message, kind=cls.__qualname__) from None
 
 
 def _kind(cls: type[Doc]) -> str:

@@ -13,9 +13,10 @@ from weakref import WeakValueDictionary
 
 from headwater.cells.here import HERE, Addressed, Frame, called
 from headwater.cells.journal import Flags
+from headwater.cells.lifecycle import Status
 from headwater.cells.pending import Pending
 from headwater.cells.replica import Replica
-from headwater.cells.transaction import Savepoint, Status, Transaction
+from headwater.cells.transaction import Savepoint, Transaction
 from headwater.errors import (
     ClosedError,
     ConflictError,

@@ -16,8 +16,9 @@ import msgspec
 
 from headwater.cells.pending import Pending, ranges
 from headwater.store.commit import PendingRead, Read
-from headwater.values.address import Depth
+from headwater.values.address import Depth, is_prefix, overlaps
 from headwater.values.ids import NEVER, DocKey, Seq
+from headwater.values.patch import Add, AddUnique, Append, Increment, Move, PatchOp, Remove, RemoveByValue, Splice
 from headwater.values.tree import Path
 
 Flags: TypeAlias = int
@@ -34,6 +35,9 @@ LABEL_ONLY: Final = 8
 ATTEMPTED_WRITE: Final = 16
 """Not a read: a write was tried here, also if it changed nothing."""
 _SHALLOW: Final = 32
+
+_DEEP_READ: Final = Depth.DEEP
+_SHALLOW_READ: Final = Depth.SHALLOW
 
 _NOT_DEPENDED_ON: Final = IGNORED_FOR_SCHEDULING | LABEL_ONLY | ATTEMPTED_WRITE
 _NOT_CHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
@@ -91,11 +95,20 @@ class Journal:
 
     def dependencies(self) -> list[Entry]:
         """What has to change for the run to be worth repeating."""
-        return compact(entry for entry in self if not entry.flags & _NOT_DEPENDED_ON)
+        return self._without(_NOT_DEPENDED_ON)
 
     def conflicts(self) -> list[Entry]:
         """What must not have changed for the commit to be accepted."""
-        return compact(entry for entry in self if not entry.flags & _NOT_CHECKED)
+        return self._without(_NOT_CHECKED)
+
+    def _without(self, flags: Flags) -> list[Entry]:
+        keys = [key for key in self._entries if not key[2] & flags]
+        entries = [
+            Entry(doc, path, _SHALLOW_READ if bits & _SHALLOW else _DEEP_READ, 0, mark)
+            for doc, path, bits, mark in keys
+        ]
+        # One place needs no compaction, and most transactions look at one place.
+        return compact(entries) if len(entries) > 1 else entries
 
     def labels(self) -> list[Entry]:
         """What the result has been made of, and where it was to go: all of it."""
@@ -138,6 +151,59 @@ def _is_below(path: Path, tops: dict[Path, None]) -> bool:
             return True
     return False
 
+
+class Leanings:
+    """What decided the edits of a document: whoever reads what such an edit left has looked at that as well.
+
+    After the first element was removed, the new first is what the second was; after a move, a place shows what stood
+    at another. May name more than was needed, never less.
+    """
+
+    __slots__ = ("_all",)
+
+    def __init__(self, ops: Iterable[PatchOp] = ()) -> None:
+        # Where an edit left something; where it looked for that, and how far down.
+        self._all: dict[tuple[Path, Path, Depth], None] = {}
+        for op in ops:
+            self.add(op)
+
+    def add(self, op: PatchOp) -> None:
+        """One more edit. One that says all of what it leaves (a key set or removed) leans on nothing."""
+        path, kind = op.path, type(op)
+        if kind in _BY_CONTENT:
+            self._all[path, path, _DEEP_READ] = None
+        elif kind is Append:
+            self._all[path, path, _SHALLOW_READ] = None
+        elif kind is Add or kind is Remove:
+            self._shift(path)
+        elif type(op) is Move:
+            self._shift(op.source)
+            self._all[self._shift(path), op.source, _DEEP_READ] = None
+
+    def _shift(self, path: Path) -> Path:
+        """An element comes or goes: what stands at any place of its list depends on the others."""
+        if not path or type(path[-1]) is not int:
+            return path
+        above = path[:-1]
+        self._all[above, above, _DEEP_READ] = None
+        return above
+
+    def of(self, path: Path, depth: Depth) -> list[tuple[Path, Depth]]:
+        """What a read leans on, through one edit or several; nothing if it sees nothing that an edit left."""
+        found: list[tuple[Path, Depth]] = []
+        todo = [(path, depth)]
+        while todo:
+            seen, far = todo.pop()
+            for left, place, how in self._all:
+                meets = overlaps(seen, left) if far is _DEEP_READ else is_prefix(left, seen)
+                if meets and (place, how) not in found:
+                    found.append((place, how))
+                    todo.append((place, how))
+        return found
+
+
+_BY_CONTENT: Final = frozenset({Splice, AddUnique, RemoveByValue, Increment})
+"""Edits whose result depends on all that stands at their place."""
 
 NOWHERE: Final = Mark(NEVER, [], 0)
 """The mark of what no replica holds."""

@@ -6,9 +6,10 @@ Must never know: what authors call it (`cell`, `collection` and `doc` do).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import NoneType
 from typing import Final
 
-from headwater.cells.here import Owner, find
+from headwater.cells.here import HERE, Owner, find
 from headwater.cells.home import Home
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING, Flags
 from headwater.cells.transaction import Transaction
@@ -16,17 +17,20 @@ from headwater.cells.traverse import Place, Source, Traverse, holds_link
 from headwater.errors import AddressError, SchemaError
 from headwater.store.commit import PatchDoc, SetDoc
 from headwater.values.address import Address, Depth, address_text, doc_key
-from headwater.values.hints import freeze_with
+from headwater.values.frozen import FrozenDict
+from headwater.values.hints import freeze_with, measure
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.link import Link, parse_link, target
-from headwater.values.patch import PatchOp, Remove
+from headwater.values.patch import PatchOp, Remove, Replace
 from headwater.values.schema import ANY, LinkMet, Schema
-from headwater.values.tree import ABSENT, Array, Maybe, Path, Step, Value, array_of, child, get, is_link
+from headwater.values.tree import ABSENT, LINK_TAG, Array, Maybe, Path, Step, Value, array_of, child, get, is_link
 
 _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
 _MISSING: Final = object()
+_SMALL: Final = frozenset({NoneType, bool, int, float})
+"""Types of the tree that always fit a document."""
 _NOBODY: Final = Address(doc_key("-"))
 
 
@@ -37,6 +41,7 @@ class Slot:
         "__weakref__",
         "_default",
         "_doc",
+        "_handles",
         "_last",
         "_owner",
         "_parent",
@@ -67,6 +72,7 @@ class Slot:
         self._scope = (doc, scope)
         self._path = path
         self._schema = schema
+        self._handles = schema.has_handles
         # What is read while nothing stands here; for a part of a record, the default of that field.
         self._default = default
         self._parent = parent
@@ -103,7 +109,7 @@ class Slot:
     def _read(self, flags: Flags) -> object:
         home, source = self._source()
         doc = self._doc or home.key(*self._scope)
-        if self._schema.has_handles:
+        if self._handles:
             loaded = self._load(home, Traverse(source, home.scope, flags), doc, ABSENT)
         else:
             tree = source.read(doc, self._path, _DEEP, flags)
@@ -193,23 +199,48 @@ class Slot:
     # -- writing -------------------------------------------------------------------------------------------
 
     def _write(self, new: object) -> None:
-        try:
-            tree = self._schema.store(new)
-        except RefusedError:
-            # Once more, for the whole story of what was wrong.
-            tree = freeze_with(self._schema, new, self.address)
-        home, tx = find(self._owner, self)
-        if tx is not None:
-            self._put(home, tx, tree)
-            return
+        tree = self._stored(self._schema, new)
+        frame = HERE.get()
+        if frame is not None and frame.home is self._owner and not frame.home.wary:
+            # As `find` would say, at half its price.
+            home, tx = frame.home, frame.tx
+        else:
+            home, tx = find(self._owner, self)
         doc = self._doc or home.key(*self._scope)
-        if not self._path and not is_link(home.replica.read(doc)):
-            home.commit_one(SetDoc(doc, tree))
-            return
-        with home.transaction() as own:
-            self._put(home, own, tree)
+        path = self._path
+        there = home.replica.read(doc) if tx is None else tx.look(doc)
+        for step in path:
+            # The commonest step, without a call; an index is never found.
+            if type(there) is FrozenDict and LINK_TAG not in there:
+                there = there.get(step, ABSENT)  # type: ignore[arg-type]
+            else:
+                there = child(there, step)
+        if (path and there is ABSENT) or (type(there) is FrozenDict and is_link(there)):
+            # Links on the way, or something to be made first.
+            self._put(home, tx, tree)
+        elif tx is not None:
+            tx.set(doc, path, tree)
+        else:
+            home.replica.commit((PatchDoc(doc, (Replace(path, tree),)) if path else SetDoc(doc, tree),))
+            if home.restless or home.news:
+                home.catch_up()
 
-    def _put(self, home: Home, tx: Transaction, tree: Value) -> None:
+    def _stored(self, schema: Schema, new: object) -> Value:
+        """What an author writes, as a tree. Raises SchemaError, AddressError or LimitError, naming this place."""
+        try:
+            tree = schema.store(new)
+            if type(tree) not in _SMALL:
+                measure(tree)
+        except RefusedError:
+            # Once more, for the whole story: the address is not worth making while all goes well.
+            return freeze_with(schema, new, self.address)
+        return tree
+
+    def _put(self, home: Home, tx: Transaction | None, tree: Value) -> None:
+        if tx is None:
+            with home.transaction() as own:
+                self._put(home, own, tree)
+            return
         if self._parent is not None:
             self._parent._materialise(home, tx)
         place = self._place(home, tx, only_redirects=True)
@@ -277,8 +308,7 @@ class Slot:
             found = f"it is declared as {self._schema.expected}" if schema is None else f"{items!r} is one text"
             message = f"cannot add to {self.address}: a list, and items for it, are expected, and {found}"
             raise SchemaError(message, expected=self._schema.expected)
-        at = f"an item of {self.address}"
-        return array_of([freeze_with(schema, item, at) for item in items])
+        return array_of([self._stored(schema, item) for item in items])
 
 
 def slot_place(value: Value, home: Home) -> tuple[DocKey, DocId, Path] | None:

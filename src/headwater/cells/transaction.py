@@ -5,28 +5,29 @@ with its own writes on top. `commit` applies the writes to the replica, all of t
 if any of that has changed, nothing is written. It ends once, in one of three ways, and calls back in all three.
 
 Must never know: cells, schemas, who runs it.
+
+Length: one class, whose reads, writes and ends all turn on the one record it keeps of a document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from typing import Final, TypeAlias
 
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
-    IGNORED_FOR_SCHEDULING,
     LABEL_ONLY,
-    LINK_PROBE,
     Entry,
     Flags,
     Journal,
+    Leanings,
     Mark,
 )
+from headwater.cells.lifecycle import SETTLED, TRANSITIONS, Signal, Status
 from headwater.cells.pending import Pending, call_all
 from headwater.cells.replica import Replica
-from headwater.errors import ClosedError, HeadwaterError, InvariantError, WriteError
+from headwater.errors import AddressError, ClosedError, HeadwaterError, InvariantError, WriteError
 from headwater.store.commit import (
     Committed,
     Conflict,
@@ -40,54 +41,17 @@ from headwater.store.commit import (
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import DocKey
 from headwater.values.match import touches as is_touched
-from headwater.values.patch import Add, PatchOp, Replace, apply_patch
+from headwater.values.patch import Add, Move, PatchOp, Replace, apply_patch
 from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
 
 _DEEP: Final = Depth.DEEP
-
-
-class Status(Enum):
-    """Where a transaction is in its life."""
-
-    OPEN = "open"
-    """Reads and writes."""
-    PENDING = "pending"
-    """Visible here; the store has not decided."""
-    COMMITTED = "committed"
-    """In the log; or there was nothing to write."""
-    REJECTED = "rejected"
-    """Taken back: the store did not accept it, or it was stale before it was sent."""
-    ABORTED = "aborted"
-    """Given up by its own side."""
-
-
-class Signal(Enum):
-    """What can happen to a transaction."""
-
-    SENT = "sent"
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-    ABORTED = "aborted"
-
-
-TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
-    (Status.OPEN, Signal.SENT): Status.PENDING,
-    (Status.OPEN, Signal.ABORTED): Status.ABORTED,
-    # Found stale, or refused at the replica's door: it never travelled.
-    (Status.OPEN, Signal.REJECTED): Status.REJECTED,
-    (Status.PENDING, Signal.ACCEPTED): Status.COMMITTED,
-    (Status.PENDING, Signal.REJECTED): Status.REJECTED,
-}
-"""A pair that is missing cannot happen: `_signal` says so, loudly."""
-
 _OPEN: Final = Status.OPEN
-SETTLED: Final = frozenset({Status.COMMITTED, Status.REJECTED, Status.ABORTED})
 
 
 class _Held:
     """One document as this transaction sees it."""
 
-    __slots__ = ("base", "mark", "ops", "value", "whole")
+    __slots__ = ("base", "leanings", "mark", "ops", "value", "whole")
 
     def __init__(self, base: Maybe, mark: Mark) -> None:
         self.base = base
@@ -96,9 +60,11 @@ class _Held:
         # Written as a whole: then the operations before and after it are part of the value.
         self.whole = False
         self.ops: list[PatchOp] = []
+        # None while every operation says all of what it leaves.
+        self.leanings: Leanings | None = None
 
 
-Savepoint: TypeAlias = dict[DocKey, tuple[Maybe, bool, list[PatchOp]]]
+Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]]]
 
 
 class Transaction:
@@ -158,6 +124,9 @@ class Transaction:
         elif not flags & _UNCHECKED:
             self._checks = True
         self.journal.note(doc, path, depth, flags, held.mark)
+        if held.leanings is not None:
+            for place, far in held.leanings.of(path, depth):
+                self.journal.note(doc, place, far, flags, held.mark)
         value = held.value
         for step in path:
             value = child(value, step)
@@ -186,17 +155,20 @@ class Transaction:
         if path:
             there = get(held.value, path)
             self._apply(held, Add(path, value) if there is ABSENT else Replace(path, value))
-        elif not (same(held.value, value) and self._is_elidable(held)):
+        elif not (same(held.value, value) and self._is_elidable(held, path)):
             self._put(held, value)
 
     def patch(self, doc: DocKey, op: PatchOp) -> None:
         """Apply one operation. Raises AddressError if it does not fit: then nothing changed."""
-        self._apply(self._begin_write(doc, op.path), op)
+        held = self._begin_write(doc, op.path)
+        if type(op) is Move:
+            self.journal.note(doc, op.source, _DEEP, ATTEMPTED_WRITE, held.mark)
+        self._apply(held, op)
 
     def delete(self, doc: DocKey) -> None:
         """Delete the document."""
         held = self._begin_write(doc, ())
-        if held.value is not ABSENT or not self._is_elidable(held):
+        if held.value is not ABSENT or not self._is_elidable(held, ()):
             self._put(held, ABSENT)
 
     def require(self, precondition: Precondition) -> None:
@@ -215,27 +187,35 @@ class Transaction:
         return held
 
     def _put(self, held: _Held, value: Maybe) -> None:
-        held.value, held.whole, held.ops = value, True, []
+        held.value, held.whole, held.ops, held.leanings = value, True, [], None
         self.memo.clear()
 
     def _apply(self, held: _Held, op: PatchOp) -> None:
         after, touched = apply_patch(held.value, op)
-        if not touched and self._is_elidable(held):
+        if not touched and self._is_elidable(held, op.path):
             return
         held.value = after
         self.memo.clear()
         if held.whole:
             return
         ops = held.ops
-        if ops and type(op) is Replace and type(ops[-1]) is Replace and ops[-1].path == op.path:
+        if type(op) is not Replace:
+            held.leanings = held.leanings or Leanings()
+            held.leanings.add(op)
+        elif ops and type(ops[-1]) is Replace and ops[-1].path == op.path:
             ops[-1] = op
-        else:
-            ops.append(op)
+            return
+        ops.append(op)
 
     @staticmethod
-    def _is_elidable(held: _Held) -> bool:
-        """Is a write that changes nothing surely nothing? Not if it only repeats a layer that may yet be taken back."""
-        return not held.mark.count or held.whole
+    def _is_elidable(held: _Held, path: Path) -> bool:
+        """Is a write that changes nothing surely nothing? Not if it repeats what may come out differently in the store.
+
+        That is what a layer left, which may yet be taken back, and what an edit like an increment comes to here.
+        """
+        if held.whole:
+            return True
+        return not held.mark.count and (held.leanings is None or not held.leanings.of(path, _DEEP))
 
     @property
     def is_open(self) -> bool:
@@ -261,13 +241,18 @@ class Transaction:
 
     def savepoint(self) -> Savepoint:
         """How things are written now, to come back to."""
-        return {doc: (held.value, held.whole, list(held.ops)) for doc, held in self._held.items()}
+        documents = {doc: (held.value, held.whole, list(held.ops)) for doc, held in self._held.items()}
+        return len(self._preconditions), documents
 
     def roll_back(self, point: Savepoint) -> None:
-        """Undo the writes made since. What was read stays read: it may have decided what was undone."""
+        """Undo what was written and required since. What was read stays read: it may have decided what was undone."""
+        required, documents = point
+        del self._preconditions[required:]
         self.memo.clear()
         for doc, held in self._held.items():
-            held.value, held.whole, held.ops = point.get(doc) or (held.base, False, [])
+            value, whole, ops = documents.get(doc) or (held.base, False, [])
+            held.value, held.whole, held.ops = value, whole, list(ops)
+            held.leanings = Leanings(ops) if ops else None
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -291,9 +276,22 @@ class Transaction:
         reads = [entry.mark.read(entry.doc, entry.path, entry.depth) for entry in checked if entry.mark is not None]
         try:
             pending = self.replica.commit(operations, reads=reads, preconditions=self._preconditions, source=self)
-        except HeadwaterError as error:
-            self._settle(Signal.REJECTED, None, error)
+        except BaseException as error:
+            taken = [sent for sent in self.replica._pending.values() if sent.source is self]
+            if taken:
+                # A listener raised: the commit is visible and under way all the same.
+                self._sent(taken[0])
+                raise
+            overtaken = self._overtaken(error)
+            if overtaken is not None:
+                self._settle(Signal.REJECTED, overtaken, None)
+                return
+            known = error if isinstance(error, HeadwaterError) else None
+            self._settle(Signal.ABORTED if known is None else Signal.REJECTED, None, known)
             raise
+        self._sent(pending)
+
+    def _sent(self, pending: Pending) -> None:
         self._signal(Signal.SENT)
         self._held = {}
         self.memo.clear()
@@ -337,6 +335,14 @@ class Transaction:
                 return Conflict(reason, doc, entry.path, self.replica.seq)
         return None
 
+    def _overtaken(self, error: BaseException) -> Conflict | None:
+        """A patch that fitted what was seen and does not fit what is there now: to be done again, as the store says."""
+        if isinstance(error, AddressError):
+            for doc, held in self._held.items():
+                if held.ops and self.replica.read(doc) is not held.base:
+                    return Conflict(error.message, doc, seq=self.replica.seq)
+        return None
+
     def _decided(self, pending: Pending) -> None:
         signal = Signal.ACCEPTED if pending.accepted else Signal.REJECTED
         self._settle(signal, pending.verdict, pending.error)
@@ -370,17 +376,3 @@ class Transaction:
 
 
 _UNCHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
-
-__all__ = [
-    "ATTEMPTED_WRITE",
-    "IGNORED_FOR_CONFLICT",
-    "IGNORED_FOR_SCHEDULING",
-    "LABEL_ONLY",
-    "LINK_PROBE",
-    "SETTLED",
-    "TRANSITIONS",
-    "Savepoint",
-    "Signal",
-    "Status",
-    "Transaction",
-]

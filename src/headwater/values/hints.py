@@ -23,7 +23,7 @@ import msgspec
 from headwater.errors import DeclarationError, SchemaError
 from headwater.values.codec import encode
 from headwater.values.frozen import FrozenDict, FrozenList
-from headwater.values.intake import RefusedError, spend
+from headwater.values.intake import SIZE_SPREAD, RefusedError, spend
 from headwater.values.limits import DEPTH_MAX, DOCUMENT_BYTES_MAX
 from headwater.values.records import RecordSchema
 from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, solid, too_deep, widen
@@ -356,7 +356,7 @@ def freeze_with(schema: Schema, value: object, at: str) -> Value:
         return widen(freeze(value, at))
     try:
         stored = schema.store(value)
-        _measure(stored)
+        measure(stored)
     except RefusedError as refused:
         told = refused.explain(at)
         if refused.limit:
@@ -367,8 +367,12 @@ def freeze_with(schema: Schema, value: object, at: str) -> Value:
     return stored
 
 
-def _measure(stored: Value) -> None:
-    if type(stored) in CONTAINERS and depth_of(stored) > DEPTH_MAX:
-        raise RefusedError(f"nested deeper than {DEPTH_MAX} levels (does it contain itself?)", limit=True)
-    if type(stored) in CONTAINERS or isinstance(stored, str | bytes):
+def measure(stored: Value) -> None:
+    """Raise RefusedError for what no document has room for."""
+    if isinstance(stored, str | bytes):
+        if len(stored) * SIZE_SPREAD > DOCUMENT_BYTES_MAX:
+            spend(len(encode(stored)), [DOCUMENT_BYTES_MAX])
+    elif type(stored) in CONTAINERS:
+        if depth_of(stored) > DEPTH_MAX:
+            raise RefusedError(f"nested deeper than {DEPTH_MAX} levels (does it contain itself?)", limit=True)
         spend(len(encode(stored)), [DOCUMENT_BYTES_MAX])

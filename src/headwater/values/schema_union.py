@@ -84,9 +84,7 @@ class UnionSchema(Schema):
             try:
                 return option.store(value)
             except RefusedError as refused:
-                # One that looked inside has more to tell.
-                if refused.steps or not isinstance(refused, MisfitError):
-                    told = refused
+                told = _deeper(told, refused)
         raise misfit(self.expected, value) if told is None else told
 
     def load(self, value: Value, binder: object) -> object:
@@ -103,8 +101,7 @@ class UnionSchema(Schema):
             try:
                 return option.load(value, binder)
             except RefusedError as refused:
-                if refused.steps or not isinstance(refused, MisfitError):
-                    told = refused
+                told = _deeper(told, refused)
         raise misfit(self.expected, value) if told is None else told
 
     def child(self, step: str | int) -> Schema | None:
@@ -119,6 +116,13 @@ class UnionSchema(Schema):
 
     def parts(self) -> Iterable[Schema]:
         return self.options
+
+
+def _deeper(told: RefusedError | None, refused: RefusedError) -> RefusedError | None:
+    """Of two refusals the one that looked further inside; none that only says that the whole is something else."""
+    if not refused.steps and isinstance(refused, MisfitError):
+        return told
+    return refused if told is None or len(refused.steps) > len(told.steps) else told
 
 
 def _flat(union: UnionSchema, seen: set[int]) -> Iterable[Schema]:

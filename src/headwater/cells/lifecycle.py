@@ -1,0 +1,51 @@
+"""The life of a transaction: its statuses, what can happen to it, and the one table of what follows from what.
+
+Must never know: what a transaction holds.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class Status(Enum):
+    """Where a transaction is in its life."""
+
+    # Members are singletons: an enum's own hash, which is Python code, would cost every transaction half a microsecond.
+    __hash__ = object.__hash__
+
+    OPEN = "open"
+    """Reads and writes."""
+    PENDING = "pending"
+    """Visible here; the store has not decided."""
+    COMMITTED = "committed"
+    """In the log; or there was nothing to write."""
+    REJECTED = "rejected"
+    """Taken back: the store did not accept it, or it was stale before it was sent."""
+    ABORTED = "aborted"
+    """Given up by its own side."""
+
+
+class Signal(Enum):
+    """What can happen to a transaction."""
+
+    __hash__ = object.__hash__
+
+    SENT = "sent"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    ABORTED = "aborted"
+
+
+TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
+    (Status.OPEN, Signal.SENT): Status.PENDING,
+    (Status.OPEN, Signal.ABORTED): Status.ABORTED,
+    # Found stale, or refused at the replica's door: it never travelled.
+    (Status.OPEN, Signal.REJECTED): Status.REJECTED,
+    (Status.PENDING, Signal.ACCEPTED): Status.COMMITTED,
+    (Status.PENDING, Signal.REJECTED): Status.REJECTED,
+}
+"""A pair that is missing cannot happen: `_signal` says so, loudly."""
+
+SETTLED: Final = frozenset({Status.COMMITTED, Status.REJECTED, Status.ABORTED})

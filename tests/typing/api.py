@@ -1,0 +1,295 @@
+"""Everything an author types, with the type it has. Checkers read this file, and it runs: what is typed here, works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_type
+
+import headwater as hw
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+    stars: int = 0
+
+
+class Person(hw.Doc):
+    name: str
+    age: int | None = None
+
+
+class Item(hw.Doc):
+    title: str
+    owner: hw.Link[Person]
+    helper: hw.Link[Person | None] = hw.Link()
+    done: bool = False
+
+
+class Board(hw.Doc):
+    name: str = "home"
+    items: hw.List[Item] = hw.List()
+    tags: hw.List[str] = hw.List(["new"])
+    votes: hw.Map[str, int] = hw.Map()
+    notes: list[Note] = []
+
+
+class Pinned(Board):
+    pin: int
+
+
+app = hw.App("typing")
+
+# --- cells --------------------------------------------------------------------------------------------------
+
+number = app.cell("number", 0)
+ratio = app.cell("ratio", 0.5)
+text = app.cell("text", "a", scope="space")
+numbers = app.cell("numbers", list[int]())
+table = app.cell("table", dict[str, int]())
+note = app.cell("note", Note("a"))
+bare = app.cell("bare", type=int)
+bare_numbers = app.cell("bare numbers", type=list[int])
+typed_numbers = app.cell("typed numbers", [], type=list[int])
+maybe: hw.Cell[int | None] = app.cell("maybe", None)
+typed_maybe: hw.Cell[int | None] = app.cell("typed maybe", None, type=int | None)
+either: hw.Cell[int | str] = app.cell("either", 0, type=int | str)
+people = app.cell("people", list[Person](), type=list[Person])
+
+assert_type(number, hw.Cell[int])
+assert_type(ratio, hw.Cell[float])
+assert_type(text, hw.Cell[str])
+assert_type(numbers, hw.Cell[list[int]])
+assert_type(table, hw.Cell[dict[str, int]])
+assert_type(note, hw.Cell[Note])
+assert_type(bare, hw.Cell[int])
+assert_type(bare_numbers, hw.Cell[list[int]])
+assert_type(typed_numbers, hw.Cell[list[int]])
+assert_type(people, hw.Cell[list[Person]])
+
+
+def use_cells() -> None:
+    number.value = 3
+    number.value += 1
+    assert_type(number.value, int)
+    assert_type(number.peek(), int)
+    assert_type(number.exists, bool)
+    assert_type(number.address, str)
+    assert_type(number.update(lambda n: n + 1), int)
+    number.increment()
+    number.increment(2)
+    number.clear()
+
+    ratio.value = 1
+    ratio.increment()
+    ratio.increment(0.5)
+
+    text.value += "b"
+    note.value = Note("b", stars=1)
+    assert_type(note.value.stars, int)
+    assert_type(note.at("text"), hw.Cell[object])
+    assert_type(note.at("text", type=str), hw.Cell[str])
+
+    maybe.value = 3
+    maybe.value = None
+    assert_type(maybe.peek(), int | None)
+    typed_maybe.value = 3
+    either.value = "b"
+
+
+def use_lists_in_cells() -> None:
+    numbers.value = [*numbers.value, 1]
+    numbers.append(2)
+    numbers.extend([3, 4])
+    numbers.insert(0, 0)
+    numbers.add_unique(4)
+    numbers.remove(4)
+    assert_type(numbers.value, list[int])
+    assert_type(numbers.at(0), hw.Cell[int])
+    assert_type(numbers.at(0).value, int)
+    assert_type(numbers.update(lambda found: [*found, 5]), list[int])
+    numbers.at(0).increment()
+
+
+def use_dicts_in_cells() -> None:
+    table.value = {**table.value, "a": 1}
+    assert_type(table.value, dict[str, int])
+    assert_type(table.at("a"), hw.Cell[int])
+    assert_type(table.key("a"), hw.Cell[int])
+    assert_type(table.key("a").value, int)
+    table.key("b").value = 2
+    table.key("b").increment()
+    table.remove("b")
+
+
+# --- documents ----------------------------------------------------------------------------------------------
+
+board = app.doc("board", Board)
+assert_type(board, Board)
+
+
+def use_documents() -> None:
+    ann = Person(name="Ann")
+    bob = Person(name="Bob", age=40)
+    assert_type(ann.name, str)
+    assert_type(ann.age, int | None)
+    ann.age = 39
+    ann.age = None
+
+    tea = Item(title="tea", owner=ann)
+    milk = Item(title="milk", owner=ann, helper=bob, done=True)
+    assert_type(tea.owner, Person)
+    assert_type(tea.owner.name, str)
+    assert_type(tea.helper, Person | None)
+    tea.owner = bob
+    milk.helper = None
+    milk.helper = bob
+    if milk.helper is not None:
+        assert_type(milk.helper.name, str)
+
+    chosen: dict[Item, Person] = {tea: ann, milk: bob}
+    assert_type(chosen[tea], Person)
+    assert {ann, bob, ann} == {ann, bob}
+    assert tea != milk
+
+    pinned = Pinned(pin=1, items=[tea], votes={"a": 1})
+    assert_type(pinned.pin, int)
+    assert_type(pinned.items[0], Item)
+    people.append(ann)
+    assert_type(people.value[0], Person)
+
+    assert_type(hw.id_of(ann), str)
+    assert_type(hw.exists(ann), bool)
+    hw.delete(bob)
+    hw.delete(number)
+    assert_type(hw.exists(number), bool)
+
+
+def use_lists_and_maps() -> None:
+    ann = Person(name="Ann")
+    tea, milk = Item(title="tea", owner=ann), Item(title="milk", owner=ann)
+    assert_type(board.items, hw.List[Item])
+    board.items.append(tea)
+    board.items.extend([milk])
+    board.items.insert(0, milk)
+    board.items.add_unique(tea)
+    board.items.remove(tea)
+    board.items += [tea]
+    board.items[0] = tea
+    board.items = [tea, milk]
+    assert_type(board.items[0], Item)
+    assert_type(board.items[:1], list[Item])
+    assert_type(len(board.items), int)
+    assert_type([item.title for item in board.items], list[str])
+    assert_type(board.tags, hw.List[str])
+    del board.items[0]
+
+    assert_type(board.votes, hw.Map[str, int])
+    board.votes["ann"] = 1
+    board.votes["ann"] += 1
+    board.votes = {"ann": 1}
+    assert_type(board.votes["ann"], int)
+    assert_type(board.votes.get("bob"), int | None)
+    assert_type(list(board.votes), list[str])
+    assert_type(dict(board.votes.items()), dict[str, int])
+    board.notes = [*board.notes, Note("c")]
+    assert_type(board.notes, list[Note])
+
+
+# --- functions ----------------------------------------------------------------------------------------------
+
+
+@app.computed
+def doubled() -> int:
+    return number.value * 2
+
+
+@app.computed
+def row(item: Item, mark: str = "x") -> str:
+    return f"[{mark if item.done else ' '}] {item.title} ({item.owner.name})"
+
+
+@app.computed(name="three times")
+def tripled() -> int:
+    return number.value * 3
+
+
+@app.sink
+def show() -> None:
+    assert_type(doubled(), int)
+    assert_type([row(item) for item in board.items if not item.done], list[str])
+
+
+@app.sink(name="show again")
+def show_again() -> None:
+    assert_type(tripled(), int)
+
+
+assert_type(doubled, hw.Computed[[], int])
+assert_type(show, hw.Sink)
+assert_type(show_again, hw.Sink)
+reader: Callable[[], int] = doubled
+drawer: Callable[[], None] = show
+
+
+def use_functions() -> None:
+    item = Item(title="tea", owner=Person(name="Ann"))
+    assert_type(doubled(), int)
+    assert_type(tripled(), int)
+    assert_type(row(item), str)
+    assert_type(row(item, mark="o"), str)
+    show()
+
+
+# --- spaces -------------------------------------------------------------------------------------------------
+
+
+def use_space() -> None:
+    with app.open("memory:", space="a", actor="ann", durability="full") as space:
+        assert_type(space, hw.Space)
+        assert_type(space.name, str)
+        with space.transaction() as tx:
+            assert_type(tx, hw.Transaction)
+            use_cells()
+            use_lists_in_cells()
+            use_dicts_in_cells()
+            use_documents()
+            use_lists_and_maps()
+            use_functions()
+        assert_type(space.cell("typing.number", int), hw.Cell[int])
+        assert_type(space.cell("typing.numbers", list[int], default=[]), hw.Cell[list[int]])
+        assert_type(space.cell("typing.number"), hw.Cell[object])
+        assert_type(space.cell("typing.number").value, object)
+        assert_type(space.doc("typing.board", Board), Board)
+        assert_type(space.doc("typing.board"), hw.AnyDoc)
+        assert_type(space.doc("typing.board").name, object)
+        space.doc("typing.board").name = "away"
+        assert_type(space.stats, hw.Stats)
+        assert_type(space.stats.seq, int)
+        assert_type(space.stats.runs, dict[str, int])
+        assert_type(space.runs(doubled), int)
+        space.settle()
+        space.sync()
+        space.sync(timeout=5)
+    opened = app.open("memory:")
+    opened.close()
+
+
+async def use_async_space() -> None:
+    async with app.aopen("memory:", space="b") as space:
+        assert_type(space, hw.AsyncSpace)
+        with space.transaction() as tx:
+            assert_type(tx, hw.Transaction)
+        assert_type(space.cell("typing.number", int), hw.Cell[int])
+        assert_type(space.doc("typing.board", Board), Board)
+        assert_type(space.stats, hw.Stats)
+        await space.settle()
+        await space.synced()
+
+
+if __name__ == "__main__":
+    assert_type(hw.__version__, str)
+    use_space()
+    asyncio.run(use_async_space())
