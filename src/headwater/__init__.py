@@ -69,13 +69,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
+def _load(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
     found: object = getattr(import_module(home), name)
     globals()[name] = found
     return found
+
+
+if not TYPE_CHECKING:  # type checkers shall know no other names than those above
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable
 from inspect import iscoroutinefunction, signature
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Addressed, called, find
+from headwater.cells.slot import SCOPES, ScopeName
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
 from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.space import AsyncSpace, BaseSpace, Space
@@ -35,8 +36,6 @@ T = TypeVar("T")
 D = TypeVar("D", bound=Doc)
 P = ParamSpec("P")
 R = TypeVar("R")
-
-SCOPES: Final = ("space", "user", "session")
 
 
 class App:
@@ -59,10 +58,12 @@ class App:
     # -- declaring -----------------------------------------------------------------------------------------
 
     @overload
-    def cell(self, name: str, default: T, *, type: object = ..., scope: str = ...) -> Cell[T]: ...
+    def cell(self, name: str, default: T, *, type: type[T], scope: ScopeName = ...) -> Cell[T]: ...
     @overload
-    def cell(self, name: str, *, type: type[T], scope: str = ...) -> Cell[T]: ...
-    def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: str = "space") -> Cell[Any]:  # noqa: A002
+    def cell(self, name: str, default: T, *, type: object = ..., scope: ScopeName = ...) -> Cell[T]: ...
+    @overload
+    def cell(self, name: str, *, type: type[T], scope: ScopeName = ...) -> Cell[T]: ...
+    def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: ScopeName = "space") -> Cell[Any]:  # noqa: A002
         """A cell. Its type is that of the default, unless `type` says more: `type=list[int]`, `type=Note`."""
         where = f"app.cell({name!r})"
         schema = schema_of(type, where=where) if type is not None else ANY if default is ABSENT else infer(default)
@@ -77,7 +78,7 @@ class App:
         self._declare(name, cell, where)
         return cell
 
-    def doc(self, name: str, kind: type[D], *, scope: str = "space") -> D:
+    def doc(self, name: str, kind: type[D], *, scope: ScopeName = "space") -> D:
         """A document of a class, always the same one."""
         where = f"app.doc({name!r})"
         self._check_scope(scope, where)

@@ -1,28 +1,39 @@
 """Code blocks of the documents: find them, run them.
 
 The python blocks of a file share one namespace, its commands one folder, in the order they are read. A line
-`<!-- no-run: reason -->` above a block keeps it from being run; python is compiled even so.
+`<!-- no-run: reason -->` above a block keeps it from being run; python is compiled even so. A line
+`<!-- file: name.py -->` above a block makes it a file in that folder, for the commands below it.
 
-In a console block the shell runs the lines `$ headwater ...` and no others. What stands below a command, if
-anything, must be its output: `...` stands for anything, and runs of white space are alike. `# exit 3` behind
-a command says that it ends with 3 and not with 0.
+A comment behind a `print(...)` begins with what is printed there; one with `prints ...` behind any other line ends
+with what is printed while that line runs. After the text a `:`, `;` or `,` may begin an explanation.
+
+In a console block the shell runs the lines `$ headwater ...` and `$ python ...` and no others. What stands below a
+command, if anything, must be its output: `...` stands for anything, and runs of white space are alike. `# exit 3`
+behind a command says that it ends with 3 and not with 0.
 """
 
+import builtins
 import doctest
+import io
 import os
 import re
 import shlex
 import subprocess
 import sys
 import textwrap
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,})\s*(?P<language>[\w-]*)")
 NO_RUN = re.compile(r"^\s*<!-- no-run: \S.*-->\s*$")
+FILE = re.compile(r"^\s*<!-- file: (?P<name>[\w.-]+) -->\s*$")
 EXIT = re.compile(r"# exit (\d+)\s*$")
+PRINTS = re.compile(r"\bprints (.*)$")
+COMMANDS = ("headwater", "python")
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS_MAX = 60
 
@@ -34,6 +45,8 @@ class Block:
     line: int
     """Of the first line of the source in its file, from 1."""
     is_run: bool
+    file: str | None = None
+    """The name of the file that it is, if it is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +58,13 @@ class Command:
 
 def find_blocks(text: str) -> Iterator[Block]:
     lines = iter(enumerate(text.splitlines(), start=1))
-    is_run = True
+    is_run, file = True, None
     for number, line in lines:
         fence = FENCE.match(line)
         if fence is None:
-            is_run = not NO_RUN.match(line) and (is_run or bool(line.strip()))
+            if line.strip():
+                named = FILE.match(line)
+                is_run, file = not NO_RUN.match(line), named and named["name"]
             continue
         body = []
         for _, inner in lines:
@@ -59,8 +74,8 @@ def find_blocks(text: str) -> Iterator[Block]:
         else:
             raise AssertionError(f"line {number}: this block is never closed")
         source = textwrap.dedent("\n".join(body)) + "\n"
-        yield Block(language=fence["language"], source=source, line=number + 1, is_run=is_run)
-        is_run = True
+        yield Block(language=fence["language"], source=source, line=number + 1, is_run=is_run, file=file)
+        is_run, file = True, None
 
 
 def find_commands(source: str) -> Iterator[Command]:
@@ -68,9 +83,35 @@ def find_commands(source: str) -> Iterator[Command]:
     joined = source.replace("\\\n", " ")
     for entry in re.split(r"^\$ ", joined, flags=re.MULTILINE)[1:]:
         text, _, wanted = entry.partition("\n")
-        if text.split()[:1] == ["headwater"]:
+        if text.split()[:1] and text.split()[0] in COMMANDS:
             code = EXIT.search(text)
             yield Command(text=text, wanted=wanted, exit_code=int(code[1]) if code else 0)
+
+
+def find_claims(source: str) -> dict[int, str]:
+    """What a program says it prints, by the line that is said to."""
+    lines = source.splitlines()
+    claims: dict[int, str] = {}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            number, column = token.start
+            told = token.string.removeprefix("#").strip()
+            said = PRINTS.search(told)
+            if said is not None:
+                claims[number] = said[1].strip('"')
+            elif "print(" in lines[number - 1][:column]:
+                claims[number] = told
+    return claims
+
+
+def is_as_claimed(claim: str, printed: str) -> bool:
+    """Compare, with whatever explanation follows the claim left out."""
+    ends = [len(claim), *(found.start() for found in re.finditer(r"[:;,](?= )", claim))]
+    return any(alike(claim[:end].strip('"'), printed) for end in ends)
+
+
+def alike(wanted: str, got: str) -> bool:
+    return doctest.OutputChecker().check_output(wanted.strip(), got.strip(), LOOSELY)
 
 
 class Reader:
@@ -80,19 +121,24 @@ class Reader:
         """Type in `folder/work`; `headwater` is what the command of that name stands for."""
         self.name = name
         self.module = ModuleType("__main__")
+        vars(self.module)["print"] = self.print
+        self.printed: dict[int, list[str]] = {}
         self.work = folder / "work"
         self.work.mkdir()
         (folder / "bin").mkdir()
-        script = folder / "bin" / "headwater"
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(headwater)} "$@"\n', encoding="utf-8")
-        script.chmod(0o755)
+        for name, command in zip(COMMANDS, (headwater, [sys.executable]), strict=True):
+            script = folder / "bin" / name
+            script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
+            script.chmod(0o755)
         path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
         self.env = {**os.environ, "PATH": path, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
 
     def follow(self, text: str) -> None:
         """Run the blocks in order; the caller has made `work` the current folder, `module` the main one."""
         for block in find_blocks(text):
-            if block.language == "python":
+            if block.file is not None:
+                (self.work / block.file).write_text(block.source, encoding="utf-8")
+            elif block.language == "python":
                 self.run_python(block)
             elif block.language == "console" and block.is_run:
                 for command in find_commands(block.source):
@@ -104,6 +150,19 @@ class Reader:
         code = compile(source, self.name, "exec", dont_inherit=True)
         if block.is_run:
             exec(code, vars(self.module))
+            for line, claim in find_claims(source).items():
+                printed = "\n".join(self.printed.get(line, []))
+                shown = f"{self.name}, line {line}"
+                assert is_as_claimed(claim, printed), f"{shown} shows:\n{claim}\nit printed:\n{printed}"
+
+    def print(self, *values: object, **options: Any) -> None:
+        """What the documents call: notes which of their lines were running."""
+        builtins.print(*values, **options)
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename == self.name:
+                self.printed.setdefault(frame.f_lineno, []).append(" ".join(map(str, values)))
+            frame = frame.f_back  # type: ignore[assignment]
 
     def run_command(self, command: Command, line: int) -> None:
         done = subprocess.run(
@@ -120,8 +179,7 @@ class Reader:
         shown = f"{self.name}, block at line {line}: $ {command.text}"
         assert done.returncode == command.exit_code, f"{shown}\nended with {done.returncode}:\n{got}"
         if command.wanted.strip():
-            alike = doctest.OutputChecker().check_output(command.wanted.strip(), got.strip(), LOOSELY)
-            assert alike, f"{shown}\nthe document shows:\n{command.wanted}\nit printed:\n{got}"
+            assert alike(command.wanted, got), f"{shown}\nthe document shows:\n{command.wanted}\nit printed:\n{got}"
 
 
 THIS_CHECKOUT = [sys.executable, "-P", "-m", "headwater"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import GenericAlias
 from typing import Any, TypeVar, Union
 
 from typing_extensions import TypeAliasType
@@ -27,9 +28,14 @@ class LateAlias:
 
 LateAlias.__name__ = "TypeAliasType"
 
-Tree: Any = LateAlias("Tree", lambda: Union[int, list[Tree]])  # noqa: UP007
-Forest: Any = LateAlias("Forest", lambda: list[Union[Tree, None]])  # noqa: UP007
-Chain: Any = LateAlias("Chain", lambda: Union[Chain, int])  # noqa: UP007
+
+def either(*options: Any) -> Any:
+    return Union.__getitem__(options)
+
+
+Tree: Any = LateAlias("Tree", lambda: either(int, GenericAlias(list, Tree)))
+Forest: Any = LateAlias("Forest", lambda: GenericAlias(list, either(Tree, None)))
+Chain: Any = LateAlias("Chain", lambda: either(Chain, int))
 Loop: Any = LateAlias("Loop", lambda: Pool)
 Pool: Any = LateAlias("Pool", lambda: Loop)
 Own: Any = LateAlias("Own", lambda: Own)

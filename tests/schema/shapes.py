@@ -1,5 +1,7 @@
 """Classes that tests declare, of each kind that Python has."""
 
+# ruff: noqa: RUF012  # defaults as people write them
+
 from __future__ import annotations
 
 from collections import namedtuple

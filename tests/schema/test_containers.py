@@ -86,6 +86,8 @@ def test_container_goes_both_ways(hint: Any, value: Any, stored: Any, loaded: An
     assert isinstance(back, type(loaded))
 
 
+NOT_A_VALUE = "set is not a value: None, bool, int, float, str, bytes, list or dict is expected; make it a list first"
+
 REFUSED: list[tuple[Any, Any, str, list[str | int]]] = [
     (list[int], "12", "expected list[int], got str '12'", []),
     (list[int], {1}, "expected list[int], got set {1}", []),
@@ -94,8 +96,7 @@ REFUSED: list[tuple[Any, Any, str, list[str | int]]] = [
     (list[str], ["a", "\ud800"], "the text holds a lone surrogate (U+D800 at 0), which UTF-8 cannot carry", [1]),
     (list[float], [1.0, float("inf")], "inf is not a number that JSON has; use None or text", [1]),
     (list[list[int]], [[], [1, "x"]], "expected int, got str 'x'", [1, 1]),
-    (list, [1, {2}], "set is not a value: None, bool, int, float, str, bytes, list or dict is expected;"
-     " make it a list first", [1]),
+    (list, [1, {2}], NOT_A_VALUE, [1]),
     (tuple[int, str], (1,), "expected tuple[int, str], got tuple of 1 item", []),
     (tuple[int, str], "ab", "expected tuple[int, str], got str 'ab'", []),
     (tuple[int, str], (1, 2), "expected str, got int 2", [1]),
@@ -111,7 +112,7 @@ REFUSED: list[tuple[Any, Any, str, list[str | int]]] = [
         "a dict of this very shape would be read as a link; use another key",
         [],
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("hint", "value", "reason", "path"), REFUSED)
@@ -287,11 +288,9 @@ def test_wide_containers_in_wide_ones_load_as_real_ones() -> None:
 
 def test_long_list_that_was_read_is_stored_as_a_wide_one_again() -> None:
     numbers, names = freeze(list(range(LONG))), freeze({f"{n:03}": n for n in range(LONG)})
-    for hint in (list[int], list[int | str], list, Any):
-        schema = schema_of(hint)
+    for schema in map(schema_of, (list[int], list[int | str], list, Any)):
         assert type(schema.store(schema.load(numbers, None))) is WideList
-    for hint in (dict[str, int], dict, Any):
-        schema = schema_of(hint)
+    for schema in map(schema_of, (dict[str, int], dict, Any)):
         assert type(schema.store(schema.load(names, None))) is WideMap
 
 

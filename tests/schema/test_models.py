@@ -96,7 +96,7 @@ class Raising(BaseModel):
     @field_validator("a")
     @classmethod
     def fail(cls, a: int) -> int:
-        raise RuntimeError("no errors to list")
+        raise RuntimeError(f"{a} has no errors to list")
 
 
 def round_trip(value: BaseModel) -> Any:
@@ -121,8 +121,8 @@ USER = User(
         USER,
         Stiff(name="a", tags=["b"]),
         Watched(amount=1),
-        Aliased(firstName="a", secondName="b"),
-        ByName(first="a"),
+        Aliased.model_validate({"firstName": "a", "secondName": "b"}),
+        ByName.model_validate({"first": "a"}),
         Normal(name="a"),
         Range(low=1, high=2),
         Derived(a=1),
@@ -153,7 +153,7 @@ def test_everything_in_a_model_that_was_read_is_frozen() -> None:
     user = round_trip(USER)
     for write in (
         lambda: user.tags.append("x"),
-        lambda: user.by_year.clear(),
+        user.by_year.clear,
         lambda: user.by_year[1999].append(1),
         lambda: user.note.tags.append("x"),
         lambda: setattr(user.note, "title", "x"),
@@ -205,7 +205,7 @@ def test_fields_that_were_not_stored_count_as_not_set() -> None:
         (User, {"name": ""}, "User refuses it: name: String should have at least 1 character"),
         (User, {"name": "a", "age": -1}, "User refuses it: age: Input should be greater than or equal to 0"),
         (Range, {"low": 2, "high": 1}, "Range refuses it: Value error, low is above high"),
-        (Raising, {"a": 1}, "Raising refuses it: no errors to list"),
+        (Raising, {"a": 1}, "Raising refuses it: 1 has no errors to list"),
         (User, {}, "field 'name' is missing"),
     ],
 )

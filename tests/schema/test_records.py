@@ -324,12 +324,12 @@ class OwnConstructor:
 class OpenConstructor:
     a: int
 
-    def __init__(self, *args: int, **fields: int) -> None:
+    def __init__(self, *_: int, **fields: int) -> None:
         self.a = fields["a"]
 
 
 @dataclass
-class Failure(Exception):
+class FailureError(Exception):
     a: int
 
 
@@ -344,6 +344,11 @@ class Unknown:
 
 
 @dataclass
+class Unreadable:
+    a: 5 + None  # type: ignore[valid-type]
+
+
+@dataclass
 class Holder:
     tags: set[str] = field(default_factory=set)
 
@@ -353,9 +358,10 @@ class Holder:
     [
         (NeedsMore, "making a NeedsMore takes 'scale', which is no field"),
         (OwnConstructor, "the constructor of OwnConstructor does not take its field 'a'"),
-        (Failure, "Failure cannot be read back"),
+        (FailureError, "FailureError cannot be read back"),
         (WrongDefault, "the default of field 'a' of WrongDefault: expected int, got None"),
         (Unknown, r"the annotations of Unknown name 'Nowhere', which module tests\.schema\.test_records does not have"),
+        (Unreadable, "the annotations of Unreadable cannot be read: unsupported operand"),
         (list[Holder], "cell 'x': field 'tags' of Holder: set.* cannot be stored; use list"),
     ],
 )

@@ -1,26 +1,30 @@
 """For any type that can be declared, and any value of it: what is stored is a tree, and loads as an equal value."""
 
+# ruff: noqa: PYI061  # hints as people write them
+
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, make_dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
+from types import GenericAlias
 from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headwater.errors import DeclarationError
 from headwater.values.codec import decode, encode
 from headwater.values.hints import freeze_with, infer, schema_of
-from headwater.values.tree import freeze, same
+from headwater.values.tree import freeze, is_link, same
 from tests.schema.shapes import Fixed, Movie, Mutable, Note, Point
 from tests.values.strategies import floats, ints, plain_values
-from tests.values.widths import at_both_widths
+from tests.values.widths import tiny_chunks
 
 
 class Colour(Enum):
@@ -34,6 +38,9 @@ Typed = tuple[Any, st.SearchStrategy[Any]]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 
+# No zones with summer time: hours that a change of the clock left out equal nothing in another zone, says Python.
+offsets = st.integers(-80_000, 80_000).map(lambda seconds: timezone(timedelta(seconds=seconds)))
+
 scalars: st.SearchStrategy[Typed] = st.sampled_from(
     [
         (int, ints),
@@ -43,7 +50,7 @@ scalars: st.SearchStrategy[Typed] = st.sampled_from(
         (bytes, st.binary(max_size=4)),
         (None, st.none()),
         (date, st.dates()),
-        (datetime, st.datetimes(timezones=st.none() | st.timezones())),
+        (datetime, st.datetimes(timezones=st.none() | offsets)),
         (time, st.times()),
         (timedelta, st.timedeltas()),
         (UUID, st.uuids()),
@@ -65,19 +72,19 @@ keys: st.SearchStrategy[Typed] = st.sampled_from(
 
 
 def list_of(item: Typed) -> Typed:
-    return list[item[0]], st.lists(item[1], max_size=7)  # type: ignore[misc]
+    return GenericAlias(list, item[0]), st.lists(item[1], max_size=7)
 
 
 def row_of(item: Typed) -> Typed:
-    return tuple[item[0], ...], st.lists(item[1], max_size=4).map(tuple)  # type: ignore[misc]
+    return GenericAlias(tuple, (item[0], ...)), st.lists(item[1], max_size=4).map(tuple)
 
 
 def tuple_of(items: list[Typed]) -> Typed:
-    return tuple[tuple(hint for hint, _ in items)], st.tuples(*(value for _, value in items))  # type: ignore[misc]
+    return GenericAlias(tuple, tuple(hint for hint, _ in items)), st.tuples(*(value for _, value in items))
 
 
 def dict_of(key: Typed, item: Typed) -> Typed:
-    return dict[key[0], item[0]], st.dictionaries(key[1], item[1], max_size=7)  # type: ignore[misc]
+    return GenericAlias(dict, (key[0], item[0])), st.dictionaries(key[1], item[1], max_size=7)
 
 
 def union_of(items: list[Typed]) -> Typed:
@@ -129,9 +136,13 @@ def plain(value: Any) -> Any:
     return (type(value), value)
 
 
-@at_both_widths
-@given(st.data())
-def test_value_of_any_type_is_stored_as_a_tree_and_loads_as_an_equal_one(data: st.DataObject) -> None:
+@given(st.data(), st.booleans())
+def test_value_of_any_type_is_stored_as_a_tree_and_loads_as_an_equal_one(data: st.DataObject, tiny: bool) -> None:
+    with tiny_chunks() if tiny else nullcontext():
+        check(data)
+
+
+def check(data: st.DataObject) -> None:
     hint, values = data.draw(typed)
     try:
         schema = schema_of(hint)
@@ -156,6 +167,5 @@ def test_value_of_any_type_is_stored_as_a_tree_and_loads_as_an_equal_one(data: s
 @given(scalars.flatmap(lambda each: each[1]))
 def test_schema_inferred_from_a_value_takes_it(value: Any) -> None:
     schema = infer(value)
+    assume(not is_link(schema.store(value)))
     assert schema.load(schema.store(value), None) == value
-
-

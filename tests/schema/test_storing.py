@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
 from headwater.errors import AddressError, HeadwaterError, LimitError, SchemaError
 from headwater.values.hints import freeze_with, schema_of
-from headwater.values.schema import ANY
-from headwater.values.tree import freeze
+from headwater.values.intake import RefusedError
+from headwater.values.schema import ANY, Schema
+from headwater.values.tree import Value, freeze
 from headwater.values.wide import WideList
 from tests.schema.shapes import Node, Note
 
@@ -102,15 +104,66 @@ def test_value_that_is_too_large_is_a_matter_of_limits(hint: Any, value: Any) ->
 
 def test_value_that_contains_itself_is_a_matter_of_limits() -> None:
     node = Node("a")
-    for make in (
+    makes: list[Callable[[], object]] = [
         lambda: node.children.append(node),
         lambda: node.by_name.update(a=node),
         lambda: setattr(node, "best", node),
-    ):
+    ]
+    for make in makes:
         node.children, node.by_name, node.best = [], {}, None
         make()
         with pytest.raises(LimitError, match="does it contain itself"):
             freeze_with(schema_of(Node), node, "cell 'x'")
+
+
+class Bottomless:
+    """Stands for what the stack has no room for."""
+
+    @classmethod
+    def __headwater_schema__(cls, _args: object, _schema_of: object) -> Schema:
+        return BottomlessSchema("Bottomless")
+
+
+class BottomlessSchema(Schema):
+    __slots__ = ()
+
+    def store(self, value: object) -> Value:  # noqa: ARG002
+        raise RecursionError
+
+    def load(self, value: Value, binder: object) -> object:  # noqa: ARG002
+        raise RecursionError
+
+
+@dataclass
+class Hole:
+    a: Bottomless
+
+
+class HoleDict(TypedDict):
+    a: Bottomless
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (list[Bottomless], [1]),
+        (tuple[Bottomless, ...], (1,)),
+        (tuple[Bottomless], (1,)),
+        (dict[str, Bottomless], {"a": 1}),
+        (Hole, Hole(1)),
+        (HoleDict, {"a": 1}),
+        (Bottomless, 1),
+    ],
+)
+def test_what_the_stack_has_no_room_for_is_a_matter_of_limits(hint: Any, value: Any) -> None:
+    schema = schema_of(hint)
+    with pytest.raises(LimitError, match="nested too deep to walk"):
+        freeze_with(schema, value, "cell 'x'")
+    if hint is not Bottomless:
+        tree = [1] if isinstance(value, list | tuple) else {"a": 1}
+        with pytest.raises(RefusedError) as caught:
+            schema.load(freeze(tree), None)
+        assert caught.value.limit
 
 
 def test_value_that_is_nested_too_deep_is_a_matter_of_limits() -> None:

@@ -251,7 +251,8 @@ def test_message_says_how_to_write() -> None:
 
 
 def test_twins_are_ordered_as_their_class_is() -> None:
-    for low, high in ((Slotted(1), Slotted(2)), (Uncollected(a=1), Uncollected(a=2))):
+    pairs: list[tuple[Any, Any]] = [(Slotted(1), Slotted(2)), (Uncollected(a=1), Uncollected(a=2))]
+    for low, high in pairs:
         for one, other in ((twin_of(low), high), (low, twin_of(high)), (twin_of(low), twin_of(high))):
             assert one < other
             assert one <= other
@@ -283,7 +284,7 @@ def test_methods_of_the_author_work_on_twins() -> None:
 def test_author_is_not_told_of_twins() -> None:
     twin_of(Registered(1))
     twin_of(Made(1))
-    assert REGISTRY == [Made]
+    assert [Made] == REGISTRY
 
 
 def test_frozen_classes_load_as_themselves() -> None:

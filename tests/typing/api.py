@@ -33,7 +33,7 @@ class Board(hw.Doc):
     items: hw.List[Item] = hw.List()
     tags: hw.List[str] = hw.List(["new"])
     votes: hw.Map[str, int] = hw.Map()
-    notes: list[Note] = []
+    notes: list[Note] = []  # noqa: RUF012  # what stands in a class body is never the data itself
 
 
 class Pinned(Board):
@@ -143,11 +143,11 @@ def use_documents() -> None:
     assert_type(tea.owner, Person)
     assert_type(tea.owner.name, str)
     assert_type(tea.helper, Person | None)
-    tea.owner = bob
-    milk.helper = None
-    milk.helper = bob
     if milk.helper is not None:
         assert_type(milk.helper.name, str)
+    tea.owner = bob
+    tea.helper = bob
+    tea.helper = None
 
     chosen: dict[Item, Person] = {tea: ann, milk: bob}
     assert_type(chosen[tea], Person)
@@ -179,6 +179,7 @@ def use_lists_and_maps() -> None:
     board.items += [tea]
     board.items[0] = tea
     board.items = [tea, milk]
+    assert_type(board.items, hw.List[Item])
     assert_type(board.items[0], Item)
     assert_type(board.items[:1], list[Item])
     assert_type(len(board.items), int)
@@ -228,6 +229,7 @@ def show_again() -> None:
 
 
 assert_type(doubled, hw.Computed[[], int])
+assert_type(tripled, hw.Computed[[], int])
 assert_type(show, hw.Sink)
 assert_type(show_again, hw.Sink)
 reader: Callable[[], int] = doubled
@@ -264,8 +266,8 @@ def use_space() -> None:
         assert_type(space.cell("typing.number").value, object)
         assert_type(space.doc("typing.board", Board), Board)
         assert_type(space.doc("typing.board"), hw.AnyDoc)
-        assert_type(space.doc("typing.board").name, object)
         space.doc("typing.board").name = "away"
+        assert_type(space.doc("typing.board").items, object)
         assert_type(space.stats, hw.Stats)
         assert_type(space.stats.seq, int)
         assert_type(space.stats.runs, dict[str, int])

@@ -9,7 +9,7 @@ Must never know: apps, and who runs because of a write.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, TypeVar, cast, overload
+from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
 from headwater.cells.here import HERE, find
 from headwater.cells.home import Home
@@ -19,14 +19,13 @@ from headwater.cells.slot import Slot, slot_place
 from headwater.errors import AddressError, HeadwaterError, SchemaError, UsageError
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.patch import AddUnique, Append, Increment, Remove, RemoveByValue, Splice
+from headwater.values.patch import AddUnique, Append, Increment, Remove, RemoveByValue
 from headwater.values.schema import ANY, Handle, Schema
 from headwater.values.tree import ABSENT, Maybe, Path, Value, get, is_link, is_map
 
 T = TypeVar("T")
 E = TypeVar("E")
 V = TypeVar("V")
-N = TypeVar("N", int, float)
 
 _MISSING: Final = object()
 
@@ -130,10 +129,7 @@ class Cell(Slot, Generic[T]):
 
     def insert(self: Cell[list[E]], index: int, item: E) -> None:
         """Put in front of an element; counted from the end if negative, at the end if there are fewer."""
-        items = self._items([item])
-        length = len(self.peek())
-        place = max(0, length + index) if index < 0 else min(index, length)
-        self._edit(lambda path: Splice(path, place, 0, items))
+        self._insert(index, self._items([item]))
 
     @overload
     def remove(self: Cell[list[E]], item: E) -> None: ...
@@ -150,12 +146,20 @@ class Cell(Slot, Generic[T]):
         place = self._place(home, tx)
         there = get(tx.look(place.doc), place.path)
         if is_map(there) and not is_link(there):
+            try:
+                item = self._schema.store_key(item)
+            except RefusedError:
+                pass  # no dict by its type, or no key of it
             if type(item) is str and item in there:
                 tx.patch(place.doc, Remove((*place.path, item)))
         elif there is not ABSENT:
             tx.patch(place.doc, RemoveByValue(place.path, self._items([item])))
 
-    def increment(self: Cell[N], by: N = 1) -> None:
+    @overload
+    def increment(self: Cell[int], by: int = ...) -> None: ...
+    @overload
+    def increment(self: Cell[float], by: float = ...) -> None: ...
+    def increment(self: Cell[Any], by: float = 1) -> None:
         """Add to a number, without reading it: two who count at the same time are both counted."""
         step = freeze_with(self._schema, by, f"the step added to {self.address}")
         if type(step) is not int and type(step) is not float:
@@ -178,7 +182,7 @@ class Cell(Slot, Generic[T]):
             return cell_html(self.address, self._schema.expected, None, str(error))
         return cell_html(self.address, self._schema.expected, value, None)
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> NoReturn:
         message = f"{self.address} is a cell, which is neither true nor false; its value is read with .value"
         raise UsageError(message)
 
@@ -197,7 +201,7 @@ class CellHandle(Handle):
 
     def __init__(self, inner: Schema) -> None:
         super().__init__(f"Cell[{inner.expected}]")
-        self.inner = inner
+        self.inner: Schema = inner
 
     def store(self, value: object) -> Value:
         """A cell becomes a link to it."""

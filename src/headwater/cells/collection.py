@@ -8,14 +8,14 @@ Must never know: documents as classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, Sequence
-from typing import Any, Final, Generic, Self, TypeVar, cast, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
 
 from headwater.cells.here import Addressed, Owner, find
 from headwater.cells.home import Home
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
-from headwater.cells.show import inert, shorten
-from headwater.cells.slot import Slot, slot_place
+from headwater.cells.show import cell_html, inert, shorten
+from headwater.cells.slot import MISSING, Slot, slot_place
 from headwater.cells.traverse import Traverse
 from headwater.errors import HeadwaterError, UsageError
 from headwater.values.address import Depth
@@ -51,7 +51,7 @@ class _Collection(Slot):
     __slots__ = ("declared",)
 
     # What it holds by default, if it stands in a class body; else None.
-    declared: list[Any] | dict[Any, Any] | None
+    declared: object
 
     @classmethod
     def bound(
@@ -72,15 +72,6 @@ class _Collection(Slot):
         value: Maybe = ABSENT if place is None else source.read(place.doc, place.path, Depth.SHALLOW)
         return self._default_here(traverse, doc) if value is ABSENT else value
 
-    def _there(self) -> tuple[Home, Maybe]:
-        """What stands here, unnoted: for writes that need to know where they go."""
-        home, tx = find(self._owner, self)
-        source = home.untracked if tx is None else tx
-        traverse = Traverse(source, home.scope, IGNORED_FOR_SCHEDULING)
-        place = traverse.place(self._key(home), self._path)
-        value = ABSENT if place is None else get(source.look(place.doc), place.path)
-        return home, self._default if value is ABSENT else value
-
     def __repr__(self) -> str:
         name = type(self).__name__
         if self._owner is _UNBOUND:
@@ -89,6 +80,13 @@ class _Collection(Slot):
             return f"<{name} {inert(self.address)} = {shorten(repr(self._read(IGNORED_FOR_SCHEDULING)))}>"
         except HeadwaterError:
             return f"<{name} {inert(self.address)}: not readable here>"
+
+    def _repr_html_(self) -> str:
+        try:
+            value = self._read(IGNORED_FOR_SCHEDULING)
+        except HeadwaterError as error:
+            return cell_html(self.address, self._schema.expected, None, str(error))
+        return cell_html(self.address, self._schema.expected, value, None)
 
 
 class List(_Collection, MutableSequence[T], Generic[T]):
@@ -100,7 +98,7 @@ class List(_Collection, MutableSequence[T], Generic[T]):
         super().__init__(_UNBOUND, "-")
         self.declared = list(items)
 
-    # For type checkers: as a field it reads as itself, and any sequence may be assigned. `doc.Field` does it.
+    # For type checkers: as a field it reads as itself, and a list may be assigned. `doc.Field` does it.
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
@@ -108,7 +106,7 @@ class List(_Collection, MutableSequence[T], Generic[T]):
     def __get__(self, instance: object, owner: type[object]) -> Self:
         return self
 
-    def __set__(self, instance: object, value: Sequence[T]) -> None:
+    def __set__(self, instance: object, value: MutableSequence[T]) -> None:
         raise AttributeError("a list is assigned through its document")
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -128,6 +126,10 @@ class List(_Collection, MutableSequence[T], Generic[T]):
         if isinstance(index, slice):
             return cast("list[T]", self._read(0))[index]
         place = self._index(index, len(self) if index < 0 else None)
+        item = self._schema.child(place)
+        found = MISSING if item is None else self._read_part(place, item)
+        if found is not MISSING:
+            return cast("T", found)
         part = self._part(place)
         if place < 0 or not part._exists():
             defaults = self._default_element(place)
@@ -155,7 +157,7 @@ class List(_Collection, MutableSequence[T], Generic[T]):
             return list(self) == list(other)
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as for every list
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as for every list
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -180,10 +182,7 @@ class List(_Collection, MutableSequence[T], Generic[T]):
 
     def insert(self, index: int, value: T) -> None:
         """Put in front of an element, as `list.insert`."""
-        items = self._items([value])
-        length = self._length()
-        place = max(0, length + index) if index < 0 else min(index, length)
-        self._edit(lambda path: Splice(path, place, 0, items))
+        self._insert(index, self._items([value]))
 
     @overload
     def __setitem__(self, index: int, value: T) -> None: ...
@@ -217,7 +216,7 @@ class List(_Collection, MutableSequence[T], Generic[T]):
         schema = self._schema.child(0)
         assert schema is not None
         stored = freeze_with(schema, value, f"an item of {self.address}")
-        _, there = self._there()
+        there = self._there()
         found = [index for index, item in enumerate(there if is_array(there) else ()) if same(item, stored)]
         if not found:
             raise ValueError(f"{shorten(repr(value))} is not in {self.address}")
@@ -232,7 +231,7 @@ class List(_Collection, MutableSequence[T], Generic[T]):
         self._write([])
 
     def _length(self) -> int:
-        _, there = self._there()
+        there = self._there()
         return len(there) if is_array(there) else 0
 
     def _checked(self, index: int, length: int) -> int:
@@ -264,7 +263,7 @@ class Map(_Collection, MutableMapping[K, V], Generic[K, V]):
     def __get__(self, instance: object, owner: type[object]) -> Self:
         return self
 
-    def __set__(self, instance: object, value: dict[K, V]) -> None:
+    def __set__(self, instance: object, value: Mapping[K, V]) -> None:
         raise AttributeError("a map is assigned through its document")
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -297,6 +296,9 @@ class Map(_Collection, MutableMapping[K, V], Generic[K, V]):
             entry = self._entry(key)
         except RefusedError:
             raise KeyError(key) from None
+        found = self._read_part(entry._path[-1], entry._schema)
+        if found is not MISSING:
+            return cast("V", found)
         if not entry._exists() and self._default_entry(entry) is ABSENT:
             raise KeyError(key)
         return cast("V", entry._read(0))
@@ -308,7 +310,7 @@ class Map(_Collection, MutableMapping[K, V], Generic[K, V]):
             return dict(self) == dict(other)
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as for every dict
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as for every dict
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -349,8 +351,8 @@ class CollectionHandle(Handle):
 
     def __init__(self, kind: type[_Collection], inner: Schema) -> None:
         super().__init__(f"hw.{kind.__name__} ({inner.expected})")
-        self.kind = kind
-        self.inner = inner
+        self.kind: type[_Collection] = kind
+        self.inner: Schema = inner
 
     def store(self, value: object) -> Value:
         """What it holds, as plain values."""

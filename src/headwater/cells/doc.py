@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from inspect import get_annotations
 from typing import (
+    TYPE_CHECKING,
     Any,
     ClassVar,
     Final,
@@ -183,7 +184,7 @@ class Doc:
     def __hash__(self) -> int:
         return hash(self._hw_id)
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def _hw_set(self, name: str, value: object) -> None:
         # Here and not in `Field.__set__`, which would be two calls further down: fields are written often.
         slot = self._hw_slots.get(name)
         if slot is None:
@@ -198,6 +199,9 @@ class Doc:
             slot = field.slot(self)
         if value is not slot:  # `board.items += [...]` has done it already
             slot._write(value)
+
+    if not TYPE_CHECKING:  # checkers that see it would let any name be assigned
+        __setattr__ = _hw_set
 
     def __headwater_value__(self) -> Value:
         """In a value without a type of its own, a document is a link to it."""
@@ -218,8 +222,11 @@ class Doc:
             try:
                 value: object = slot.peek() if isinstance(slot, Cell) else slot._read(1)
             except HeadwaterError as error:
-                value = _Trouble(error)
-            found.append((name, value.__class__.__name__ + "(...)" if isinstance(value, Doc) else value))
+                value = _Shown(f"<{error.code}>")
+            if isinstance(value, Doc):
+                # Its own fields are another document's business, and may lead back here.
+                value = _Shown(f"<{type(value).__name__} {document_address(value)}>")
+            found.append((name, value))
         return found
 
     def __repr__(self) -> str:
@@ -235,14 +242,14 @@ class Doc:
         return record_html(document_address(self), type(self).__name__, self._hw_peek())
 
 
-class _Trouble:
-    """Stands for a field that cannot be shown."""
+class _Shown:
+    """Stands for what is not to be shown in full."""
 
-    def __init__(self, error: HeadwaterError) -> None:
-        self._error = error
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def __repr__(self) -> str:
-        return f"<{self._error.code}>"
+        return self._text
 
 
 class DocHandle(Handle):

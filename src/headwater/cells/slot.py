@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import NoneType
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from headwater.cells.here import HERE, Owner, find
 from headwater.cells.home import Home
-from headwater.cells.journal import IGNORED_FOR_SCHEDULING, Flags
+from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
 from headwater.cells.transaction import Transaction
-from headwater.cells.traverse import Place, Source, Traverse, holds_link
+from headwater.cells.traverse import Place, Source, Traverse, holds_link, own_link
 from headwater.errors import AddressError, SchemaError
 from headwater.store.commit import PatchDoc, SetDoc
 from headwater.values.address import Address, Depth, address_text, doc_key
@@ -22,15 +22,36 @@ from headwater.values.hints import freeze_with, measure
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.link import Link, parse_link, target
-from headwater.values.patch import PatchOp, Remove, Replace
+from headwater.values.patch import Append, PatchOp, Remove, Replace, Splice
 from headwater.values.schema import ANY, LinkMet, Schema
-from headwater.values.tree import ABSENT, LINK_TAG, Array, Maybe, Path, Step, Value, array_of, child, get, is_link
+from headwater.values.tree import (
+    ABSENT,
+    LINK_TAG,
+    Array,
+    Maybe,
+    Path,
+    Step,
+    Value,
+    array_of,
+    child,
+    get,
+    is_array,
+    is_link,
+)
+
+ScopeName: TypeAlias = Literal["space", "user", "session"]
+"""Whose a document is: everybody's in the space, one user's, or one session's of that user."""
+SCOPES: Final[tuple[ScopeName, ...]] = ("space", "user", "session")
 
 _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
-_MISSING: Final = object()
+MISSING: Final = object()
 _SMALL: Final = frozenset({NoneType, bool, int, float})
 """Types of the tree that always fit a document."""
+_PARTS_MAX: Final = 64
+"""Parts that a place keeps at hand. The fields of a record fit; the keys of a large dict would only take memory."""
+_ANYWHERE: Final = 2**31
+"""An index that lists have and tuples of a fixed length do not: only the former can be added to."""
 _NOBODY: Final = Address(doc_key("-"))
 
 
@@ -77,7 +98,7 @@ class Slot:
         self._default = default
         self._parent = parent
         # The tree that was last read from here, and what was made of it: an unchanged value is the same object again.
-        self._last: tuple[object, object] = (_MISSING, None)
+        self._last: tuple[object, object] = (MISSING, None)
         self._parts: dict[str, Slot] = {}
 
     @property
@@ -177,12 +198,35 @@ class Slot:
             # Keys are few and used again; indexes are neither.
             part = self._parts.get(step)
             if part is None:
-                part = self._parts[step] = self._make(step)
+                part = self._make(step)
+                if len(self._parts) < _PARTS_MAX:
+                    self._parts[step] = part
             return part
-        if type(step) is not int:
+        if type(step) is not int or step < 0:
             message = f"{step!r} is not a step into {self.address}: a key (text) or an index (a number) is expected"
+            if type(step) is int:
+                message = f"{step} is not a step into {self.address}: elements are counted from the front, from 0 on"
             raise AddressError(message, step=step)
         return self._make(step)
+
+    def _read_part(self, step: Step, schema: Schema) -> object:
+        """A part that stands right here, with nothing to be followed: MISSING if it takes more than a look."""
+        home, source = self._source()
+        doc, path = self._key(home), (*self._path, step)
+        there = get(source.look(doc), path)
+        if there is ABSENT:
+            return MISSING
+        if own_link(there) is not None:
+            handle = schema.as_handle(linked=True)
+            if handle is None or not handle.always_link or handle.optional:
+                return MISSING
+        elif schema.has_handles or schema.may_hold_links or is_link(there):
+            return MISSING
+        source.note(doc, path, _DEEP)
+        try:
+            return schema.load(there, home)
+        except (LinkMet, RefusedError):
+            return MISSING
 
     def _make(self, step: Step) -> Slot:
         schema = self._schema.child(step)
@@ -272,21 +316,41 @@ class Slot:
     def _edit(self, make: Callable[[Path], PatchOp]) -> None:
         """Edit what stands here by one operation, without reading it: others may edit it at the same time."""
         home, tx = find(self._owner, self)
-        if tx is not None:
-            self._edit_in(home, tx, make)
-            return
         doc = self._key(home)
-        there = get(home.replica.read(doc), self._path)
-        if there is not ABSENT and not is_link(there):
+        there = get(home.replica.read(doc) if tx is None else tx.look(doc), self._path)
+        if there is ABSENT or is_link(there):
+            # Links on the way, or something to be made first.
+            self._edit_in(home, tx, make)
+        elif tx is not None:
+            tx.patch(doc, make(self._path))
+        else:
             home.commit_one(PatchDoc(doc, (make(self._path),)))
-            return
-        with home.transaction() as own:
-            self._edit_in(home, own, make)
 
-    def _edit_in(self, home: Home, tx: Transaction, make: Callable[[Path], PatchOp]) -> None:
+    def _edit_in(self, home: Home, tx: Transaction | None, make: Callable[[Path], PatchOp]) -> None:
+        if tx is None:
+            with home.transaction() as own:
+                self._edit_in(home, own, make)
+            return
         self._materialise(home, tx)
         place = self._place(home, tx)
         tx.patch(place.doc, make(place.path))
+
+    def _there(self) -> Maybe:
+        """What stands here, or its default, unnoted: for writes that need to know where they go."""
+        home, tx = find(self._owner, self)
+        source: Source = home.untracked if tx is None else tx
+        traverse = Traverse(source, home.scope, IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
+        doc = self._key(home)
+        place = traverse.place(doc, self._path)
+        value = ABSENT if place is None else get(source.look(place.doc), place.path)
+        return self._default_here(traverse, doc) if value is ABSENT else value
+
+    def _insert(self, index: int, items: Array) -> None:
+        """Put items in front of an element, as `list.insert` does; at the end wherever that will be."""
+        there = self._there()
+        length = len(there) if is_array(there) else 0
+        place = max(0, length + index) if index < 0 else index
+        self._edit(lambda path: Splice(path, place, 0, items) if place < length else Append(path, items))
 
     def _remove(self) -> None:
         """Take away what is stored here, if anything is."""
@@ -303,7 +367,7 @@ class Slot:
 
     def _items(self, items: Iterable[object]) -> Array:
         """Items for a list that stands here, checked."""
-        schema = self._schema.child(0)
+        schema = self._schema.child(_ANYWHERE)
         if schema is None or isinstance(items, str | bytes):
             found = f"it is declared as {self._schema.expected}" if schema is None else f"{items!r} is one text"
             message = f"cannot add to {self.address}: a list, and items for it, are expected, and {found}"
@@ -313,6 +377,9 @@ class Slot:
 
 def slot_place(value: Value, home: Home) -> tuple[DocKey, DocId, Path] | None:
     """The place that an absolute link names, as traversal hands it out for a handle."""
+    own = own_link(value)
+    if own is not None:
+        return own, DocId(own[len("space/") :]), ()
     link = parse_link(value)
     if link is None or link.doc is None:
         return None

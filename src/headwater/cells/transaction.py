@@ -5,8 +5,6 @@ with its own writes on top. `commit` applies the writes to the replica, all of t
 if any of that has changed, nothing is written. It ends once, in one of three ways, and calls back in all three.
 
 Must never know: cells, schemas, who runs it.
-
-Length: one class, whose reads, writes and ends all turn on the one record it keeps of a document.
 """
 
 from __future__ import annotations
@@ -141,9 +139,9 @@ class Transaction:
         held = self._held.get(doc)
         return (held if held is not None else self._hold(doc)).value
 
-    def _hold(self, doc: DocKey) -> _Held:
+    def _hold(self, doc: DocKey, verb: str = "read") -> _Held:
         if self.status is not _OPEN:
-            raise self._ended("read")
+            raise self._ended(verb)
         held = self._held[doc] = _Held(*self.replica.hold(doc))
         return held
 
@@ -182,7 +180,7 @@ class Transaction:
             raise WriteError(f"{self.read_only} {address_text(doc, path)}", doc=doc, path=path)
         held = self._held.get(doc)
         if held is None:
-            held = self._hold(doc)
+            held = self._hold(doc, "write")
         self.journal.note(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
         return held
 
@@ -277,7 +275,7 @@ class Transaction:
         try:
             pending = self.replica.commit(operations, reads=reads, preconditions=self._preconditions, source=self)
         except BaseException as error:
-            taken = [sent for sent in self.replica._pending.values() if sent.source is self]
+            taken = [sent for sent in list(self.replica._pending.values()) if sent.source is self]
             if taken:
                 # A listener raised: the commit is visible and under way all the same.
                 self._sent(taken[0])

@@ -16,15 +16,17 @@ import msgspec
 
 from headwater.cells.journal import LINK_PROBE, Flags
 from headwater.errors import AddressError
-from headwater.values.address import Address, Depth, Scope, address_text, split_key
+from headwater.values.address import Address, Depth, Scope, address_text, doc_key, split_key
+from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocKey
 from headwater.values.limits import LINK_HOPS_MAX
-from headwater.values.link import link_to, parse_link, target
+from headwater.values.link import Link, link_to, parse_link, target
 from headwater.values.schema import ANY, Handle, Schema
 from headwater.values.tree import (
     ABSENT,
     CONTAINERS,
     LINK_TAG,
+    LINK_VERSION,
     Maybe,
     Path,
     Value,
@@ -98,16 +100,18 @@ class Traverse(msgspec.Struct, frozen=True):
             seen.add((doc, path, length))
             link = parse_link(self.source.read(doc, path[:length], _DEEP, self.flags | LINK_PROBE))
             assert link is not None
-            there = target(link, Address(doc, path[:length]), self.instance_of)
-            if there.space:
-                message = (
-                    f"{address_text(doc, path[:length])} links into space {there.space!r}: "
-                    "links between spaces are not followed yet"
-                )
-                raise AddressError(message, doc=doc, path=path[:length], space=there.space)
+            there = self._target(link, doc, path[:length])
             doc, path = there.doc, there.path + path[length:]
             if BREADTH[_scope_name(doc)] > BREADTH[ceiling]:
                 return None
+
+    def _target(self, link: Link, doc: DocKey, path: Path) -> Address:
+        there = target(link, Address(doc, path), self.instance_of)
+        if there.space:
+            at = address_text(doc, path)
+            message = f"{at} links into space {there.space!r}: links between spaces are not followed yet"
+            raise AddressError(message, doc=doc, path=path, space=there.space)
+        return there
 
     def _first_link(self, doc: DocKey, path: Path, *, at_end: bool, only_redirects: bool) -> int | None:
         """How many steps of the path lead to the first link that is to be followed."""
@@ -126,7 +130,7 @@ class Traverse(msgspec.Struct, frozen=True):
 
     def value(self, doc: DocKey, path: Path, schema: Schema) -> Maybe:
         """What stands there under a schema: free of links, except that each handle is an absolute link to its place."""
-        handle = schema.as_handle(is_link(get(self.source.look(doc), path)))
+        handle = schema.as_handle(linked=is_link(get(self.source.look(doc), path)))
         if handle is not None:
             return self.handle(doc, path, handle)
         place = self.place(doc, path)
@@ -137,6 +141,11 @@ class Traverse(msgspec.Struct, frozen=True):
     def _unfold(self, doc: DocKey, path: Path, schema: Schema, trail: tuple[tuple[DocKey, Path], ...]) -> Maybe:
         """A value that is no link, with everything below it. `trail` holds the places it is part of."""
         if schema.has_handles:
+            item = schema.child(0)
+            handle = None if item is None else item.as_handle(linked=True)
+            if handle is not None and handle.always_link and not handle.optional:
+                # Links are leaves: one deep read of the list depends on which documents are in it, and on nothing else.
+                return self._pointers(doc, path, handle)
             value = self.source.read(doc, path, _SHALLOW, self.flags)
         else:
             # One deep read stands for everything that is in this document.
@@ -161,7 +170,7 @@ class Traverse(msgspec.Struct, frozen=True):
             # No part of what the schema describes: there, but not read.
             return ABSENT
         value = get(self.source.look(doc), path)
-        handle = schema.as_handle(is_link(value))
+        handle = schema.as_handle(linked=is_link(value))
         if handle is not None:
             return self.handle(doc, path, handle)
         if is_link(value) and parse_link(value) is not None:
@@ -173,15 +182,63 @@ class Traverse(msgspec.Struct, frozen=True):
 
     def handle(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
         """An absolute link to what a handle at this place stands for. Its target is not looked at."""
+        if schema.always_link:
+            place = self.place(doc, path, at_end=False)
+            if place is None:
+                return ABSENT
+            slot = self.source.read(place.doc, place.path, _DEEP, self.flags | LINK_PROBE)
+            return self._pointer(slot, place.doc, place.path, schema)
         value = self.source.read(doc, path, _SHALLOW, self.flags | LINK_PROBE)
         if value is None or (value is ABSENT and not schema.stands_alone):
             return value
         place = self.place(doc, path, ceiling=schema.ceiling)
-        if place is None:
-            return ABSENT
-        if schema.optional and self.source.read(place.doc, place.path, _SHALLOW, self.flags) is ABSENT:
-            return None
-        return link_to(place.doc, place.path).to_value()
+        return ABSENT if place is None else link_to(place.doc, place.path).to_value()
+
+    def _pointers(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
+        """A list of such handles."""
+        value = self.source.read(doc, path, _DEEP, self.flags)
+        if not is_array(value):
+            return value
+        found = [self._pointer(item, doc, (*path, index), schema) for index, item in enumerate(value)]
+        return array_of([None if item is ABSENT else item for item in found])
+
+    def _pointer(self, slot: Maybe, doc: DocKey, path: Path, schema: Handle) -> Maybe:
+        """The link in a slot, as an absolute one. Anything else is left for the schema to refuse."""
+        if own_link(slot) is None:
+            link = parse_link(slot)
+            if link is None:
+                return slot
+            there = self._target(link, doc, path)
+            if BREADTH[_scope_name(there.doc)] > BREADTH[schema.ceiling]:
+                return ABSENT
+            slot = link_to(there.doc, there.path).to_value()
+        if schema.optional and slot is not ABSENT:
+            there_doc, there_path = _place_of(slot)
+            if self.source.read(there_doc, there_path, _SHALLOW, self.flags) is ABSENT:
+                return None
+        return slot
+
+
+def own_link(value: Maybe) -> DocKey | None:
+    """The document that a link names, if it is of the commonest form: an id, in the space's own scope, and no more."""
+    if type(value) is FrozenDict and LINK_TAG in value and is_link(value):
+        fields: Maybe = value[LINK_TAG][LINK_VERSION]  # type: ignore[index,call-overload]
+        if type(fields) is FrozenDict and len(fields) == 2 and fields.get("scope") == "space":  # noqa: PLR2004
+            doc = fields.get("id")
+            if type(doc) is str and doc:
+                return DocKey(f"space/{doc}")
+    return None
+
+
+def _place_of(link: Value) -> tuple[DocKey, Path]:
+    """The place that an absolute link names."""
+    own = own_link(link)
+    if own is not None:
+        return own, ()
+    record = parse_link(link)
+    assert record is not None
+    there = target(record, Address(doc_key("-")))
+    return there.doc, there.path
 
 
 def holds_link(value: Maybe) -> bool:

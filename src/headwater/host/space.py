@@ -23,6 +23,7 @@ from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc, open_doc
 from headwater.cells.here import HERE, Addressed, Frame, called
 from headwater.cells.home import Home
+from headwater.cells.show import record_html
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached import AttachedReplica
 from headwater.host.clock import SystemEntropy
@@ -70,7 +71,7 @@ class BaseSpace(Home):
         self.news = replica.inbox
         self.on_error: Callable[[UserCodeError], None] = _log_error
         self.nodes: dict[object, Node] = {}
-        self.scheduler = Scheduler(self, self._report)
+        self.scheduler: Scheduler = Scheduler(self, self._report)
         self._tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[], None]] = []
 
@@ -102,6 +103,15 @@ class BaseSpace(Home):
         if kind is AnyDoc:
             return declare_doc(AnyDoc, self, doc_id)
         return open_doc(kind, self, doc_id, doc_key(doc_id))
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"open, at {self.replica.seq}"
+        return f"<{type(self).__name__} {self.name!r}: {state}>"
+
+    def _repr_html_(self) -> str:
+        stats = self.stats
+        rows = [(name, getattr(stats, name)) for name in stats.__struct_fields__ if name != "space"]
+        return record_html(self.name, "closed space" if self.closed else "open space", rows)
 
     # -- state ---------------------------------------------------------------------------------------------
 

@@ -263,9 +263,12 @@ class _Reader:
 
     def _union(self, args: Iterable[object]) -> Schema:
         options = list(dict.fromkeys(self.read(arg) for arg in args))
-        if len(options) == 1 or (ANY in options and not any(isinstance(option, Handle) for option in options)):
-            return ANY if ANY in options else options[0]
-        return self._keep(UnionSchema(options))
+        if ANY in options and not any(isinstance(option, Handle) for option in options):
+            for option in options:
+                if not _is_tree(option):
+                    self._refuse(_clash_text(option, ANY))
+            return ANY
+        return options[0] if len(options) == 1 else self._keep(UnionSchema(options))
 
     def _choice(self, kind: Callable[[Any], Schema], choices: object) -> Schema:
         try:
@@ -276,7 +279,9 @@ class _Reader:
     def _tuple(self, hint: object, args: tuple[Any, ...]) -> Schema:
         if len(args) == 2 and args[1] is ...:  # noqa: PLR2004
             return self._keep(RowSchema(self.read(args[0])))
-        if any(getattr(arg, "__unpacked__", False) or _text(get_origin(arg)) == "Unpack" for arg in args):
+        if any(
+            getattr(arg, "__unpacked__", False) or getattr(get_origin(arg), "_name", None) == "Unpack" for arg in args
+        ):
             self._refuse(f"{_text(hint)} cannot be stored; use tuple[T, ...], or tuple[A, B] of a fixed length")
         return self._keep(TupleSchema([self.read(arg) for arg in args]))
 
@@ -317,6 +322,13 @@ class _Reader:
                     self._refuse(f"the default of field {field.name!r} of {record.expected}: {refused.reason}", place)
 
 
+def _is_tree(schema: Schema) -> bool:
+    """Loads trees as they are, so that Any does the same."""
+    if type(schema) is ListSchema or (isinstance(schema, MapSchema) and schema.key is None):
+        return _is_tree(schema.item)
+    return bool(schema.plain)
+
+
 def _clash_text(a: Schema, b: Schema) -> str:
     if isinstance(a, RecordSchema) and isinstance(b, RecordSchema):
         advice = "give each a field with a Literal of its own (kind: Literal['a'] = 'a'), or a msgspec tag"
@@ -344,6 +356,8 @@ def infer(default: object, *, where: str = "") -> Schema:
         for plain in (bool, int, float, str, bytes, *(schema.takes()[0] for schema in _TEXTS)):
             if isinstance(default, plain):
                 return _KNOWN[plain]
+    if kind is object:
+        raise DeclarationError(f"cannot declare {where or 'a type'}: {short(default)} is no value", where=where)
     return schema_of(kind, where=where)
 
 

@@ -117,7 +117,7 @@ class Schema:
         """The fields of a record that are handles: some of them are there although nothing is stored for them."""
         return ()
 
-    def as_handle(self, linked: bool) -> Handle | None:  # noqa: ARG002, FBT001
+    def as_handle(self, *, linked: bool) -> Handle | None:  # noqa: ARG002
         """The handle that stands here; `linked` says whether what is stored here is a link."""
         return None
 
@@ -232,7 +232,7 @@ class Handle(Schema):
     always_link: bool = False
     """Is it never stored in any other way than as a link?"""
 
-    def as_handle(self, linked: bool) -> Handle:  # noqa: ARG002, FBT001
+    def as_handle(self, *, linked: bool) -> Handle:  # noqa: ARG002
         return self
 
 
@@ -258,8 +258,8 @@ class LazySchema(Schema):
     def handle_steps(self) -> Iterable[str]:
         return self.target.handle_steps()
 
-    def as_handle(self, linked: bool) -> Handle | None:  # noqa: FBT001
-        return self.target.as_handle(linked)
+    def as_handle(self, *, linked: bool) -> Handle | None:
+        return self.target.as_handle(linked=linked)
 
     def parts(self) -> Iterable[Schema]:
         return (self.target,)

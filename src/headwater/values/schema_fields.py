@@ -76,17 +76,19 @@ def complete(record: RecordSchema, args: tuple[object, ...], read: Read) -> None
 def hints_of(cls: type, args: tuple[object, ...] = ()) -> dict[str, Any]:
     """The annotations of a class and its bases, with names looked up and type parameters filled in."""
     try:
-        hints = typing.get_type_hints(cls, include_extras=True)
-    except NameError:
-        # A class inside of a function is not found by its name, though it names itself.
-        own = {base.__name__: base for base in reversed(cls.__mro__)}
         try:
+            hints = typing.get_type_hints(cls, include_extras=True)
+        except NameError:
+            # A class inside of a function is not found by its name, though it names itself.
+            own = {base.__name__: base for base in reversed(cls.__mro__)}
             hints = typing.get_type_hints(cls, localns=own, include_extras=True)
-        except NameError as error:
-            raise ValueError(
-                f"the annotations of {cls.__name__} name {error.name!r}, which module {cls.__module__} does not have "
-                "when the program runs: import it there (not only for type checkers), and define it before it is used"
-            ) from None
+    except NameError as error:
+        raise ValueError(
+            f"the annotations of {cls.__name__} name {error.name!r}, which module {cls.__module__} does not have "
+            "when the program runs: import it there (not only for type checkers), and define it before it is used"
+        ) from None
+    except Exception as error:  # noqa: BLE001  # annotations are code
+        raise ValueError(f"the annotations of {cls.__name__} cannot be read: {error}") from None
     filled = dict(zip(getattr(cls, "__parameters__", ()), args, strict=False))
     return {name: fill(hint, filled) for name, hint in hints.items()} if filled else hints
 

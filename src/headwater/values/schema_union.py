@@ -110,7 +110,7 @@ class UnionSchema(Schema):
             return children[0] if children else None
         return union_of(children)
 
-    def as_handle(self, linked: bool) -> Handle | None:  # noqa: FBT001
+    def as_handle(self, *, linked: bool) -> Handle | None:
         found = [option for option in self.options if isinstance(option, Handle)]
         return found[0] if linked and found else None
 

@@ -1,0 +1,261 @@
+"""Mistakes that type checkers find: in the lines that say so, and in no others. Nobody runs this file.
+
+Values are read before wrong ones are assigned: a checker believes an assignment even if it has refused it.
+"""
+
+import headwater as hw
+
+
+class Person(hw.Doc):
+    name: str
+
+
+class Item(hw.Doc):
+    title: str
+    owner: hw.Link[Person]
+    helper: hw.Link[Person | None] = hw.Link()
+    done: bool = False
+
+
+class Board(hw.Doc):
+    items: hw.List[Item] = hw.List()
+    votes: hw.Map[str, int] = hw.Map()
+
+
+app = hw.App("mistakes")
+number = app.cell("number", 0)
+ratio = app.cell("ratio", 0.5)
+text = app.cell("text", "")
+numbers = app.cell("numbers", list[int]())
+table = app.cell("table", dict[str, int]())
+maybe: hw.Cell[int | None] = app.cell("maybe", None)
+board = app.doc("board", Board)
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+def names() -> None:
+    print(hw.Celll)  # refused
+    print(app.cel("number", 0))  # refused
+    hw.App(3)  # refused
+    hw.App("a", url="a.db")  # refused
+
+
+# --- cells --------------------------------------------------------------------------------------------------
+
+wrong_default: hw.Cell[int] = app.cell("wrong", "a")  # refused
+wrong_type: hw.Cell[int] = app.cell("wrong", type=str)  # refused
+wrong_both: hw.Cell[int] = app.cell("wrong", "a", type=int)  # refused
+app.cell("nothing")  # refused
+app.cell("number", 0, scope="usr")  # refused
+app.cell(0, "number")  # refused
+
+
+def values() -> None:
+    print(number + 1)  # refused
+    print(maybe.value + 1)  # refused
+    print(number())  # refused
+    print(number.values)  # refused
+    text.value = number.peek()  # refused
+    text.value = number.value  # refused
+    number.value = "a"  # refused
+    number.values = 3  # refused
+    number.exists = True  # refused
+    number.update(str)  # refused
+    number.update(lambda n: f"{n}")  # refused
+    ratio.value += "a"  # refused
+    maybe.value = "a"  # refused
+
+
+def parts() -> None:
+    print(numbers.at(0).value.title)  # refused
+    print(table.at("a").value.title)  # refused
+    print(table.key("a").value.title)  # refused
+    table.key(0)  # refused
+    numbers.at(0).value = "a"  # refused
+    table.at("a").value = "b"  # refused
+    table.key("a").value = "b"  # refused
+    numbers.value = ["a"]  # refused
+    table.value = {"a": "b"}  # refused
+
+
+def edits() -> None:
+    number.increment("a")  # refused
+    number.increment(0.5)  # refused
+    ratio.increment("a")  # refused
+    text.increment()  # refused
+    maybe.increment()  # refused
+    numbers.increment()  # refused
+
+    numbers.append("a")  # refused
+    numbers.extend(["a"])  # refused
+    numbers.extend(1)  # refused
+    numbers.insert("a", 1)  # refused
+    numbers.insert(0, "a")  # refused
+    numbers.add_unique("a")  # refused
+    numbers.remove("a")  # refused
+    table.remove(0)  # refused
+
+    number.append(1)  # refused
+    number.extend([1])  # refused
+    number.insert(0, 1)  # refused
+    number.add_unique(1)  # refused
+    number.remove(1)  # refused
+    text.append("a")  # refused
+    table.append(1)  # refused
+
+
+def truth() -> None:
+    if number:  # refused by pyright
+        print("something")
+
+
+def untruth() -> bool:
+    return not number  # refused by pyright
+
+
+# --- documents ----------------------------------------------------------------------------------------------
+
+
+def constructors(ann: Person, tea: Item) -> None:
+    Person("Ann")  # refused
+    Person()  # refused
+    Person(name=3)  # refused
+    Person(nmae="Ann")  # refused
+    Person(name="Ann", age=3)  # refused
+    Item(title="tea")  # refused
+    Item(title="tea", owner="Ann")  # refused
+    Item(title="tea", owner=None)  # refused
+    Item(title="tea", owner=tea)  # refused
+    Item(title="tea", owner=ann, helper="Bob")  # refused
+    Board(items=[ann])  # refused
+    Board(items="tea")  # refused
+    Board(votes={"a": "b"})  # refused
+
+
+def fields(ann: Person, tea: Item) -> None:
+    print(ann.nmae)  # refused
+    print(tea.owner.nmae)  # refused
+    print(tea.helper.name)  # refused
+    print(board.items[0].titel)  # refused
+    ann.name = 3  # refused
+    ann.nmae = "Anna"  # refused
+    tea.done = "yes"  # refused
+    tea.owner = "Ann"  # refused
+    tea.owner = None  # refused
+    tea.owner = tea  # refused
+    tea.helper = "Bob"  # refused
+
+
+def lists_and_maps(ann: Person) -> None:
+    print(board.items["a"])  # refused
+    board.items.append(ann)  # refused
+    board.items.append("tea")  # refused
+    board.items.extend([ann])  # refused
+    board.items.add_unique(ann)  # refused
+    board.items.insert(0, ann)  # refused
+    board.items.remove(ann)  # refused
+    board.items[0] = ann  # refused
+    board.items += [ann]  # refused
+    board.items = [ann]  # refused
+    board.items = "tea"  # refused
+    print(board.votes[0])  # refused
+    board.votes[0] = 1  # refused
+    board.votes["a"] = "b"  # refused
+    board.votes = {"a": "b"}  # refused
+
+
+def wholes() -> None:
+    app.doc("board", "Board")  # refused
+    app.doc("board", dict[str, int])  # refused
+    app.doc("board", Board, scope="usr")  # refused
+    hw.delete("board")  # refused
+    hw.exists(3)  # refused
+    hw.id_of(number)  # refused
+
+
+# --- functions ----------------------------------------------------------------------------------------------
+
+
+@app.computed
+def doubled() -> int:
+    return number.value * 2
+
+
+@app.computed
+def row(item: Item, mark: str = "x") -> str:
+    return item.title + mark
+
+
+@app.computed(name="other")
+def named(item: Item) -> str:
+    return item.title
+
+
+@app.sink
+def show() -> None:
+    print(doubled())
+
+
+@app.sink  # refused
+def show_one(item: Item) -> None:
+    print(item.title)
+
+
+@app.sink(name="show two")  # refused
+def show_two(item: Item) -> None:
+    print(item.title)
+
+
+app.computed(3)  # refused
+app.computed(nmae="other")  # refused
+
+
+def calls(ann: Person, tea: Item) -> None:
+    doubled(3)  # refused
+    print(doubled.value)  # refused
+    print(doubled().title)  # refused
+    row()  # refused
+    row(ann)  # refused
+    row("tea")  # refused
+    row(tea, mark=3)  # refused
+    row(tea, makr="x")  # refused
+    print(row(tea).value)  # refused
+    named(ann)  # refused
+    show(tea)  # refused
+
+
+# --- spaces -------------------------------------------------------------------------------------------------
+
+
+def spaces() -> None:
+    app.open(3)  # refused
+    app.open("a.db", durability="ful")  # refused
+    app.open("a.db", creat=True)  # refused
+    with app.open("a.db") as space:
+        wrong: hw.Cell[int] = space.cell("a", int, default="a")  # refused
+        print(wrong, space.cell("a").value + 1)  # refused
+        space.cell("a").append(1)  # refused
+        space.cell("a", int).value = "a"  # refused
+        print(space.doc("a", Board).name)  # refused
+        print(space.doc("a").name.title)  # refused
+        space.doc("a", dict[str, int])  # refused
+        print(space.stats.sequence)  # refused
+        space.stats.seq = 3  # refused
+        space.sync("soon")  # refused
+        with space.transaction() as tx:
+            print(tx.value)  # refused
+    with app.aopen("a.db"):  # refused
+        pass
+
+
+async def async_spaces() -> None:
+    async with app.open("a.db"):  # refused
+        pass
+    async with app.aopen("a.db") as space:
+        space.sync()  # refused
+        space.settle()  # refused
+        space.synced()  # refused
+        async with space.transaction():  # refused
+            pass
