@@ -9,27 +9,31 @@ Must never know: how commits are made, or when functions run.
 from __future__ import annotations
 
 import builtins
-import signal
 import threading
 from collections.abc import Callable
-from inspect import iscoroutinefunction, signature
-from types import TracebackType
+from inspect import isasyncgenfunction, iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc
-from headwater.cells.here import Addressed, called, find
+from headwater.cells.here import HERE, Addressed, Frame, called, find
 from headwater.cells.slot import SCOPES, ScopeName
+from headwater.cells.transaction import Transaction
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
+from headwater.host.async_opening import AsyncOpening
 from headwater.host.opening import Lease, default_url, share_space
+from headwater.host.process import Stay
 from headwater.host.space import AsyncSpace, BaseSpace, Space
-from headwater.values.address import doc_key
+from headwater.scheduler.settle import COMPUTED
+from headwater.values.address import Depth, doc_key
 from headwater.values.hints import freeze_with, infer, schema_of
 from headwater.values.ids import MAIN
 from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from headwater.store.backends.sqlite_file import Durability
 
 T = TypeVar("T")
@@ -128,7 +132,7 @@ class App:
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
         if not callable(fn):
             raise DeclarationError(f"@app.{kind} is put in front of a function, not of {fn!r}")
-        if iscoroutinefunction(fn):
+        if iscoroutinefunction(fn) or isasyncgenfunction(fn):
             message = f"@app.{kind} {getattr(fn, '__name__', fn)}() is async; only plain functions can be run so far"
             raise DeclarationError(message)
         found = name or getattr(fn, "__name__", "")
@@ -190,8 +194,12 @@ class App:
     ) -> Space:
         lease = share_space(default_url() if url is None else url, space, create=create, durability=durability)
         opened = _or_release(lease, lambda: Space(lease, self, actor, branch=branch, wake=wake))
-        self._begin(opened)
-        opened.catch_up()
+        try:
+            self._begin(opened)
+            opened.catch_up()
+        except BaseException:
+            opened.abandon()
+            raise
         return opened
 
     def aopen(
@@ -206,10 +214,11 @@ class App:
     ) -> AsyncOpening:
         """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
 
-        def share() -> Lease:
-            return share_space(default_url() if url is None else url, space, create=create, durability=durability)
+        def make(loop: AbstractEventLoop) -> AsyncSpace:
+            lease = share_space(default_url() if url is None else url, space, create=create, durability=durability)
+            return _or_release(lease, lambda: AsyncSpace(lease, self, actor, branch=branch, loop=loop))
 
-        return AsyncOpening(self, share, actor, branch)
+        return AsyncOpening(make, self._begin)
 
     def run(
         self,
@@ -221,25 +230,12 @@ class App:
         durability: Durability = "full",
     ) -> None:
         """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
-        bell = threading.Event()
-        stop = threading.Event()
-
-        def end(*_signal: object) -> None:
-            stop.set()
-            bell.set()
-
-        before = {}
-        if threading.current_thread() is threading.main_thread():
-            before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            with self._open(url, space, actor, branch, durability, create=True, wake=bell.set) as opened:
-                while not stop.is_set():
-                    bell.wait()
-                    bell.clear()
-                    opened.catch_up()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with (
+            Stay() as stay,
+            self._open(url, space, actor, branch, durability, create=True, wake=stay.wake) as opened,
+        ):
+            while stay.wait():
+                opened.catch_up()
 
     def _begin(self, opened: BaseSpace) -> None:
         """Everything declared so far lives there now."""
@@ -281,37 +277,6 @@ def _or_release(lease: Lease, make: Callable[[], T]) -> T:
     except BaseException:
         lease.release()
         raise
-
-
-class AsyncOpening:
-    """What `async with app.aopen(...)` enters."""
-
-    def __init__(self, app: App, share: Callable[[], Lease], actor: str | None, branch: str) -> None:
-        self._app = app
-        self._share = share
-        self._actor = actor
-        self._branch = branch
-        self._space: AsyncSpace | None = None
-
-    async def __aenter__(self) -> AsyncSpace:
-        import asyncio  # noqa: PLC0415  # plain programs need not load it
-
-        if self._space is not None:
-            raise DeclarationError("an opening is entered once; call app.aopen(...) for each")
-        lease = await asyncio.to_thread(self._share)
-        space = _or_release(lease, lambda: AsyncSpace(lease, self._app, self._actor, branch=self._branch))
-        self._space = space
-        self._app._begin(space)
-        space.enter()
-        await space.settle()
-        return space
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._space is not None
-        self._space.leave()
-        await self._space.close(failed=kind is not None)
 
 
 class Computed(Generic[P, R]):
@@ -361,11 +326,28 @@ class Computed(Generic[P, R]):
             # With parameters, or in the middle of a transaction whose writes nobody else can see: a plain call, whose
             # reads are the caller's.
             if tx is not None:
-                return self.__wrapped__(*args, **kwargs)
-            with home.transaction():
-                return self.__wrapped__(*args, **kwargs)
-        home.scheduler.pull(node)
+                return self._plainly(home, tx, *args, **kwargs)
+            with home.transaction() as own:
+                return self._plainly(home, own, *args, **kwargs)
+        if tx is None and home.news:
+            home.catch_up()
+        try:
+            home.pull(node)
+        except Exception:
+            if tx is not None and node.result is not None:
+                # Whoever was told of an error has to be told of its end.
+                tx.note(node.result, (), Depth.DEEP)
+            raise
         return cast("R", self._cell.value)
+
+    def _plainly(self, home: BaseSpace, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
+        """In a transaction that is not its own, of which it may write nothing."""
+        tx._guarded = True
+        token = HERE.set(Frame(home, tx, HERE.get(), COMPUTED.format(self.name)))
+        try:
+            return self.__wrapped__(*args, **kwargs)
+        finally:
+            HERE.reset(token)
 
     def __repr__(self) -> str:
         return f"<computed {self._app.name}.{self.name}>"

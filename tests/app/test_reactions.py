@@ -13,6 +13,7 @@ import pytest
 import headwater as hw
 from headwater.errors import ClosedError, NotOpen, UserCodeError, WriteError
 from headwater.scheduler.settle import RUNS_MAX, Scheduler
+from tests.app.holding import in_thread
 
 
 class Bench:
@@ -102,15 +103,19 @@ def test_equal_value_runs_nobody(bench: Bench) -> None:
         bench.log.append((x.value, len(items.value)))
 
     with bench.open() as space:
-        bench.taken()
-        x.value = 1
         x.value = 2
+        items.value = [1, 2]
+        bench.taken()
         x.value = 2
         items.value = [1, 2]
         with space.transaction():
             x.value = 3
+            items.value = []
             x.value = 2
-        assert bench.log == [(2, 2)]
+            items.value = [1, 2]
+        with space.transaction():
+            x.value = x.value
+        assert bench.log == []
 
 
 def test_computed_with_an_equal_result_stops_the_change(bench: Bench) -> None:
@@ -202,7 +207,6 @@ def test_sinks_run_in_the_order_they_were_declared_whoever_is_concerned(bench: B
         def show(number: int = number, read: tuple[hw.Cell[int], ...] = read) -> None:
             bench.log.append((number, *[cell.value for cell in read]))
 
-        bench.app.sink(name=f"show{number}")(lambda show=show: show() if show else None) if False else None
         bench.app.sink(name=f"show{number}")(_without_parameters(show))
     with bench.open() as space:
         assert bench.taken() == [(0, 0), (1, 0, 0), (2, 0), (3, 0)]
@@ -334,8 +338,10 @@ def test_sink_depends_on_the_fields_it_read_and_on_no_others(bench: Bench) -> No
         bench.log.append(person.name)
 
     with bench.open() as space:
+        person.name = "Ann"
+        bench.taken()
         person.age = 31
-        assert bench.taken() == ["Ann"]
+        assert bench.taken() == []
         with space.transaction():
             person.age = 32
             person.name = "Anna"
@@ -722,19 +728,9 @@ def test_transaction_that_read_a_computed_conflicts_when_that_has_changed_meanwh
         block = space.transaction()
         with pytest.raises(hw.HeadwaterError, match="HW211"), block:
             copy.value = doubled()
-            _outside(space, lambda: setattr(x, "value", 4))
-            _outside(space, doubled)
+            in_thread(lambda: setattr(x, "value", 4))
+            in_thread(doubled)
         assert (copy.value, doubled()) == (0, 8)
-
-
-def _outside(space: hw.Space, work: Callable[[], object]) -> None:
-    """In another thread, which is part of no transaction."""
-    import threading
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(10)
-    assert not thread.is_alive(), space
 
 
 # --- the end ----------------------------------------------------------------------------------------------

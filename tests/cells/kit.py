@@ -70,8 +70,7 @@ class Sent:
 
 def stored(space: hw.Space, doc: str) -> Any:
     """The document as it stands, links and all; ABSENT if there is none."""
-    found = space.replica.read(DocKey(doc if "/" in doc else f"space/{doc}"))
-    return found
+    return space.replica.read(DocKey(doc if "/" in doc else f"space/{doc}"))
 
 
 def put(space: hw.Space, doc: str, value: object) -> None:

@@ -310,7 +310,7 @@ def test_only_numbers_can_be_counted_up(app: hw.App) -> None:
         with pytest.raises(SchemaError, match=r"the step added to t\.text: expected str, got int 1"):
             text.increment()  # type: ignore[misc]
         with pytest.raises(SchemaError, match=r"cannot add True to t\.flag: it is declared as bool"):
-            flag.increment(True)
+            flag.increment(True)  # type: ignore[misc]
         with pytest.raises(SchemaError, match=r"the step added to t\.count: expected int, got float 0\.5"):
             count.increment(0.5)  # type: ignore[arg-type]
         with pytest.raises(SchemaError, match=r"expected int, got str 'x'"):

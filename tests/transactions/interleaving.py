@@ -14,7 +14,7 @@ from headwater.host.attached import AttachedReplica
 from headwater.store.commit import Committed, Conflict, DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey
-from headwater.values.patch import PatchOp
+from headwater.values.patch import PatchOp, Replace
 from headwater.values.tree import ABSENT, Path, freeze
 from tests.support.hosts import in_memory
 from tests.support.naive import MisfitError, apply, exact, plain
@@ -203,6 +203,8 @@ class Interleaving:
                 tx.set(doc, (), value)
             case DeleteDoc(doc):
                 tx.delete(doc)
+            case PatchDoc(doc, (Replace(path, value),)):
+                tx.set(doc, path, value)
             case PatchDoc(doc, ops):
                 for op in ops:
                     tx.patch(doc, op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -375,7 +376,7 @@ def test_commit_of_reads_alone_sends_nothing_whatever_has_changed_meanwhile() ->
 
 def test_read_only_transaction_refuses_every_write_and_says_why_and_where() -> None:
     tx = Stage(a=START).begin("total()", read_only="total() is computed and may not write")
-    attempts = [
+    attempts: list[Callable[[], None]] = [
         lambda: tx.set(A, ("m", "k"), 1),
         lambda: tx.patch(A, replace("m", "k", to=1)),
         lambda: tx.set(doc_key("new"), (), 1),
@@ -387,6 +388,14 @@ def test_read_only_transaction_refuses_every_write_and_says_why_and_where() -> N
         assert caught.value.message == f"total() is computed and may not write {place}"
     assert seen(tx, "a", "x") == 1
     assert [entry.flags for entry in tx.journal] == [0], "a refused write was not even tried"
+
+
+def test_refusal_names_the_place_where_its_sentence_has_room_for_it() -> None:
+    tx = Stage(a=START).begin(read_only="total() may not write {}: what it returns is written for it")
+    with pytest.raises(WriteError) as caught:
+        tx.set(A, ("x",), 5)
+    assert caught.value.message == "total() may not write a/x: what it returns is written for it"
+    assert (caught.value.facts["doc"], caught.value.facts["path"]) == (A, ("x",))
 
 
 # --- preconditions --------------------------------------------------------------------------------------------

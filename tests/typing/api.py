@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_type
+from typing import Literal, assert_type
 
 import headwater as hw
 
@@ -56,6 +56,8 @@ typed_numbers = app.cell("typed numbers", [], type=list[int])
 maybe: hw.Cell[int | None] = app.cell("maybe", None)
 typed_maybe: hw.Cell[int | None] = app.cell("typed maybe", None, type=int | None)
 either: hw.Cell[int | str] = app.cell("either", 0, type=int | str)
+level: hw.Cell[Literal["low", "high"]] = app.cell("level", "low", type=Literal["low", "high"])
+numbers_in_row = app.cell("numbers in row", (1, 2), type=tuple[int, ...])
 people = app.cell("people", list[Person](), type=list[Person])
 
 assert_type(number, hw.Cell[int])
@@ -67,6 +69,7 @@ assert_type(note, hw.Cell[Note])
 assert_type(bare, hw.Cell[int])
 assert_type(bare_numbers, hw.Cell[list[int]])
 assert_type(typed_numbers, hw.Cell[list[int]])
+assert_type(numbers_in_row, hw.Cell[tuple[int, ...]])
 assert_type(people, hw.Cell[list[Person]])
 
 
@@ -97,6 +100,7 @@ def use_cells() -> None:
     assert_type(maybe.peek(), int | None)
     typed_maybe.value = 3
     either.value = "b"
+    level.value = "high"
 
 
 def use_lists_in_cells() -> None:
@@ -111,6 +115,14 @@ def use_lists_in_cells() -> None:
     assert_type(numbers.at(0).value, int)
     assert_type(numbers.update(lambda found: [*found, 5]), list[int])
     numbers.at(0).increment()
+
+    numbers_in_row.append(3)
+    numbers_in_row.extend((4, 5))
+    numbers_in_row.insert(0, 0)
+    numbers_in_row.add_unique(5)
+    numbers_in_row.remove(5)
+    assert_type(numbers_in_row.value, tuple[int, ...])
+    assert_type(numbers_in_row.at(0), hw.Cell[int])
 
 
 def use_dicts_in_cells() -> None:

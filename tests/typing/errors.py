@@ -3,6 +3,8 @@
 Values are read before wrong ones are assigned: a checker believes an assignment even if it has refused it.
 """
 
+from typing import Literal
+
 import headwater as hw
 
 
@@ -28,6 +30,8 @@ ratio = app.cell("ratio", 0.5)
 text = app.cell("text", "")
 numbers = app.cell("numbers", list[int]())
 table = app.cell("table", dict[str, int]())
+level: hw.Cell[Literal["low", "high"]] = app.cell("level", "low", type=Literal["low", "high"])
+numbers_in_row = app.cell("numbers in row", (1, 2), type=tuple[int, ...])
 maybe: hw.Cell[int | None] = app.cell("maybe", None)
 board = app.doc("board", Board)
 
@@ -66,6 +70,7 @@ def values() -> None:
     number.update(lambda n: f"{n}")  # refused
     ratio.value += "a"  # refused
     maybe.value = "a"  # refused
+    level.value = "medium"  # refused
 
 
 def parts() -> None:
@@ -96,6 +101,8 @@ def edits() -> None:
     numbers.add_unique("a")  # refused
     numbers.remove("a")  # refused
     table.remove(0)  # refused
+    numbers_in_row.append("a")  # refused
+    numbers_in_row.remove("a")  # refused
 
     number.append(1)  # refused
     number.extend([1])  # refused

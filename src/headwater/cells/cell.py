@@ -8,7 +8,9 @@ Must never know: apps, and who runs because of a write.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
 from headwater.cells.here import HERE, find
@@ -71,6 +73,8 @@ class Cell(Slot, Generic[T]):
     @overload
     def at(self: Cell[list[E]], step: int, /) -> Cell[E]: ...
     @overload
+    def at(self: Cell[tuple[E, ...]], step: int, /) -> Cell[E]: ...
+    @overload
     def at(self: Cell[dict[str, V]], step: str, /) -> Cell[V]: ...
     @overload
     def at(self, /, *steps: str | int, type: type[E]) -> Cell[E]: ...
@@ -112,27 +116,44 @@ class Cell(Slot, Generic[T]):
         """Take away what is stored here: the default is read again."""
         self._remove()
 
-    def append(self: Cell[list[E]], item: E) -> None:
+    @overload
+    def append(self: Cell[list[E]], item: E) -> None: ...
+    @overload
+    def append(self: Cell[tuple[E, ...]], item: E) -> None: ...
+    def append(self: Cell[Any], item: object) -> None:
         """Add to the end. Two who append at the same time both succeed."""
         items = self._items([item])
         self._edit(lambda path: Append(path, items))
 
-    def extend(self: Cell[list[E]], items: Iterable[E]) -> None:
+    @overload
+    def extend(self: Cell[list[E]], items: Iterable[E]) -> None: ...
+    @overload
+    def extend(self: Cell[tuple[E, ...]], items: Iterable[E]) -> None: ...
+    def extend(self: Cell[Any], items: Iterable[object]) -> None:
         """Add several to the end, in one step."""
-        found = self._items(items)
-        self._edit(lambda path: Append(path, found))
+        self._insert(sys.maxsize, self._items(items))
 
-    def add_unique(self: Cell[list[E]], item: E) -> None:
+    @overload
+    def add_unique(self: Cell[list[E]], item: E) -> None: ...
+    @overload
+    def add_unique(self: Cell[tuple[E, ...]], item: E) -> None: ...
+    def add_unique(self: Cell[Any], item: object) -> None:
         """Add to the end unless it is there: also if another adds the same at the same time."""
         items = self._items([item])
         self._edit(lambda path: AddUnique(path, items))
 
-    def insert(self: Cell[list[E]], index: int, item: E) -> None:
+    @overload
+    def insert(self: Cell[list[E]], index: int, item: E) -> None: ...
+    @overload
+    def insert(self: Cell[tuple[E, ...]], index: int, item: E) -> None: ...
+    def insert(self: Cell[Any], index: int, item: object) -> None:
         """Put in front of an element; counted from the end if negative, at the end if there are fewer."""
         self._insert(index, self._items([item]))
 
     @overload
     def remove(self: Cell[list[E]], item: E) -> None: ...
+    @overload
+    def remove(self: Cell[tuple[E, ...]], item: E) -> None: ...
     @overload
     def remove(self: Cell[dict[str, V]], item: str) -> None: ...
     def remove(self: Cell[Any], item: object) -> None:
@@ -146,10 +167,8 @@ class Cell(Slot, Generic[T]):
         place = self._place(home, tx)
         there = get(tx.look(place.doc), place.path)
         if is_map(there) and not is_link(there):
-            try:
+            with suppress(RefusedError):  # no dict by its type, or no key of it
                 item = self._schema.store_key(item)
-            except RefusedError:
-                pass  # no dict by its type, or no key of it
             if type(item) is str and item in there:
                 tx.patch(place.doc, Remove((*place.path, item)))
         elif there is not ABSENT:

@@ -8,95 +8,42 @@ Must never know: documents as classes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
 
-from headwater.cells.here import Addressed, Owner, find
-from headwater.cells.home import Home
+from headwater.cells.container import UNBOUND, Collection, CollectionHandle
+from headwater.cells.here import find
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
-from headwater.cells.show import cell_html, inert, shorten
-from headwater.cells.slot import MISSING, Slot, slot_place
+from headwater.cells.show import shorten
+from headwater.cells.slot import MISSING, Slot
 from headwater.cells.traverse import Traverse
-from headwater.errors import HeadwaterError, UsageError
 from headwater.values.address import Depth
-from headwater.values.hints import freeze_with
-from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.patch import AddUnique, Append, RemoveByValue, Splice
-from headwater.values.schema import Handle, Schema
-from headwater.values.tree import ABSENT, Maybe, Path, Value, array_of, get, is_array, is_map, same
+from headwater.values.schema import Schema
+from headwater.values.tree import ABSENT, Array, Maybe, array_of, is_array, is_map, same
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
-
-class _Unbound:
-    """The owner of a list or map that stands in a class body: it says what documents have, and holds nothing."""
-
-    def sole_home(self, _what: str | Addressed) -> Home:
-        message = (
-            "hw.List() and hw.Map() in a class body declare a field; use them through a document of that class, "
-            "such as board.items"
-        )
-        raise UsageError(message)
+_SEEN_MAX: Final = 16
+"""Elements that are noted one by one when they are taken out; of more, the list is noted as a whole."""
 
 
-_UNBOUND: Final = _Unbound()
-
-
-class _Collection(Slot):
-    """What lists and maps have in common: a declared default, and a shape."""
-
-    __slots__ = ("declared",)
-
-    # What it holds by default, if it stands in a class body; else None.
-    declared: object
-
-    @classmethod
-    def bound(
-        cls, owner: Owner, doc: str, path: Path, *, schema: Schema, default: Maybe, scope: str, key: DocKey | None
-    ) -> Self:
-        """The collection at a place of a document."""
-        made = cls.__new__(cls)
-        Slot.__init__(made, owner, doc, path, schema=schema, default=default, scope=scope, key=key)
-        made.declared = None
-        return made
-
-    def _shape(self) -> Maybe:
-        """What stands here, of which only keys or length may be used."""
-        home, source = self._source()
-        traverse = Traverse(source, home.scope)
-        doc = self._key(home)
-        place = traverse.place(doc, self._path)
-        value: Maybe = ABSENT if place is None else source.read(place.doc, place.path, Depth.SHALLOW)
-        return self._default_here(traverse, doc) if value is ABSENT else value
-
-    def __repr__(self) -> str:
-        name = type(self).__name__
-        if self._owner is _UNBOUND:
-            return f"hw.{name}()"
-        try:
-            return f"<{name} {inert(self.address)} = {shorten(repr(self._read(IGNORED_FOR_SCHEDULING)))}>"
-        except HeadwaterError:
-            return f"<{name} {inert(self.address)}: not readable here>"
-
-    def _repr_html_(self) -> str:
-        try:
-            value = self._read(IGNORED_FOR_SCHEDULING)
-        except HeadwaterError as error:
-            return cell_html(self.address, self._schema.expected, None, str(error))
-        return cell_html(self.address, self._schema.expected, value, None)
-
-
-class List(_Collection, MutableSequence[T], Generic[T]):
+class List(Collection, MutableSequence[T], Generic[T]):
     """A list in a document. In a class body, `items: hw.List[Item] = hw.List()` declares one."""
 
     __slots__ = ()
 
     def __init__(self, items: Iterable[T] = ()) -> None:
-        super().__init__(_UNBOUND, "-")
+        super().__init__(UNBOUND, "-")
         self.declared = list(items)
+
+    def _plain(self) -> object:
+        return list(self) if self.declared is None else self.declared
 
     # For type checkers: as a field it reads as itself, and a list may be assigned. `doc.Field` does it.
     @overload
@@ -130,16 +77,10 @@ class List(_Collection, MutableSequence[T], Generic[T]):
         found = MISSING if item is None else self._read_part(place, item)
         if found is not MISSING:
             return cast("T", found)
-        part = self._part(place)
-        if place < 0 or not part._exists():
-            defaults = self._default_element(place)
-            if defaults is ABSENT:
-                raise IndexError(f"{self.address} has no element {index}: its length is {len(self)}")
-        return cast("T", part._read(0))
-
-    def _default_element(self, place: int) -> Maybe:
-        shape = self._shape()
-        return shape[place] if is_array(shape) and 0 <= place < len(shape) else ABSENT
+        # Under a link, or of the default, or not at all: its length tells.
+        if not 0 <= place < len(self):
+            raise IndexError(f"{self.address} has no element {index}: its length is {len(self)}")
+        return cast("T", self._part(place)._read(0))
 
     @staticmethod
     def _index(index: int, length: int | None) -> int:
@@ -149,6 +90,10 @@ class List(_Collection, MutableSequence[T], Generic[T]):
 
     def __contains__(self, item: object) -> bool:
         return item in cast("list[T]", self._read(0))
+
+    def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
+        """Where the first equal element stands, as `list.index`."""
+        return cast("list[object]", self._read(0)).index(value, start, stop)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -168,8 +113,7 @@ class List(_Collection, MutableSequence[T], Generic[T]):
 
     def extend(self, values: Iterable[T]) -> None:
         """Add several to the end, in one step."""
-        items = self._items(values)
-        self._edit(lambda path: Append(path, items))
+        self._insert(sys.maxsize, self._items(values))
 
     def __iadd__(self, values: Iterable[T]) -> Self:
         self.extend(values)
@@ -189,42 +133,41 @@ class List(_Collection, MutableSequence[T], Generic[T]):
     @overload
     def __setitem__(self, index: slice, value: Iterable[T]) -> None: ...
     def __setitem__(self, index: int | slice, value: Any) -> None:
-        length = self._length()
         if isinstance(index, slice):
-            start, stop, step = index.indices(length)
-            if step != 1:
-                raise ValueError("a slice that is assigned to takes no step")
-            items = self._items(value)
-            self._edit(lambda path: Splice(path, start, max(0, stop - start), items))
-            return
-        items, place = self._items([value]), self._checked(index, length)
-        self._edit(lambda path: Splice(path, place, 1, items))
+            self._splice(*self._run(index), self._items(value))
+        else:
+            self._part(self._checked(index))._write(value)
 
     def __delitem__(self, index: int | slice) -> None:
-        length = self._length()
-        if isinstance(index, slice):
-            start, stop, step = index.indices(length)
-            if step != 1:
-                raise ValueError("a slice that is deleted takes no step")
-            self._edit(lambda path: Splice(path, start, max(0, stop - start), array_of([])))
-            return
-        place = self._checked(index, length)
-        self._edit(lambda path: Splice(path, place, 1, array_of([])))
+        start, count = self._run(index) if isinstance(index, slice) else (self._checked(index), 1)
+        self._splice(start, count, array_of([]))
+
+    def pop(self, index: int = -1) -> T:
+        """Take one out and return it, as `list.pop`: of two who take the same one at the same time, one does."""
+        with self._together():
+            found = self[index]
+            del self[index]
+        return found
+
+    def reverse(self) -> None:
+        """Turn it round, in one step."""
+        with self._together():
+            self._write(cast("list[T]", self._read(IGNORED_FOR_SCHEDULING))[::-1])
 
     def remove(self, value: T) -> None:
         """Take out the first equal element, as `list.remove`."""
-        schema = self._schema.child(0)
+        schema, there, found = self._schema.child(0), self._there(), list[int]()
         assert schema is not None
-        stored = freeze_with(schema, value, f"an item of {self.address}")
-        there = self._there()
-        found = [index for index, item in enumerate(there if is_array(there) else ()) if same(item, stored)]
+        with suppress(RefusedError):  # what does not fit is not in it
+            stored = schema.store(value)
+            found = [index for index, item in enumerate(there if is_array(there) else ()) if same(item, stored)]
         if not found:
             raise ValueError(f"{shorten(repr(value))} is not in {self.address}")
         if len(found) == 1:
             # By value: it is the same element wherever others have moved it meanwhile.
             self._edit(lambda path: RemoveByValue(path, array_of([stored])))
         else:
-            self._edit(lambda path: Splice(path, found[0], 1, array_of([])))
+            self._splice(found[0], 1, array_of([]))
 
     def clear(self) -> None:
         """Take out everything."""
@@ -234,11 +177,34 @@ class List(_Collection, MutableSequence[T], Generic[T]):
         there = self._there()
         return len(there) if is_array(there) else 0
 
-    def _checked(self, index: int, length: int) -> int:
+    def _checked(self, index: int) -> int:
+        length = self._length()
         place = self._index(index, length if index < 0 else None)
         if not 0 <= place < length:
             raise IndexError(f"{self.address} has no element {index}: its length is {length}")
         return place
+
+    def _run(self, part: slice) -> tuple[int, int]:
+        """Where a slice starts, and how many elements it means."""
+        start, stop, step = part.indices(self._length())
+        if step != 1:
+            raise ValueError("a slice that is written takes no step")
+        return start, max(0, stop - start)
+
+    def _splice(self, start: int, count: int, items: Array) -> None:
+        """Put items in place of a run of elements: of those that are seen here now, or nothing is done."""
+        if not count:
+            self._insert(start, items)
+            return
+        with self._together():
+            home, tx = find(self._owner, self)
+            assert tx is not None
+            self._materialise(home, tx)
+            place = self._place(home, tx)
+            seen = [(*place.path, start + number) for number in range(count)] if count <= _SEEN_MAX else [place.path]
+            for path in seen:
+                tx.note(place.doc, path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
+            tx.patch(place.doc, Splice(place.path, start, count, items))
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
@@ -246,14 +212,17 @@ class List(_Collection, MutableSequence[T], Generic[T]):
         return CollectionHandle(cls, schema_of(list[args[0]] if args else list))  # type: ignore[valid-type]
 
 
-class Map(_Collection, MutableMapping[K, V], Generic[K, V]):
+class Map(Collection, MutableMapping[K, V], Generic[K, V]):
     """A dict in a document. In a class body, `votes: hw.Map[str, int] = hw.Map()` declares one."""
 
     __slots__ = ()
 
     def __init__(self, items: Iterable[tuple[K, V]] | dict[K, V] = ()) -> None:
-        super().__init__(_UNBOUND, "-")
+        super().__init__(UNBOUND, "-")
         self.declared = dict(items)
+
+    def _plain(self) -> object:
+        return dict(self) if self.declared is None else self.declared
 
     # For type checkers, as for lists.
     @overload
@@ -285,7 +254,7 @@ class Map(_Collection, MutableMapping[K, V], Generic[K, V]):
             entry = self._entry(key)
         except RefusedError:
             return False
-        return entry._exists() or self._default_entry(entry) is not ABSENT
+        return entry._stands() or self._default_entry(entry) is not ABSENT
 
     def _default_entry(self, entry: Slot) -> Maybe:
         home, source = self._source()
@@ -299,7 +268,7 @@ class Map(_Collection, MutableMapping[K, V], Generic[K, V]):
         found = self._read_part(entry._path[-1], entry._schema)
         if found is not MISSING:
             return cast("V", found)
-        if not entry._exists() and self._default_entry(entry) is ABSENT:
+        if not entry._stands() and self._default_entry(entry) is ABSENT:
             raise KeyError(key)
         return cast("V", entry._read(0))
 
@@ -322,15 +291,36 @@ class Map(_Collection, MutableMapping[K, V], Generic[K, V]):
         entry._write(value)
 
     def __delitem__(self, key: K) -> None:
-        if key not in self:
+        there = self._there()
+        try:
+            entry = self._entry(key)
+        except RefusedError:
+            raise KeyError(key) from None
+        if not is_map(there) or entry._path[-1] not in there:
             raise KeyError(key)
-        home, tx = find(self._owner, self)
-        if tx is None:
-            with home.transaction():
-                del self[key]
-            return
-        self._materialise(home, tx)
-        self._entry(key)._remove()
+        with self._together():
+            home, tx = find(self._owner, self)
+            assert tx is not None
+            self._materialise(home, tx)
+            entry._remove()
+
+    if not TYPE_CHECKING:  # typed as in MutableMapping, of which each is several steps: here they are one
+
+        def pop(self, key: K, *default: object) -> object:
+            with self._together():
+                return super().pop(key, *default)
+
+        def popitem(self) -> tuple[K, V]:
+            with self._together():
+                return super().popitem()
+
+        def setdefault(self, key: K, default: V | None = None) -> V | None:
+            with self._together():
+                return super().setdefault(key, default)
+
+        def update(self, /, *items: object, **more: object) -> None:
+            with self._together():
+                super().update(*items, **more)
 
     def clear(self) -> None:
         """Take out everything."""
@@ -340,40 +330,6 @@ class Map(_Collection, MutableMapping[K, V], Generic[K, V]):
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
         """A map as part of a type: a handle, with a dict behind it."""
         return CollectionHandle(cls, schema_of(dict[args[0], args[1]] if args else dict))  # type: ignore[valid-type]
-
-
-class CollectionHandle(Handle):
-    """A list or map as part of a document: reading the document hands out the collection."""
-
-    __slots__ = ("inner", "kind")
-
-    stands_alone = True
-
-    def __init__(self, kind: type[_Collection], inner: Schema) -> None:
-        super().__init__(f"hw.{kind.__name__} ({inner.expected})")
-        self.kind: type[_Collection] = kind
-        self.inner: Schema = inner
-
-    def store(self, value: object) -> Value:
-        """What it holds, as plain values."""
-        if isinstance(value, _Collection):
-            if value.declared is not None:
-                return self.inner.store(value.declared)
-            value = list(value) if isinstance(value, List) else dict(value) if isinstance(value, Map) else value
-        return self.inner.store(value)
-
-    def load(self, value: Value, binder: object) -> object:
-        """The collection at the place."""
-        assert isinstance(binder, Home)
-        found = slot_place(value, binder)
-        if found is None:
-            raise RefusedError(f"expected {self.expected}, got {shorten(repr(value))}")
-        key, doc, path = found
-        return self.kind.bound(binder, doc, path, schema=self.inner, default=ABSENT, scope="space", key=key)
-
-    def child(self, step: str | int) -> Schema | None:
-        """What it holds."""
-        return self.inner.child(step)
 
 
 __all__ = ["CollectionHandle", "List", "Map"]

@@ -31,6 +31,7 @@ from headwater.cells.here import Owner, find, innermost
 from headwater.cells.home import Home
 from headwater.cells.show import inert, record_html, shorten
 from headwater.cells.slot import slot_place
+from headwater.cells.traverse import BREADTH
 from headwater.errors import DeclarationError, HeadwaterError, NotOpen, SchemaError
 from headwater.store.commit import SetDoc
 from headwater.values.address import address_text, doc_key
@@ -101,9 +102,16 @@ class Doc:
 
     _hw_fields: ClassVar[dict[str, Field]] = {}
     _hw_locals: ClassVar[dict[str, object]] = {}
+    _hw_within: ClassVar[str] = "session"
 
-    def __init_subclass__(cls, **options: object) -> None:
-        super().__init_subclass__(**options)
+    def __init_subclass__(cls, *, within: str | None = None) -> None:
+        """`within="space"`: links to documents of a narrower scope, a user's or a session's own, read as absent."""
+        super().__init_subclass__()
+        if within is not None:
+            if within not in BREADTH:
+                message = f"{cls.__qualname__}: {within!r} is no scope; space, user or session is expected"
+                raise DeclarationError(message, scope=within)
+            cls._hw_within = within
         fields = {name: field for base in reversed(cls.__mro__[1:]) for name, field in fields_of(base).items()}
         annotations = get_annotations(cls)
         for name, hint in annotations.items():
@@ -270,6 +278,11 @@ class DocHandle(Handle):
     def optional(self) -> bool:  # type: ignore[override]
         """It may lead nowhere."""
         return self._optional
+
+    @property
+    def ceiling(self) -> str:  # type: ignore[override]
+        """As the class was declared."""
+        return self.kind._hw_within
 
     @property
     def kind(self) -> type[Doc]:

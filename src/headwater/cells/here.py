@@ -32,14 +32,17 @@ class Owner(Protocol):
 
 
 class Frame:
-    """One step inwards: a space was opened (no transaction), or a transaction was begun in it."""
+    """One step inwards: a space was opened (no transaction), a transaction was begun in it, or a function
+    is called in one that may only read there (`read_only` says why).
+    """
 
-    __slots__ = ("home", "memo", "outer", "tx")
+    __slots__ = ("home", "memo", "outer", "read_only", "tx")
 
-    def __init__(self, home: Home, tx: Transaction | None, outer: Frame | None) -> None:
+    def __init__(self, home: Home, tx: Transaction | None, outer: Frame | None, read_only: str = "") -> None:
         self.home = home
         self.tx = tx
         self.outer = outer
+        self.read_only = read_only
         # Here and not only in the transaction: a cell finds what it has read before with one look.
         self.memo: dict[object, object] = _NOTHING if tx is None else tx.memo
 

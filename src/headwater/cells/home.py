@@ -191,6 +191,9 @@ class Block:
         if tx is not None:
             self._point = tx.savepoint()
         else:
+            if home.news:
+                # What is known already must not be the reason to be rejected.
+                home.catch_up()
             tx = home.begin()
         self._tx = tx
         self._token = HERE.set(Frame(home, tx, here))

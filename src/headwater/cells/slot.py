@@ -158,6 +158,9 @@ class Slot:
                 # A link where the type has none: what it leads to stands in for it.
                 linked, tree = True, traverse.value(doc, self._path, schema)
                 loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, home)
+        except LinkMet:
+            message = f"cannot read {address_text(doc, self._path)}: expected {schema.expected}, got a malformed link"
+            raise SchemaError(message, doc=doc, path=self._path) from None
         except RefusedError as refused:
             where = address_text(doc, (*self._path, *reversed(refused.steps)))
             message = f"cannot read {where}: {refused.reason}. Mend what is stored, or declare a type that takes it"
@@ -180,15 +183,23 @@ class Slot:
     def _default_here(self, traverse: Traverse, doc: DocKey) -> Maybe:
         """The default of the field; or, while the whole that this is a part of does not exist, that part of its."""
         parent = self._parent
-        if parent is not None and traverse.source.read(doc, parent._path, _SHALLOW, traverse.flags) is ABSENT:
-            part = child(parent._default_here(traverse, doc), self._path[-1])
-            if part is not ABSENT:
-                return part
+        if parent is not None:
+            place = traverse.place(doc, parent._path)
+            if place is None or traverse.source.read(place.doc, place.path, _SHALLOW, traverse.flags) is ABSENT:
+                part = child(parent._default_here(traverse, doc), self._path[-1])
+                if part is not ABSENT:
+                    return part
         return self._default
 
     def _exists(self) -> bool:
         home, source = self._source()
         place = Traverse(source, home.scope).place(self._key(home), self._path)
+        return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
+
+    def _stands(self) -> bool:
+        """Whether anything is stored here, be it only a link that leads nowhere."""
+        home, source = self._source()
+        place = Traverse(source, home.scope).place(self._key(home), self._path, at_end=False)
         return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
 
     # -- parts ---------------------------------------------------------------------------------------------
@@ -350,7 +361,8 @@ class Slot:
         there = self._there()
         length = len(there) if is_array(there) else 0
         place = max(0, length + index) if index < 0 else index
-        self._edit(lambda path: Splice(path, place, 0, items) if place < length else Append(path, items))
+        if items:
+            self._edit(lambda path: Splice(path, place, 0, items) if place < length else Append(path, items))
 
     def _remove(self) -> None:
         """Take away what is stored here, if anything is."""

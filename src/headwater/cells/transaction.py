@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from headwater.cells.here import HERE
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
@@ -71,6 +72,7 @@ class Transaction:
     __slots__ = (
         "_callbacks",
         "_checks",
+        "_guarded",
         "_held",
         "_preconditions",
         "cause",
@@ -88,8 +90,10 @@ class Transaction:
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
         self.replica = replica
         self.name = name
-        # Why writing is refused, as the rest of a sentence; empty: it is allowed.
+        # Why writing is refused, as a sentence with {} for the place; empty: it is allowed.
         self.read_only = read_only
+        # Whoever calls a function in here that may only read: then writers look whether they are in it.
+        self._guarded = False
         # What the ids of documents made in here are derived from, and how many were.
         self.cause = cause
         self.minted = 0
@@ -176,13 +180,23 @@ class Transaction:
         self._preconditions.append(precondition)
 
     def _begin_write(self, doc: DocKey, path: Path) -> _Held:
-        if self.read_only:
-            raise WriteError(f"{self.read_only} {address_text(doc, path)}", doc=doc, path=path)
+        if (self.read_only or self._guarded) and (refused := self._refusal()):
+            reason, _, advice = refused.partition(" {}")
+            raise WriteError(f"{reason} {address_text(doc, path)}{advice}", doc=doc, path=path)
         held = self._held.get(doc)
         if held is None:
             held = self._hold(doc, "write")
         self.journal.note(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
         return held
+
+    def _refusal(self) -> str:
+        """Why this code may not write here; empty if it may."""
+        frame = HERE.get() if self._guarded else None
+        while frame is not None and frame.tx is self:
+            if frame.read_only:
+                return frame.read_only
+            frame = frame.outer
+        return self.read_only
 
     def _put(self, held: _Held, value: Maybe) -> None:
         held.value, held.whole, held.ops, held.leanings = value, True, [], None

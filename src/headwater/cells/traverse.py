@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from headwater.cells.journal import LINK_PROBE, Flags
-from headwater.errors import AddressError
+from headwater.errors import AddressError, LimitError
 from headwater.values.address import Address, Depth, Scope, address_text, doc_key, split_key
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocKey
@@ -45,6 +45,12 @@ _SHALLOW: Final = Depth.SHALLOW
 BREADTH: Final[dict[str, int]] = {"space": 0, "user": 1, "session": 2}
 """Scopes from broad to narrow."""
 
+LINKS_MAX: Final = 50_000
+"""Links followed in one read of a value: about a second. Documents that are linked back and forth have more ways through
+them than anybody could wait for, or has memory for."""
+_ANYWHERE: Final = 2**31
+"""An index that lists have and tuples of a fixed length do not: all elements of a list are of one type."""
+
 
 class Source(Protocol):
     """What is read from: a transaction, which keeps a journal, or the replica as it is now, which does not."""
@@ -70,6 +76,49 @@ class Place(msgspec.Struct, frozen=True):
     path: Path
 
 
+class _Spot(msgspec.Struct, frozen=True):
+    """A place in the middle of a walk: where its document was entered, and by which link."""
+
+    doc: DocKey
+    path: Path
+    entered: int
+    link: _Spot | None = None
+
+    def below(self, step: str | int) -> _Spot:
+        """One step down."""
+        return _Spot(self.doc, (*self.path, step), self.entered, self.link)
+
+    def is_within(self, place: Place) -> bool:
+        """Tell whether this is a part, by way of whatever links, of what stands at the place."""
+        length = len(place.path)
+        spot: _Spot | None = self
+        while spot is not None:
+            if spot.doc == place.doc and spot.entered <= length and spot.path[:length] == place.path:
+                return True
+            spot = spot.link
+        return False
+
+
+class _Walk:
+    """One reading of a value through links."""
+
+    __slots__ = ("_links", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._links = 0
+
+    def step(self) -> None:
+        """One more link is met."""
+        self._links += 1
+        if self._links > LINKS_MAX:
+            message = (
+                f"followed {LINKS_MAX:,} links below {self._name}: what it holds is linked back and forth; "
+                "give it a type, so that reading stops at documents, or read a part of it"
+            )
+            raise LimitError(message, links=LINKS_MAX)
+
+
 class Traverse(msgspec.Struct, frozen=True):
     """One traversal: what it reads from, for whom, and how its reads are flagged."""
 
@@ -87,23 +136,26 @@ class Traverse(msgspec.Struct, frozen=True):
         None if it leads nowhere: in a circle, or to a scope narrower than the ceiling. Every link that was followed
         is in the journal, so that whoever turns one of them elsewhere wakes the reader.
         """
-        seen: set[tuple[DocKey, Path, int]] = set()
-        while True:
+        # The links followed, each with the number of steps that were left: who comes back to one with all of these
+        # still to go, comes back for ever.
+        seen: dict[tuple[DocKey, Path], int] = {}
+        for _ in range(LINK_HOPS_MAX):
             length = self._first_link(doc, path, at_end=at_end, only_redirects=only_redirects)
             if length is None:
                 return Place(doc, path)
-            if (doc, path, length) in seen:
+            at, left = (doc, path[:length]), len(path) - length
+            seen = {other: more for other, more in seen.items() if more <= left}
+            if at in seen:
                 return None
-            if len(seen) == LINK_HOPS_MAX:
-                message = f"followed {LINK_HOPS_MAX} links to {address_text(doc, path)} without reaching a value"
-                raise AddressError(message, doc=doc, path=path)
-            seen.add((doc, path, length))
-            link = parse_link(self.source.read(doc, path[:length], _DEEP, self.flags | LINK_PROBE))
+            seen[at] = left
+            link = parse_link(self.source.read(*at, _DEEP, self.flags | LINK_PROBE))
             assert link is not None
             there = self._target(link, doc, path[:length])
             doc, path = there.doc, there.path + path[length:]
             if BREADTH[_scope_name(doc)] > BREADTH[ceiling]:
                 return None
+        message = f"followed {LINK_HOPS_MAX} links to {address_text(doc, path)} without reaching a value"
+        raise AddressError(message, doc=doc, path=path)
 
     def _target(self, link: Link, doc: DocKey, path: Path) -> Address:
         there = target(link, Address(doc, path), self.instance_of)
@@ -130,67 +182,76 @@ class Traverse(msgspec.Struct, frozen=True):
 
     def value(self, doc: DocKey, path: Path, schema: Schema) -> Maybe:
         """What stands there under a schema: free of links, except that each handle is an absolute link to its place."""
-        handle = schema.as_handle(linked=is_link(get(self.source.look(doc), path)))
+        slot = self.place(doc, path, at_end=False)
+        if slot is None:
+            return ABSENT
+        handle = schema.as_handle(linked=is_link(get(self.source.look(slot.doc), slot.path)))
         if handle is not None:
-            return self.handle(doc, path, handle)
-        place = self.place(doc, path)
+            return self.handle(slot.doc, slot.path, handle)
+        place = self.place(slot.doc, slot.path)
         if place is None:
             return ABSENT
-        return self._unfold(place.doc, place.path, schema, ((place.doc, place.path),))
+        walk = _Walk(address_text(doc, path))
+        return self._unfold(walk, _Spot(place.doc, place.path, len(place.path)), schema, noted=False)
 
-    def _unfold(self, doc: DocKey, path: Path, schema: Schema, trail: tuple[tuple[DocKey, Path], ...]) -> Maybe:
-        """A value that is no link, with everything below it. `trail` holds the places it is part of."""
+    def _unfold(self, walk: _Walk, at: _Spot, schema: Schema, *, noted: bool) -> Maybe:
+        """A value that is no link, with everything below it. `noted`: a deep read further up stands for it."""
         if schema.has_handles:
-            item = schema.child(0)
+            item = schema.child(_ANYWHERE)
             handle = None if item is None else item.as_handle(linked=True)
             if handle is not None and handle.always_link and not handle.optional:
                 # Links are leaves: one deep read of the list depends on which documents are in it, and on nothing else.
-                return self._pointers(doc, path, handle)
-            value = self.source.read(doc, path, _SHALLOW, self.flags)
-        else:
-            # One deep read stands for everything that is in this document.
-            value = self.source.read(doc, path, _DEEP, self.flags)
-            if not holds_link(value):
-                return value
+                return self._pointers(at.doc, at.path, handle)
+        if not noted:
+            # One deep read stands for everything that is in this document; but not for what handles keep to themselves.
+            noted = not schema.has_handles
+            self.source.note(at.doc, at.path, _DEEP if noted else _SHALLOW, self.flags)
+        value = get(self.source.look(at.doc), at.path)
+        if noted and not holds_link(value):
+            return value
+        if is_link(value):
+            return value  # malformed: what stands there is nothing but a value
         if is_map(value):
             items: dict[str, Value] = {}
             for key in dict.fromkeys([*value, *schema.handle_steps()]):
-                inner = self._below(doc, (*path, key), schema.child(key), trail)
+                inner = self._below(walk, at.below(key), schema.child(key), noted=noted)
                 if inner is not ABSENT:
                     items[key] = inner
             return map_of(items)
         if is_array(value):
-            found = [self._below(doc, (*path, index), schema.child(index), trail) for index in range(len(value))]
+            found = [
+                self._below(walk, at.below(index), schema.child(index), noted=noted) for index in range(len(value))
+            ]
             # A list keeps its places: what cannot be read leaves a None, or every later element would move.
             return array_of([None if inner is ABSENT else inner for inner in found])
         return value
 
-    def _below(self, doc: DocKey, path: Path, schema: Schema | None, trail: tuple[tuple[DocKey, Path], ...]) -> Maybe:
-        if schema is None:
-            # No part of what the schema describes: there, but not read.
-            return ABSENT
-        value = get(self.source.look(doc), path)
+    def _below(self, walk: _Walk, at: _Spot, schema: Schema | None, *, noted: bool) -> Maybe:
+        value = ABSENT if schema is None else get(self.source.look(at.doc), at.path)
+        if schema is None or (noted and type(value) not in CONTAINERS):
+            # No part of what the schema describes: there, but not read. Or nothing that could be followed.
+            return value
         handle = schema.as_handle(linked=is_link(value))
         if handle is not None:
-            return self.handle(doc, path, handle)
-        if is_link(value) and parse_link(value) is not None:
-            place = self.place(doc, path)
-            if place is None or (place.doc, place.path) in trail:
-                return ABSENT
-            return self._unfold(place.doc, place.path, schema, (*trail, (place.doc, place.path)))
-        return self._unfold(doc, path, schema, trail)
+            return self.handle(at.doc, at.path, handle)
+        if parse_link(value) is None:
+            return self._unfold(walk, at, schema, noted=noted)
+        walk.step()
+        place = self.place(at.doc, at.path)
+        if place is None or at.is_within(place):
+            return ABSENT
+        return self._unfold(walk, _Spot(place.doc, place.path, len(place.path), at), schema, noted=False)
 
     def handle(self, doc: DocKey, path: Path, schema: Handle) -> Maybe:
         """An absolute link to what a handle at this place stands for. Its target is not looked at."""
         if schema.always_link:
-            place = self.place(doc, path, at_end=False)
-            if place is None:
-                return ABSENT
-            slot = self.source.read(place.doc, place.path, _DEEP, self.flags | LINK_PROBE)
-            return self._pointer(slot, place.doc, place.path, schema)
-        value = self.source.read(doc, path, _SHALLOW, self.flags | LINK_PROBE)
-        if value is None or (value is ABSENT and not schema.stands_alone):
+            slot = self.source.read(doc, path, _DEEP, self.flags | LINK_PROBE)
+            return self._pointer(slot, doc, path, schema)
+        value = get(self.source.look(doc), path)
+        if not schema.stands_alone and (value is None or value is ABSENT):
+            self.source.note(doc, path, _SHALLOW, self.flags | LINK_PROBE)
             return value
+        # Where no link stands, it is this place, whatever that holds: nothing of it is read.
         place = self.place(doc, path, ceiling=schema.ceiling)
         return ABSENT if place is None else link_to(place.doc, place.path).to_value()
 
@@ -208,7 +269,13 @@ class Traverse(msgspec.Struct, frozen=True):
             link = parse_link(slot)
             if link is None:
                 return slot
-            there = self._target(link, doc, path)
+            there: Address | Place | None = self._target(link, doc, path)
+            assert there is not None
+            if there.path:
+                # To a place, not to a document: what stands there may lead further.
+                there = self.place(there.doc, there.path, ceiling=schema.ceiling)
+                if there is None:
+                    return ABSENT
             if BREADTH[_scope_name(there.doc)] > BREADTH[schema.ceiling]:
                 return ABSENT
             slot = link_to(there.doc, there.path).to_value()

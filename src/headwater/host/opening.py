@@ -15,11 +15,11 @@ import re
 import threading
 import tomllib
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from weakref import WeakSet
 
 from headwater.errors import CorruptError, HeadwaterError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
@@ -39,11 +39,22 @@ _held: Final[dict[str, str]] = {}
 """Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
 a file drops all of a process's locks on it."""
 _held_lock: Final = threading.Lock()
-_shared: Final[dict[str, tuple[Storage, int]]] = {}
-"""Spaces that were opened to be shared within this process, and by how many, by their real path."""
+_shared: Final[dict[str, _Share]] = {}
+"""Spaces that were opened to be shared within this process, by their real path."""
 _sharing: Final = threading.Lock()
 _open: Final[WeakSet[Storage]] = WeakSet()
 """Spaces to close when the program ends: one that forgets to does not lose its last commits."""
+
+
+@dataclass(slots=True, eq=False)
+class _Share:
+    """One file of this process. Opening and closing it take turns: who opens it again waits until it is closed."""
+
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    # How many have it, or wait for their turn.
+    count: int = 0
+    storage: Storage | None = None
+    durability: Durability = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,9 @@ def default_url() -> str:
 
 def locate(url: str, space: str | None = None) -> Location:
     """Which file a URL and a space's name mean."""
+    if not isinstance(cast("object", url), str):
+        message = f"{url!r} is not a URL: the text FILE.db, FOLDER/ or memory: is expected"
+        raise UsageError(message, url=url)
     if url == "memory:":
         return Location(_check_name(DEFAULT_SPACE if space is None else space), None)
     if url.startswith(_LATER):
@@ -171,18 +185,19 @@ class Lease:
 
     def __init__(self, storage: Storage, real: str | None) -> None:
         self.storage = storage
-        self._real = real
+        # What is to be let go, once.
+        self._held: list[str | None] = [real]
 
     def release(self) -> None:
-        """Let go. The space is closed when nobody in this process is left."""
-        if self._real is not None:
-            with _sharing:
-                storage, count = _shared[self._real]
-                if count > 1:
-                    _shared[self._real] = (storage, count - 1)
-                    return
-                del _shared[self._real]
-        self.storage.close()
+        """Let go. The space is closed when nobody in this process is left. Once more is no harm."""
+        try:
+            real = self._held.pop()
+        except IndexError:
+            return
+        if real is None:
+            self.storage.close()
+        else:
+            _leave(real)
 
 
 def share_space(url: str, space: str | None = None, *, create: bool = True, durability: Durability = "full") -> Lease:
@@ -192,11 +207,41 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
         return Lease(open_space(url, space, durability=durability), None)
     real = str(path.resolve())
     with _sharing:
-        storage, count = _shared.get(real, (None, 0))
-        if storage is None:
-            storage = open_space(url, space, create=create, durability=durability)
-        _shared[real] = (storage, count + 1)
-        return Lease(storage, real)
+        share = _shared.setdefault(real, _Share())
+        share.count += 1
+    try:
+        with share.turn:
+            if share.storage is None:
+                share.storage = open_space(url, space, create=create, durability=durability)
+                share.durability = durability
+            elif durability == "full" and share.durability != "full":
+                message = (
+                    f"{path} is open in this process already, with durability={share.durability!r}, which is less than "
+                    "is asked for now; open it with the same durability everywhere"
+                )
+                raise UsageError(message, path=str(path), durability=share.durability)
+            return Lease(share.storage, real)
+    except BaseException:
+        _leave(real)
+        raise
+
+
+def _leave(real: str) -> None:
+    share = _shared[real]
+    with share.turn:
+        with _sharing:
+            share.count -= 1
+            if share.count:
+                return
+        # Somebody may come while it is being closed, and then waits for the turn.
+        storage, share.storage = share.storage, None
+        try:
+            if storage is not None:
+                storage.close()
+        finally:
+            with _sharing:
+                if not share.count:
+                    del _shared[real]
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Token
+from contextvars import Token, copy_context
 from typing import Any, Final, Self, TypeVar, overload
 
 import msgspec
@@ -31,7 +31,7 @@ from headwater.host.opening import Lease
 from headwater.scheduler.node import Node
 from headwater.scheduler.settle import Scheduler
 from headwater.values.address import doc_key, parse_address, settle_path
-from headwater.values.hints import schema_of
+from headwater.values.hints import freeze_with, schema_of
 from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe
 
@@ -72,11 +72,18 @@ class BaseSpace(Home):
         self.on_error: Callable[[UserCodeError], None] = _log_error
         self.nodes: dict[object, Node] = {}
         self.scheduler: Scheduler = Scheduler(self, self._report)
+        # Threads take turns in running what follows from a write, and what a caller asks for.
+        self._turn = threading.RLock()
         self._tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[], None]] = []
 
     def _report(self, error: UserCodeError) -> None:
         self.on_error(error)
+
+    def pull(self, node: Node) -> None:
+        """Make a computation valid for a caller, or raise what it raised."""
+        with self._turn:
+            self.scheduler.pull(node)
 
     # -- without an app ------------------------------------------------------------------------------------
 
@@ -90,7 +97,7 @@ class BaseSpace(Home):
         key, steps = parse_address(address)
         path = settle_path(self.replica.read(key), steps)
         schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
-        stored: Maybe = ABSENT if default is ... else schema.store(default)
+        stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
         return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
 
     @overload
@@ -143,10 +150,11 @@ class BaseSpace(Home):
         """Wait, without holding up the event loop, until everything written so far is on disk."""
         self.check_open()
         await asyncio.to_thread(self._lease.storage.wait)
-        self._take_in()
-
-    def _take_in(self) -> None:
         self.catch_up()
+        self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        """Raise, once, for what was taken back and nobody was waiting for."""
         if self.lost:
             lost, self.lost = self.lost, []
             first = lost[0]
@@ -175,17 +183,23 @@ class BaseSpace(Home):
         with suppress(ValueError):
             HERE.reset(token)
 
-    def _let_go(self) -> None:
-        """Detach; the last one in this process closes the store."""
+    def abandon(self) -> None:
+        """Close what could not be opened to the end. What was committed is still decided."""
         self._shut()
-        self._lease.release()
+        with suppress(HeadwaterError):
+            self._let_go()
 
     def _shut(self) -> None:
+        """From here on nobody can use it, and nothing runs."""
         self.closed = self.wary = True
         self.scheduler.close()
-        self._attached.detach()
         for callback in self._closers:
             callback()
+
+    def _let_go(self) -> None:
+        """Hear no more; the last one in this process closes the store. Waits for the disk."""
+        self._attached.detach()
+        self._lease.release()
 
 
 class Space(BaseSpace):
@@ -202,8 +216,6 @@ class Space(BaseSpace):
     ) -> None:
         replica = lease.storage.attach(branch=branch, wake=wake)
         super().__init__(lease, replica, owner, actor)
-        # Threads that write take turns in running what follows.
-        self._turn = threading.RLock()
 
     def catch_up(self) -> None:
         """Take in what was decided and what others wrote, and run what follows from it."""
@@ -221,16 +233,19 @@ class Space(BaseSpace):
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
         self.check_open()
         self._lease.storage.wait(timeout)
-        self._take_in()
+        self.catch_up()
+        self._tell_lost()
 
     def close(self) -> None:
         """Sync and let go. Once more is no harm."""
-        if self.closed:
-            return
-        try:
-            self.sync()
-        finally:
-            self._let_go()
+        with self._turn:
+            if self.closed:
+                return
+            try:
+                self.sync()
+            finally:
+                self._shut()
+                self._let_go()
 
     def __enter__(self) -> Self:
         self.enter()
@@ -251,16 +266,23 @@ class Space(BaseSpace):
 class AsyncSpace(BaseSpace):
     """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
 
-    def __init__(self, lease: Lease, owner: object, actor: str | None, *, branch: str) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._soon = False
+    def __init__(
+        self, lease: Lease, owner: object, actor: str | None, *, branch: str, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._loop = loop
+        # What is around the code that happens to ask for a pass is not around what runs in it.
+        self._context = copy_context()
+        # A pass is asked for; one was, while a thread had its turn.
+        self._soon = self._missed = False
         replica = lease.storage.attach(branch=branch, wake=self._wake)
         super().__init__(lease, replica, owner, actor)
         # Other event loops are refused.
         self.wary = True
 
     def _wake(self) -> None:
-        self._loop.call_soon_threadsafe(self._pass)
+        # A loop that is closed runs nothing any more; what was written is stored all the same.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._pass, context=self._context)
 
     def check(self, what: str | Addressed) -> None:
         """Besides being open: this loop, or a thread without one."""
@@ -280,27 +302,45 @@ class AsyncSpace(BaseSpace):
         """Have a pass run between two awaits."""
         if not self._soon:
             self._soon = True
-            self._loop.call_soon_threadsafe(self._pass)
+            self._wake()
+
+    def pull(self, node: Node) -> None:
+        """As in a plain space. A pass that came meanwhile and was not let in is made up for."""
+        super().pull(node)
+        if self._missed:
+            self.catch_up()
 
     def _pass(self) -> None:
         self._soon = False
-        if self.closed:
+        # Said before trying: whoever has the turn looks when it is over.
+        self._missed = True
+        if self.closed or not self._turn.acquire(blocking=False):
             return
-        self._attached.refresh()
-        if self.restless:
-            self.scheduler.settle()
+        try:
+            self._missed = False
+            self._attached.refresh()
+            if self.restless:
+                self.scheduler.settle()
+        finally:
+            self._turn.release()
 
     async def settle(self) -> None:
         """Wait for quiet: everything written so far is taken in, and what follows has run."""
         self.check_open()
-        while self._soon or self.restless or self.news:
+        while not self.closed and (self._soon or self._missed or self.restless or self.news):
             self._pass()
-            await asyncio.sleep(0)
+            await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
+
+    def _await_turn(self) -> None:
+        with self._turn:
+            pass
 
     async def synced(self) -> None:
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
-        await super().synced()
+        self.check_open()
+        await asyncio.to_thread(self._lease.storage.wait)
         await self.settle()
+        self._tell_lost()
 
     async def close(self, *, failed: bool = False) -> None:
         """Sync and let go. Once more is no harm. After a failure, what else goes wrong is logged, not raised."""
@@ -314,7 +354,7 @@ class AsyncSpace(BaseSpace):
             _log.error("while closing space %r after an error: %s", self.name, error)
         finally:
             self._shut()
-            await asyncio.to_thread(self._lease.release)
+            await asyncio.to_thread(self._let_go)
 
 
 def _log_error(error: UserCodeError) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from types import TracebackType
 from typing import Final
 
 from headwater.cells.journal import Entry
@@ -57,10 +58,14 @@ class Node:
     schema: Schema | None = None
     # signal(): see TRANSITIONS.
     status: Status = Status.NEVER_RAN
-    # Scheduler.run: what the last run read, the transaction it was, what it raised, how often it ran.
+    # Scheduler._invalid and _take: waits for a pass to look at it.
+    queued: bool = False
+    # Readers.replace: what the last run read.
     reads: list[Entry] = field(default_factory=list)
+    # Scheduler._attempt: the transaction of the last run, what it raised and from where, how often it ran.
     tx: Transaction | None = None
     error: Exception | None = None
+    trace: TracebackType | None = None
     running: bool = False
     runs: int = 0
 

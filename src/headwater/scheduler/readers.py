@@ -24,24 +24,30 @@ class Readers:
         return doc in self._by_doc
 
     def replace(self, node: Node, reads: list[Entry]) -> None:
-        """These are the places the node has read now."""
-        for doc in {entry.doc for entry in node.reads}:
+        """These are the places the node has read now.
+
+        Whoever looks meanwhile finds all of the old places or all of the new ones, document by document.
+        """
+        by_doc: dict[DocKey, list[Entry]] = {}
+        for entry in reads:
+            by_doc.setdefault(entry.doc, []).append(entry)
+        for doc, entries in by_doc.items():
+            self._by_doc.setdefault(doc, {})[node] = entries
+        for doc in {entry.doc for entry in node.reads if entry.doc not in by_doc}:
             readers = self._by_doc[doc]
             del readers[node]
             if not readers:
                 del self._by_doc[doc]
-        for entry in reads:
-            self._by_doc.setdefault(entry.doc, {}).setdefault(node, []).append(entry)
         node.reads = reads
 
     def of_doc(self, doc: DocKey) -> Iterator[Node]:
         """Everyone who read anything of a document."""
-        return iter(self._by_doc.get(doc, ()))
+        return iter(list(self._by_doc.get(doc, ())))
 
     def concerned(self, change: Change) -> list[Node]:
         """The nodes that would see something else now, by the exact rules."""
         return [
             node
-            for node, entries in self._by_doc.get(change.doc, {}).items()
+            for node, entries in list(self._by_doc.get(change.doc, {}).items())
             if any(is_touched(entry.path, entry.depth, change) for entry in entries)
         ]

@@ -9,6 +9,7 @@ Must never know: apps, event loops, threads.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -21,10 +22,15 @@ from headwater.scheduler.readers import Readers
 from headwater.values.change import Notification
 from headwater.values.hints import freeze_with
 from headwater.values.ids import DocKey
+from headwater.values.match import touches
 from headwater.values.schema import Schema
 
 RUNS_MAX: Final = 10
 """Runs of one node in one pass. More means that it, or what it writes, wakes itself for ever."""
+
+
+COMPUTED: Final = "{}() is computed and may not write {{}}; move the write to a @app.handler"
+"""What a computed function is told that writes: for `Transaction.read_only`."""
 
 
 class Scheduler:
@@ -36,9 +42,10 @@ class Scheduler:
         self._readers = Readers()
         self._sinks: list[Node] = []
         self._by_result: dict[DocKey, Node] = {}
-        # Invalid since the last pass looked.
-        self._changed: dict[Node, None] = {}
+        # Became invalid since a pass last looked. Others may append while one that runs takes.
+        self._changed: deque[Node] = deque()
         self._settling = False
+        self._closed = False
         self._count = 0
         self._unlisten = home.replica.listen(self._on_change, self._readers)
 
@@ -59,6 +66,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Run nothing any more."""
+        self._closed = True
         self._unlisten()
         self._sinks.clear()
         self._changed.clear()
@@ -78,8 +86,30 @@ class Scheduler:
                     self._invalid(node)
 
     def _invalid(self, node: Node) -> None:
-        self._changed[node] = None
+        if not node.queued:
+            node.queued = True
+            self._changed.append(node)
         self._home.restless = True
+
+    def _take(self) -> dict[Node, None]:
+        """What became invalid since the last look, and still is: a caller may have had it run."""
+        # Before the look: what comes after it is for the next one.
+        self._home.restless = False
+        taken: dict[Node, None] = {}
+        while self._changed:
+            node = self._changed.popleft()
+            node.queued = False
+            if node.status is not Status.CLEAN:
+                taken[node] = None
+        return taken
+
+    def _wake_readers(self, node: Node) -> None:
+        """A computation has failed, or no longer does: its result has not changed, but what its callers get has."""
+        if node.result is not None:
+            for reader in self._readers.of_doc(node.result):
+                if reader is not node and not reader.running:
+                    reader.signal(Signal.CHANGED)
+                    self._invalid(reader)
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -89,12 +119,19 @@ class Scheduler:
             return
         self._settling = True
         runs: dict[Node, int] = {}
+        found: dict[Node, None] = {}
         try:
-            while self._changed:
-                self._home.restless = False
-                maybe, self._changed = self._downstream(self._changed), {}
-                for sink in [sink for sink in self._sinks if sink in maybe]:
+            while changed := self._take():
+                found = self._downstream(changed)
+                maybe = dict(found)
+                for sink in [sink for sink in self._sinks if sink in found]:
                     self._ensure(sink, maybe, runs)
+        except BaseException:
+            # An interrupt, or an error handler that raised: who was not reached has still to run.
+            for node in found:
+                if node.status is not Status.CLEAN:
+                    self._invalid(node)
+            raise
         finally:
             self._settling = False
 
@@ -112,7 +149,7 @@ class Scheduler:
 
     def _ensure(self, node: Node, maybe: dict[Node, None], runs: dict[Node, int]) -> None:
         """Make a node valid: what it read first, then, if any of that is different now, itself."""
-        if node not in maybe or node.running:
+        if self._closed or node not in maybe or node.running:
             return
         del maybe[node]
         for entry in list(node.reads):
@@ -124,24 +161,32 @@ class Scheduler:
         count = runs[node] = runs.get(node, 0) + 1
         if count > RUNS_MAX:
             if count == RUNS_MAX + 1:
-                message = (
-                    f"{node.name}() does not settle: it ran {RUNS_MAX} times in one pass, each time changing what it "
-                    "or something above it reads"
-                )
-                self._report(UserCodeError(message, node=node.name))
+                self._report(_restless(node))
             return
         self._attempt(node)
 
     def pull(self, node: Node) -> None:
         """A caller wants the value of a computation: make it valid, or raise what it raised."""
         if node.running:
-            message = f"{node.name}() reads itself, directly or through what it calls; a value cannot be made of itself"
-            raise UserCodeError(message, node=node.name)
-        self._ensure(node, self._downstream_of_invalid(node), {})
+            raise _circular(node)
+        for _ in range(RUNS_MAX):
+            runs, above = node.runs, self._upstream(node)
+            self._ensure(node, dict(above), {})
+            if node.status is Status.CLEAN:
+                break
+            # What it read was changed while it ran: once more.
+        else:
+            raise _restless(node)
+        if node.runs == runs:
+            # It is as it was: made, among others, from what is asking for it now?
+            for other in above:
+                if other.running:
+                    raise _circular(other)
         if node.error is not None:
-            raise node.error
+            # From where it was raised, and not from everywhere it was raised again.
+            raise node.error.with_traceback(node.trace)
 
-    def _downstream_of_invalid(self, node: Node) -> dict[Node, None]:
+    def _upstream(self, node: Node) -> dict[Node, None]:
         """The node and everything above it: what `_ensure` may have to look at."""
         found = {node: None}
         todo = [node]
@@ -157,25 +202,32 @@ class Scheduler:
         """One run, one transaction."""
         home = self._home
         computed = node.result is not None
-        read_only = f"{node.name}() is computed and may not write" if computed else ""
+        read_only = COMPUTED.format(node.name) if computed else ""
         tx = home.begin(f"{node.name}()", read_only=read_only, cause=["run", node.name, node.order])
         token = HERE.set(Frame(home, tx, HERE.get()))
         node.signal(Signal.STARTED)
-        self._changed.pop(node, None)
-        node.tx, node.error, node.running = tx, None, True
+        failed = _shown(node.error)
+        node.tx, node.error, node.trace, node.running = tx, None, None, True
         node.runs += 1
         try:
             self._finish(node, tx, node.fn())
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
-            node.error = error
+            node.error, node.trace = error, error.__traceback__
             if tx.journal:
                 # What it had read until then is what may mend it.
-                self._readers.replace(node, tx.journal.dependencies())
+                self._subscribe(node, tx)
+        except BaseException:
+            # An interrupt: as if it had not been started.
+            node.signal(Signal.TAKEN_BACK)
+            self._invalid(node)
+            raise
         finally:
             node.running = False
             HERE.reset(token)
             if tx.is_open:
                 tx.abort()
+        if computed and _shown(node.error) != failed:
+            self._wake_readers(node)
         if node.error is not None and not computed:
             self._report(_told(node, home.name))
 
@@ -183,15 +235,50 @@ class Scheduler:
         if node.result is not None and node.schema is not None:
             tx.read_only = ""
             tx.set(node.result, (), freeze_with(node.schema, result, f"the result of {node.name}()"))
-        self._readers.replace(node, tx.journal.dependencies())
+        self._subscribe(node, tx)
         tx.on_settled(lambda settled: self._settled(node, settled))
         tx.commit()
+
+    def _subscribe(self, node: Node, tx: Transaction) -> None:
+        """From here on the node is told of changes of what it read; what changed since it looked is found here.
+
+        A transaction with writes is not looked through: it is rejected for the same reason when it is committed.
+        """
+        reads = tx.journal.dependencies()
+        self._readers.replace(node, reads)
+        if not tx.is_open or tx.has_writes:
+            return
+        read = self._home.replica.read
+        for entry in reads:
+            seen, now = tx.look(entry.doc), read(entry.doc)
+            if seen is not now and touches(entry.path, entry.depth, seen, now):
+                node.signal(Signal.TAKEN_BACK)
+                self._invalid(node)
+                return
 
     def _settled(self, node: Node, tx: Transaction) -> None:
         """The store has decided on a run. One that was taken back has to be done again."""
         if tx.is_rejected and node.tx is tx and node.status is not Status.NEVER_RAN:
             node.signal(Signal.TAKEN_BACK)
             self._invalid(node)
+
+
+def _shown(error: Exception | None) -> tuple[type, str] | None:
+    """What can be told of two errors: whether they say the same."""
+    return None if error is None else (type(error), str(error))
+
+
+def _circular(node: Node) -> UserCodeError:
+    message = f"{node.name}() reads itself, directly or through what it calls; a value cannot be made of itself"
+    return UserCodeError(message, node=node.name)
+
+
+def _restless(node: Node) -> UserCodeError:
+    message = (
+        f"{node.name}() does not settle: it ran {RUNS_MAX} times in one pass, each time changing what it or something "
+        "above it reads"
+    )
+    return UserCodeError(message, node=node.name)
 
 
 def _told(node: Node, space: str) -> UserCodeError:

@@ -1,0 +1,122 @@
+"""What lists and maps in documents have in common, and the handle by which a type names them.
+
+Must never know: elements and keys.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, Self
+
+from headwater.cells.here import Addressed, Owner, find
+from headwater.cells.home import Home
+from headwater.cells.journal import IGNORED_FOR_SCHEDULING
+from headwater.cells.show import cell_html, inert, shorten
+from headwater.cells.slot import Slot, slot_place
+from headwater.cells.traverse import Traverse
+from headwater.errors import HeadwaterError, UsageError
+from headwater.values.address import Depth
+from headwater.values.ids import DocKey
+from headwater.values.intake import RefusedError
+from headwater.values.schema import Handle, Schema
+from headwater.values.tree import ABSENT, Maybe, Path, Value
+
+
+class _Unbound:
+    """The owner of a list or map that stands in a class body: it says what documents have, and holds nothing."""
+
+    def sole_home(self, _what: str | Addressed) -> Home:
+        message = (
+            "hw.List() and hw.Map() in a class body declare a field; use them through a document of that class, "
+            "such as board.items"
+        )
+        raise UsageError(message)
+
+
+UNBOUND: Final = _Unbound()
+
+
+class Collection(Slot):
+    """What lists and maps have in common: a declared default, and a shape."""
+
+    __slots__ = ("declared",)
+
+    # What it holds by default, if it stands in a class body; else None.
+    declared: object
+
+    @classmethod
+    def bound(
+        cls, owner: Owner, doc: str, path: Path, *, schema: Schema, default: Maybe, scope: str, key: DocKey | None
+    ) -> Self:
+        """The collection at a place of a document."""
+        made = cls.__new__(cls)
+        Slot.__init__(made, owner, doc, path, schema=schema, default=default, scope=scope, key=key)
+        made.declared = None
+        return made
+
+    def _plain(self) -> object:
+        """What it holds, as the built-in type."""
+        raise NotImplementedError
+
+    def _write(self, new: object) -> None:
+        super()._write(new._plain() if isinstance(new, Collection) else new)
+
+    def _together(self) -> AbstractContextManager[object]:
+        """Around several steps that are one: the transaction there is, or one of their own."""
+        home, tx = find(self._owner, self)
+        return home.transaction() if tx is None else nullcontext()
+
+    def _shape(self) -> Maybe:
+        """What stands here, of which only keys or length may be used."""
+        home, source = self._source()
+        traverse = Traverse(source, home.scope)
+        doc = self._key(home)
+        place = traverse.place(doc, self._path)
+        value: Maybe = ABSENT if place is None else source.read(place.doc, place.path, Depth.SHALLOW)
+        return self._default_here(traverse, doc) if value is ABSENT else value
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if self._owner is UNBOUND:
+            return f"hw.{name}()"
+        try:
+            return f"<{name} {inert(self.address)} = {shorten(repr(self._read(IGNORED_FOR_SCHEDULING)))}>"
+        except HeadwaterError:
+            return f"<{name} {inert(self.address)}: not readable here>"
+
+    def _repr_html_(self) -> str:
+        try:
+            value = self._read(IGNORED_FOR_SCHEDULING)
+        except HeadwaterError as error:
+            return cell_html(self.address, self._schema.expected, None, str(error))
+        return cell_html(self.address, self._schema.expected, value, None)
+
+
+class CollectionHandle(Handle):
+    """A list or map as part of a document: reading the document hands out the collection."""
+
+    __slots__ = ("inner", "kind")
+
+    stands_alone = True
+
+    def __init__(self, kind: type[Collection], inner: Schema) -> None:
+        super().__init__(f"hw.{kind.__name__} ({inner.expected})")
+        self.kind: type[Collection] = kind
+        self.inner: Schema = inner
+
+    def store(self, value: object) -> Value:
+        """What it holds, as plain values."""
+        return self.inner.store(value._plain() if isinstance(value, Collection) else value)
+
+    def load(self, value: Value, binder: object) -> object:
+        """The collection at the place."""
+        assert isinstance(binder, Home)
+        found = slot_place(value, binder)
+        if found is None:
+            raise RefusedError(f"expected {self.expected}, got {shorten(repr(value))}")
+        key, doc, path = found
+        return self.kind.bound(binder, doc, path, schema=self.inner, default=ABSENT, scope="space", key=key)
+
+    def child(self, step: str | int) -> Schema | None:
+        """What it holds."""
+        return self.inner.child(step)

@@ -1,0 +1,74 @@
+"""Opening a space from an event loop: the disk is waited for in a thread, and nothing is left open by whoever gives up.
+
+Must never know: apps (it is handed what to open, and what to do with it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+
+from headwater.errors import UsageError
+from headwater.host.space import AsyncSpace
+
+
+class AsyncOpening:
+    """What `async with app.aopen(...)` enters."""
+
+    def __init__(
+        self, make: Callable[[asyncio.AbstractEventLoop], AsyncSpace], begin: Callable[[AsyncSpace], None]
+    ) -> None:
+        self._make = make
+        self._begin = begin
+        self._entered = False
+        self._space: AsyncSpace | None = None
+
+    async def __aenter__(self) -> AsyncSpace:
+        if self._entered:
+            raise UsageError("an opening is entered once; call app.aopen(...) for each")
+        self._entered = True
+        space = self._space = await self._made()
+        space.enter()
+        try:
+            self._begin(space)
+            await space.settle()
+        except BaseException:
+            space.leave()
+            await asyncio.to_thread(space.abandon)
+            raise
+        return space
+
+    async def _made(self) -> AsyncSpace:
+        """The space, made in a thread. Who stops waiting for it must not leave it open, whichever comes first."""
+        loop = asyncio.get_running_loop()
+        given_up = False
+        made: list[AsyncSpace] = []
+
+        def make() -> None:
+            made.append(self._make(loop))
+            if given_up:
+                drop()
+
+        def drop() -> None:
+            # Both sides may come here; only one of them finds it.
+            try:
+                space = made.pop()
+            except IndexError:
+                return
+            space.abandon()
+
+        try:
+            await asyncio.to_thread(make)
+        except BaseException:
+            given_up = True
+            await asyncio.to_thread(drop)
+            raise
+        return made.pop()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._space is not None
+        self._space.leave()
+        await self._space.close(failed=kind is not None)

@@ -1,0 +1,65 @@
+"""A program that stays until it is told to end: by Ctrl-C, or by whoever started it.
+
+Must never know: what it stays for.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from types import FrameType, TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+
+
+class Stay:
+    """`with Stay() as stay: while stay.wait(): ...`; whatever `wake` is given to can end a wait, too.
+
+    A signal says that it is time to end, and everything is brought to its end. A second Ctrl-C does what it does
+    elsewhere: a function that never returns can be interrupted.
+    """
+
+    def __init__(self) -> None:
+        # Not an Event, nor anything with a lock that can be seen: a signal comes in the middle of any line of this
+        # thread, also of one that holds the lock, and would wait for it for ever. This queue is made for that.
+        self._rung: SimpleQueue[None] = SimpleQueue()
+        self._ended = False
+        self._before: dict[int, _Handler] = {}
+
+    def __enter__(self) -> Self:
+        # Signals are for the main thread. Another one stays as long as the process does.
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._end) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in _SIGNALS:
+            self._restore(number)
+
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
+        self._ended = True
+        self._restore(signal.SIGINT)
+        self._rung.put(None)
+
+    def _restore(self, number: int) -> None:
+        handler = self._before.pop(number, None)
+        if handler is not None:  # else it was not set by Python, and cannot be by us
+            signal.signal(number, handler)
+
+    def wake(self) -> None:
+        """End a wait; from any thread."""
+        self._rung.put(None)
+
+    def wait(self) -> bool:
+        """Until there is news. False: it is time to end."""
+        if not self._ended:
+            self._rung.get()
+        while not self._rung.empty():
+            self._rung.get()
+        return not self._ended

@@ -1,0 +1,183 @@
+"""`app.run`: a program that stays until it is told to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from headwater.core import doc_key, open_space
+from headwater.host.process import Stay
+from tests.app.holding import SAFETY_S
+
+STAYS = """
+import sys, threading
+import headwater as hw
+
+app = hw.App("clock")
+count = app.cell("count", 0)
+
+@app.computed
+def doubled() -> int:
+    return count.value * 2
+
+@app.sink
+def show() -> None:
+    print(count.value, doubled(), flush=True)
+
+def work() -> None:
+    for line in sys.stdin:
+        count.value = int(line)
+
+threading.Thread(target=work, daemon=True).start()
+app.run("clock.db")
+print("ended", flush=True)
+"""
+
+STUCK = """
+import threading
+import headwater as hw
+
+app = hw.App("clock")
+count = app.cell("count", 0)
+app.sink(name="note")(lambda: setattr(count, "value", 5))
+
+@app.sink
+def stuck() -> None:
+    print("stuck", flush=True)
+    threading.Event().wait()
+
+app.run("clock.db")
+"""
+
+ANY_MOMENT = """
+import signal, sys
+import headwater as hw
+
+app = hw.App("clock")
+count = app.cell("count", 0)
+moments = 0
+
+class Moment:
+    '''Sends a signal at the nth line of what runs after the sink has.'''
+
+    def __init__(self, nth: int) -> None:
+        self.left = nth
+        self.on = False
+
+    def trace(self, frame, event, arg):
+        if event == "line" and self.on:
+            self.left -= 1
+            if self.left == 0:
+                self.on = False
+                signal.raise_signal(signal.SIGTERM)
+        return self.trace
+
+moment = Moment(0)
+
+@app.sink
+def show() -> None:
+    count.value
+    moment.on = True
+    sys.settrace(moment.trace)
+    frame = sys._getframe()
+    while frame is not None:
+        frame.f_trace = moment.trace
+        frame = frame.f_back
+
+number = 0
+while not moment.on:
+    number += 7
+    moment = Moment(number)
+    if number > 400:
+        signal.raise_signal(signal.SIGTERM)
+    app.run("memory:")
+    sys.settrace(None)
+    moment.on = number > 300
+print("ended", number, flush=True)
+"""
+
+
+@contextmanager
+def started(folder: Path, text: str) -> Iterator[subprocess.Popen[str]]:
+    (folder / "program.py").write_text(text, encoding="utf-8")
+    pipe = subprocess.PIPE
+    command = [sys.executable, "program.py"]
+    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_it_cleanly_with_everything_committed(tmp_path: Path, number: signal.Signals) -> None:
+    with started(tmp_path, STAYS) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "0 0\n"
+        for value in (3, 4):
+            process.stdin.write(f"{value}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == f"{value} {value * 2}\n", "written by another thread"
+        process.send_signal(number)
+        assert process.wait(SAFETY_S) == 0
+        assert (process.stdout.read(), process.stderr.read()) == ("ended\n", "")
+    with open_space(str(tmp_path / "clock.db"), create=False) as space:
+        replica = space.attach()
+        assert (replica.read(doc_key("clock.count")), replica.read(doc_key("clock.doubled"))) == (4, 8)
+
+
+def test_second_interrupt_ends_a_function_that_never_returns(tmp_path: Path) -> None:
+    with started(tmp_path, STUCK) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "stuck\n"
+        # The first is heard: its handler has put the old one back before a second can come.
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None and b"\n" not in os.read(process.stderr.fileno(), 1 << 16):
+            process.send_signal(signal.SIGINT)
+        assert process.wait(SAFETY_S) != 0
+    with open_space(str(tmp_path / "clock.db"), create=False) as space:
+        assert space.attach().read(doc_key("clock.count")) == 5
+
+
+def test_signal_may_come_at_any_moment(tmp_path: Path) -> None:
+    """At any line of what waits, whatever it holds there."""
+    program = tmp_path / "program.py"
+    program.write_text(ANY_MOMENT, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=SAFETY_S, check=False
+    )
+    assert (done.returncode, done.stdout[:5], done.stderr) == (0, "ended", "")
+
+
+def test_handlers_of_the_program_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    app = hw.App("clock")
+    app.sink(name="stop")(lambda: signal.raise_signal(signal.SIGTERM))
+    app.run("memory:")
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert "open in 0 spaces" in repr(app)
+
+
+def test_stay_wakes_for_news_and_ends_for_a_signal() -> None:
+    with Stay() as stay:
+        stay.wake()
+        stay.wake()
+        assert stay.wait()
+        signal.raise_signal(signal.SIGINT)
+        assert not stay.wait()
+        assert not stay.wait()
+
+
+def test_error_while_opening_comes_out_and_handlers_are_put_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(hw.HeadwaterError):
+        hw.App("clock").run(f"{tmp_path}/", space="a/b")
+    assert signal.getsignal(signal.SIGTERM) == before
