@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_ty
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import HERE, Addressed, Frame, called, find
-from headwater.cells.slot import SCOPES, ScopeName
+from headwater.cells.reading import SCOPES, ScopeName
 from headwater.cells.transaction import Transaction
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
 from headwater.host.async_opening import AsyncOpening

@@ -126,8 +126,8 @@ class Reader:
         self.work = folder / "work"
         self.work.mkdir()
         (folder / "bin").mkdir()
-        for name, command in zip(COMMANDS, (headwater, [sys.executable]), strict=True):
-            script = folder / "bin" / name
+        for word, command in zip(COMMANDS, (headwater, [sys.executable]), strict=True):
+            script = folder / "bin" / word
             script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n', encoding="utf-8")
             script.chmod(0o755)
         path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"

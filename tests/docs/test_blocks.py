@@ -41,6 +41,10 @@ ECHO = [sys.executable, "-c", "import sys; print(*sys.argv[1:], sep='\\n'); sys.
         "```console\n$ headwater \\\n    joined\njoined\n```\n",
         "- in a list:\n  ```python\n  if True:\n      pass\n  ```\n",
         "````text\n```python\n1 / 0\n```\n````\n",
+        "<!-- file: a.py -->\n```python\nprint(1)\n```\n```console\n$ python a.py\n1\n```\n",
+        "```python\nprint('a', 1)  # a 1\nprint(2)  # 2: two\nprint('a long one')  # a ... one\n```\n",
+        "```python\ndef f():\n    print(1)\nf()  # prints 1\nx = '# 2'\nf(); f()  # it prints 1 1, as said\n```\n",
+        "<!-- no-run: reason -->\n```python\nprint(1)  # 2\n```\n",
     ],
 )
 def test_runner_follows(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +62,11 @@ def test_runner_follows(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("```console\n$ headwater one two\n```\n", AssertionError),
         ("```console\n$ headwater one  # exit 3\n```\n", AssertionError),
         ("```python\nx = 1\n", AssertionError),
+        ("<!-- file: a.py -->\n```python\nprint(1)\n```\n```console\n$ python a.py\n2\n```\n", AssertionError),
+        ("```python\nprint(1)  # 2\n```\n", AssertionError),
+        ("```python\nprint(10)  # 1\n```\n", AssertionError),
+        ("```python\nif False:\n    print(1)  # 1\n```\n", AssertionError),
+        ("```python\nx = 1  # prints 1\n```\n", AssertionError),
     ],
 )
 def test_runner_notices(text: str, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

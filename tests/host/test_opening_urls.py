@@ -354,3 +354,11 @@ def test_only_space_of_a_folder_need_not_be_named(tmp_path: Path) -> None:
     open_space(folder, "other").close()
     with pytest.raises(NotFoundError, match="no space 'main'"):
         open_space(folder, create=False)
+
+
+@pytest.mark.parametrize("durability", ["off", "nope", "FULL", ""])
+def test_durability_that_is_not_known_is_refused_before_anything_is_opened(tmp_path: Path, durability: str) -> None:
+    """SQLite takes a word it does not know for less than was asked."""
+    with pytest.raises(UsageError, match="'full' or 'normal' is expected"):
+        open_space(str(tmp_path / "x.db"), durability=durability)
+    assert not (tmp_path / "x.db").exists()

@@ -271,7 +271,6 @@ def test_task_that_outlives_its_block_is_told_that_it_is_too_late(app: App) -> N
     asyncio.run(main())
 
 
-@pytest.mark.xfail(strict=True, reason="a block entered there becomes a part of the transaction that has ended")
 def test_task_that_outlives_its_block_can_begin_a_transaction_of_its_own(app: App) -> None:
     """What the message tells it to do."""
     home = app.open()

@@ -166,10 +166,33 @@ def test_block_that_is_refused_at_the_door_raises_what_the_door_says() -> None:
 def test_what_follows_is_run_when_something_is_to_be_run_or_taken_in() -> None:
     stage = OpenStage()
     for restless, news, passes in [(False, (), 0), (True, (), 1), (False, ("decided",), 2)]:
-        stage.home.restless, stage.home.news = restless, news
         with stage.home.transaction() as tx:
+            stage.home.restless, stage.home.news = restless, news
             tx.set(A, (), passes)
+        stage.home.restless, stage.home.news = False, ()
         assert stage.passes == passes
+
+
+def test_what_is_known_already_is_taken_in_before_a_block_begins() -> None:
+    """Or it would be rejected for what it could have seen. An inner block goes on with what the outer one sees."""
+    stage = OpenStage(a={"n": 0})
+    stage.elsewhere(edit("a", increment("n")))
+    stage.home.news = ("decided",)
+
+    def catch_up() -> None:
+        stage.home.news = ()
+        stage.tell()
+
+    stage.home.catch_up = catch_up  # type: ignore[method-assign]
+    with stage.home.transaction() as tx:
+        tx.set(B, (), seen(tx, "a", "n"))
+        stage.elsewhere(put("c", 1))
+        stage.home.news = ("decided",)
+        with stage.home.transaction():
+            assert stage.home.news == ("decided",)
+        stage.home.news = ()
+    stage.settle()
+    assert (tx.status, stage.now("b")) == (Status.COMMITTED, 1)
 
 
 def test_nothing_follows_from_a_block_that_failed() -> None:

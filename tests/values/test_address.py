@@ -164,7 +164,7 @@ def test_addresses_look_as_people_write_them() -> None:
         ("user:ann!a!b", "user:ann/a!b", ()),
         ("a!b", "space/a!b", ()),
         ("spaceship!x", "space/spaceship!x", ()),
-        ("user!x", "space/user!x", ()),
+        ("space!user!x", "space/user!x", ()),
         ("user:x", "space/user:x", ()),
         ("session:x/y", "space/session:x", ("y",)),
         ("of:abc/~", "space/of:abc", ("",)),
@@ -264,3 +264,9 @@ def test_key_and_index_are_different_steps() -> None:
 def test_split_key_refuses_what_no_document_key_is() -> None:
     with pytest.raises(NameRefusedError):
         split_key(DocKey("nowhere/doc"))
+
+
+@pytest.mark.parametrize("text", ["user!x", "session!x/y"])
+def test_scope_without_an_owner_is_refused_rather_than_taken_for_a_name(text: str) -> None:
+    with pytest.raises(NameRefusedError, match="does not say whose"):
+        parse_address(text)

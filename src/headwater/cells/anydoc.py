@@ -9,7 +9,6 @@ from typing import Any
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
-from headwater.errors import SchemaError
 
 
 class AnyDoc(Doc):
@@ -43,9 +42,5 @@ class AnyDoc(Doc):
 
     def _hw_peek(self) -> list[tuple[str, object]]:
         doc, scope = self._hw_scope
-        whole = Cell[Any](self._hw_owner, doc, scope=scope, key=self._hw_key)
-        try:
-            value = whole.peek()
-        except SchemaError:
-            return []
+        value = Cell[Any](self._hw_owner, doc, scope=scope, key=self._hw_key)._shown()
         return list(value.items()) if isinstance(value, dict) else []

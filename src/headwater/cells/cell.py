@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
+from headwater.cells.bind import bound, check_owner
 from headwater.cells.here import HERE, find
-from headwater.cells.home import Home
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
-from headwater.cells.show import cell_html, inert, shorten
-from headwater.cells.slot import Slot, slot_place
-from headwater.errors import AddressError, HeadwaterError, SchemaError, UsageError
+from headwater.cells.show import shorten
+from headwater.cells.slot import Slot
+from headwater.errors import AddressError, SchemaError, UsageError
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.intake import RefusedError
 from headwater.values.patch import AddUnique, Append, Increment, Remove, RemoveByValue
@@ -188,19 +188,6 @@ class Cell(Slot, Generic[T]):
 
     # -- for people ----------------------------------------------------------------------------------------
 
-    def __repr__(self) -> str:
-        try:
-            return f"<Cell {inert(self.address)} = {shorten(repr(self.peek()))}>"
-        except HeadwaterError:
-            return f"<Cell {inert(self.address)}: not readable here>"
-
-    def _repr_html_(self) -> str:
-        try:
-            value: object = self.peek()
-        except HeadwaterError as error:
-            return cell_html(self.address, self._schema.expected, None, str(error))
-        return cell_html(self.address, self._schema.expected, value, None)
-
     def __bool__(self) -> NoReturn:
         message = f"{self.address} is a cell, which is neither true nor false; its value is read with .value"
         raise UsageError(message)
@@ -225,17 +212,25 @@ class CellHandle(Handle):
     def store(self, value: object) -> Value:
         """A cell becomes a link to it."""
         if isinstance(value, Cell):
+            check_owner(value._owner, "cell")
             return value._to_link().to_value()
         return self.inner.store(value)
 
     def load(self, value: Value, binder: object) -> object:
         """The cell of the place."""
-        assert isinstance(binder, Home)
-        found = slot_place(value, binder)
-        if found is None:
+        at = bound(value, binder)
+        if at is None:
             raise RefusedError(f"expected {self.expected}, got {shorten(repr(value))}")
-        key, doc, path = found
-        return Cell[Any](binder, doc, path, schema=self.inner, key=key)
+        return Cell[Any](
+            at.home,
+            at.doc,
+            at.path,
+            schema=self.inner,
+            default=at.default,
+            scope=at.scope,
+            key=at.key,
+            parent=at.parent,
+        )
 
     def child(self, step: str | int) -> Schema | None:
         """Parts of what the cell holds, where it is written through."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, 
 from headwater.cells.container import UNBOUND, Collection, CollectionHandle
 from headwater.cells.here import find
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
+from headwater.cells.reading import MISSING
 from headwater.cells.show import shorten
-from headwater.cells.slot import MISSING, Slot
+from headwater.cells.slot import Slot
 from headwater.cells.traverse import Traverse
 from headwater.values.address import Depth
 from headwater.values.intake import RefusedError

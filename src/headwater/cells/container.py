@@ -8,13 +8,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Self
 
+from headwater.cells.bind import bound
 from headwater.cells.here import Addressed, Owner, find
 from headwater.cells.home import Home
-from headwater.cells.journal import IGNORED_FOR_SCHEDULING
-from headwater.cells.show import cell_html, inert, shorten
-from headwater.cells.slot import Slot, slot_place
+from headwater.cells.show import shorten
+from headwater.cells.slot import Slot
 from headwater.cells.traverse import Traverse
-from headwater.errors import HeadwaterError, UsageError
+from headwater.errors import UsageError
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
@@ -76,20 +76,7 @@ class Collection(Slot):
         return self._default_here(traverse, doc) if value is ABSENT else value
 
     def __repr__(self) -> str:
-        name = type(self).__name__
-        if self._owner is UNBOUND:
-            return f"hw.{name}()"
-        try:
-            return f"<{name} {inert(self.address)} = {shorten(repr(self._read(IGNORED_FOR_SCHEDULING)))}>"
-        except HeadwaterError:
-            return f"<{name} {inert(self.address)}: not readable here>"
-
-    def _repr_html_(self) -> str:
-        try:
-            value = self._read(IGNORED_FOR_SCHEDULING)
-        except HeadwaterError as error:
-            return cell_html(self.address, self._schema.expected, None, str(error))
-        return cell_html(self.address, self._schema.expected, value, None)
+        return f"hw.{type(self).__name__}()" if self._owner is UNBOUND else super().__repr__()
 
 
 class CollectionHandle(Handle):
@@ -110,12 +97,14 @@ class CollectionHandle(Handle):
 
     def load(self, value: Value, binder: object) -> object:
         """The collection at the place."""
-        assert isinstance(binder, Home)
-        found = slot_place(value, binder)
-        if found is None:
+        at = bound(value, binder)
+        if at is None:
             raise RefusedError(f"expected {self.expected}, got {shorten(repr(value))}")
-        key, doc, path = found
-        return self.kind.bound(binder, doc, path, schema=self.inner, default=ABSENT, scope="space", key=key)
+        made = self.kind.bound(
+            at.home, at.doc, at.path, schema=self.inner, default=at.default, scope=at.scope, key=at.key
+        )
+        made._parent = at.parent
+        return made
 
     def child(self, step: str | int) -> Schema | None:
         """What it holds."""

@@ -25,12 +25,11 @@ from typing import (
     overload,
 )
 
-from headwater.cells.cell import Cell
+from headwater.cells.bind import Copied, bound, check_owner, same_space, scope_of
 from headwater.cells.field import Field, fields_of, is_class_variable
 from headwater.cells.here import Owner, find, innermost
 from headwater.cells.home import Home
-from headwater.cells.show import inert, record_html, shorten
-from headwater.cells.slot import slot_place
+from headwater.cells.show import brief, cell_html, inert, once, record_html, shorten
 from headwater.cells.traverse import BREADTH
 from headwater.errors import DeclarationError, HeadwaterError, NotOpen, SchemaError
 from headwater.store.commit import SetDoc
@@ -90,7 +89,7 @@ def _doc_class(kind: object) -> type[Doc]:
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
-class Doc:
+class Doc(Copied):
     """The base of your own documents: annotated names are fields, `Person(name="Ann")` makes one."""
 
     __slots__ = ("__weakref__", "_hw_key", "_hw_owner", "_hw_scope", "_hw_slots")
@@ -180,17 +179,18 @@ class Doc:
 
     # -- identity ------------------------------------------------------------------------------------------
 
-    @property
-    def _hw_id(self) -> tuple[str, str]:
-        return ("key", self._hw_key) if self._hw_key is not None else self._hw_scope
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Doc):
             return NotImplemented
-        return self is other or (self._hw_id == other._hw_id and _same_owner(self._hw_owner, other._hw_owner))
+        if self is other:
+            return True
+        mine, theirs = self._hw_key, other._hw_key
+        # Without a key it is whoever's who looks: of the same name and scope as what it was found as there.
+        same = self._hw_scope == other._hw_scope if mine is None or theirs is None else mine == theirs
+        return same and same_space(self._hw_owner, other._hw_owner)
 
     def __hash__(self) -> int:
-        return hash(self._hw_id)
+        return hash(self._hw_scope[0])
 
     def _hw_set(self, name: str, value: object) -> None:
         # Here and not in `Field.__set__`, which would be two calls further down: fields are written often.
@@ -213,6 +213,7 @@ class Doc:
 
     def __headwater_value__(self) -> Value:
         """In a value without a type of its own, a document is a link to it."""
+        check_owner(self._hw_owner, "document")
         doc, scope = self._hw_scope
         return LinkRecord(doc=DocId(doc), scope=scope).to_value()
 
@@ -228,36 +229,39 @@ class Doc:
         for name, field in type(self)._hw_fields.items():
             slot = field.slot(self)
             try:
-                value: object = slot.peek() if isinstance(slot, Cell) else slot._read(1)
+                found.append((name, slot._shown()))
             except HeadwaterError as error:
-                value = _Shown(f"<{error.code}>")
-            if isinstance(value, Doc):
-                # Its own fields are another document's business, and may lead back here.
-                value = _Shown(f"<{type(value).__name__} {document_address(value)}>")
-            found.append((name, value))
+                found.append((name, _Trouble(error)))
         return found
 
     def __repr__(self) -> str:
-        cls, where = type(self).__name__, inert(document_address(self))
+        short = f"<{type(self).__name__} {inert(document_address(self))}"
+        return once(f"{short}>", lambda: f"{short}: {self._hw_told()}>")
+
+    def _hw_told(self) -> str:
         try:
-            find(self._hw_owner, where)
+            find(self._hw_owner, document_address(self))
+            return ", ".join(f"{inert(name)}={brief(value, 40)}" for name, value in self._hw_peek())
         except HeadwaterError:
-            return f"<{cls} {where}: not readable here>"
-        fields = ", ".join(f"{inert(name)}={shorten(repr(value), 40)}" for name, value in self._hw_peek())
-        return f"<{cls} {where}: {fields}>"
+            return "not readable here"
 
     def _repr_html_(self) -> str:
-        return record_html(document_address(self), type(self).__name__, self._hw_peek())
+        name, kind = document_address(self), type(self).__name__
+        try:
+            find(self._hw_owner, name)
+        except HeadwaterError as error:
+            return cell_html(name, kind, None, str(error))
+        return once(name, lambda: record_html(name, kind, self._hw_peek()))
 
 
-class _Shown:
-    """Stands for what is not to be shown in full."""
+class _Trouble:
+    """Stands for a field that cannot be shown."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, error: HeadwaterError) -> None:
+        self._code = error.code
 
     def __repr__(self) -> str:
-        return self._text
+        return f"<{self._code}>"
 
 
 class DocHandle(Handle):
@@ -301,30 +305,24 @@ class DocHandle(Handle):
         if not isinstance(value, kind):
             what = f"another class of documents, {type(value).__qualname__}" if isinstance(value, Doc) else repr(value)
             raise RefusedError(f"expected {self.expected}, got {shorten(what)}")
-        around = innermost("a document")
-        owner = value._hw_owner
-        if around is not None and not _same_owner(owner, around[0]):
-            raise RefusedError("the document belongs to another space; links between spaces are not followed yet")
         return value.__headwater_value__()
 
     def load(self, value: Value, binder: object) -> object:
         """The document."""
-        assert isinstance(binder, Home)
         kind = self.kind
         if value is None and self.optional:
             return None
-        found = slot_place(value, binder)
-        if found is None or found[2]:
+        at = bound(value, binder)
+        if at is None or at.path:
             raise RefusedError(f"expected a link to {self.expected}, got {shorten(repr(value))}")
-        key, doc, _ = found
-        return open_doc(kind, binder, doc, key)
+        return open_doc(kind, at.home, at.doc, at.key)
 
 
 def open_doc(kind: type[D], home: Home, doc: str, key: DocKey) -> D:
     """The handle of a document in an open space: one for each class, as long as anybody holds it."""
     made = home.handles.get((key, kind))
     if made is None:
-        made = home.handles[key, kind] = declare_doc(kind, home, doc, "space", key)
+        made = home.handles[key, kind] = declare_doc(kind, home, doc, scope_of(key, home), key)
     return cast("D", made)
 
 
@@ -353,13 +351,3 @@ def _kind(cls: type[Doc]) -> str:
 
 def _is_doc_class(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Doc) and kind is not Doc
-
-
-def _same_owner(one: object, other: object) -> bool:
-    """The same space, as far as can be told: an app's own handle means whatever space the app is open in."""
-    return (
-        one is other
-        or (isinstance(one, Home) and one.owner is other)
-        or (isinstance(other, Home) and other.owner is one)
-        or (isinstance(one, Home) and isinstance(other, Home) and one.replica is other.replica)
-    )

@@ -188,9 +188,10 @@ class Block:
         while frame is not None and frame.home is not home:
             frame = frame.outer
         tx = frame.tx if frame is not None else None
-        if tx is not None:
+        if tx is not None and tx.is_open:
             self._point = tx.savepoint()
         else:
+            # None around this code, or one that has ended: a task that outlives its block starts anew here.
             if home.news:
                 # What is known already must not be the reason to be rejected.
                 home.catch_up()

@@ -5,7 +5,8 @@ Must never know: where a value comes from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from html import escape
 from typing import Final
 
@@ -14,6 +15,8 @@ LINE_MAX: Final = 80
 
 ROWS_MAX: Final = 20
 """Rows of a table in a notebook: more is not looked at, and a million would stop the browser."""
+
+_inside: Final[ContextVar[bool]] = ContextVar("headwater-showing", default=False)
 
 _TABLE: Final = "border-collapse:collapse;font-family:ui-monospace,monospace;font-size:90%"
 _HEAD: Final = "text-align:left;padding:2px 8px;border-bottom:1px solid #8888"
@@ -32,6 +35,41 @@ def shorten(text: str, limit: int = LINE_MAX) -> str:
         return text
     half = (limit - 3) // 2
     return f"{text[:half]}...{text[-half:]}"
+
+
+def brief(value: object, limit: int = LINE_MAX) -> str:
+    """A value that fits. Of a long list only the beginning is looked at."""
+    return shorten(_brief(value, limit), limit)
+
+
+def _brief(value: object, limit: int) -> str:
+    if isinstance(value, list):
+        return f"[{_joined((_brief(item, limit) for item in value), limit)}]"
+    if isinstance(value, dict):
+        return f"{{{_joined((f'{key!r}: {_brief(item, limit)}' for key, item in value.items()), limit)}}}"
+    return repr(value)
+
+
+def _joined(parts: Iterable[str], limit: int) -> str:
+    found: list[str] = []
+    for part in parts:
+        if limit < 0:
+            found.append("...")
+            break
+        found.append(part)
+        limit -= len(part)
+    return ", ".join(found)
+
+
+def once(short: str, full: Callable[[], str]) -> str:
+    """How a handle shows itself: in full, but within another one only shortly; they may lead back to each other."""
+    if _inside.get():
+        return short
+    token = _inside.set(True)
+    try:
+        return full()
+    finally:
+        _inside.reset(token)
 
 
 def cell_html(name: str, expected: str, value: object, problem: str | None) -> str:
@@ -62,7 +100,7 @@ def _first(items: object) -> list[tuple[object, object]]:
 
 
 def _rows(items: list[tuple[str, object]], count: int) -> list[tuple[str, str]]:
-    rows = [(name, escape(shorten(repr(value), 200))) for name, value in items]
+    rows = [(name, escape(brief(value, 200))) for name, value in items]
     if count > len(rows):
         rows.append(("", f"<i>and {count - len(rows):,} more</i>"))
     return rows

@@ -1,4 +1,4 @@
-"""A place with a type: how it is read and written, through links, with defaults, in a transaction or as its own.
+"""A place that is written: through links, building on defaults, in a transaction or as one of its own.
 
 Must never know: what authors call it (`cell`, `collection` and `doc` do).
 """
@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import NoneType
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-from headwater.cells.here import HERE, Owner, find
+from headwater.cells.bind import INTO, take_along
+from headwater.cells.here import HERE, find
 from headwater.cells.home import Home
-from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
+from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING
+from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Place, Source, Traverse, holds_link, own_link
 from headwater.errors import AddressError, SchemaError
 from headwater.store.commit import PatchDoc, SetDoc
-from headwater.values.address import Address, Depth, address_text, doc_key
+from headwater.values.address import Depth
 from headwater.values.frozen import FrozenDict
 from headwater.values.hints import freeze_with, measure
-from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
-from headwater.values.link import Link, parse_link, target
 from headwater.values.patch import Append, PatchOp, Remove, Replace, Splice
-from headwater.values.schema import ANY, LinkMet, Schema
+from headwater.values.schema import Schema
 from headwater.values.tree import (
     ABSENT,
     LINK_TAG,
@@ -39,168 +39,19 @@ from headwater.values.tree import (
     is_link,
 )
 
-ScopeName: TypeAlias = Literal["space", "user", "session"]
-"""Whose a document is: everybody's in the space, one user's, or one session's of that user."""
-SCOPES: Final[tuple[ScopeName, ...]] = ("space", "user", "session")
-
-_DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
-MISSING: Final = object()
 _SMALL: Final = frozenset({NoneType, bool, int, float})
 """Types of the tree that always fit a document."""
 _PARTS_MAX: Final = 64
 """Parts that a place keeps at hand. The fields of a record fit; the keys of a large dict would only take memory."""
 _ANYWHERE: Final = 2**31
 """An index that lists have and tuples of a fixed length do not: only the former can be added to."""
-_NOBODY: Final = Address(doc_key("-"))
 
 
-class Slot:
+class Slot(Readable):
     """One place. It holds no value: it finds the space and the transaction it is used in."""
 
-    __slots__ = (
-        "__weakref__",
-        "_default",
-        "_doc",
-        "_handles",
-        "_last",
-        "_owner",
-        "_parent",
-        "_parts",
-        "_path",
-        "_schema",
-        "_scope",
-    )
-
-    # Whether a transaction keeps what was read through it, to be found by `Cell.value`.
-    _remembers = False
-
-    def __init__(
-        self,
-        owner: Owner,
-        doc: str,
-        path: Path = (),
-        *,
-        schema: Schema = ANY,
-        default: Maybe = ABSENT,
-        scope: str = "space",
-        key: DocKey | None = None,
-        parent: Slot | None = None,
-    ) -> None:
-        self._owner = owner
-        # The key where it is always the same; a user's or session's own differs from opening to opening.
-        self._doc: DocKey | None = key if key is not None else doc_key(doc) if scope == "space" else None
-        self._scope = (doc, scope)
-        self._path = path
-        self._schema = schema
-        self._handles = schema.has_handles
-        # What is read while nothing stands here; for a part of a record, the default of that field.
-        self._default = default
-        self._parent = parent
-        # The tree that was last read from here, and what was made of it: an unchanged value is the same object again.
-        self._last: tuple[object, object] = (MISSING, None)
-        self._parts: dict[str, Slot] = {}
-
-    @property
-    def address(self) -> str:
-        """Where it stands, as text: `headwater get` takes it."""
-        doc, scope = self._scope
-        if self._doc is not None:
-            return address_text(self._doc, self._path)
-        return f"{scope}!{address_text(doc_key(doc), self._path)}"
-
-    def _key(self, home: Home) -> DocKey:
-        return self._doc or home.key(*self._scope)
-
-    def _to_link(self) -> Link:
-        """A link to this place, for whoever follows it: it names a scope, never somebody's instance."""
-        doc, scope = self._scope
-        return Link(doc=DocId(doc), path=self._path, scope=scope)
-
-    # -- reading -------------------------------------------------------------------------------------------
-
-    def _source(self) -> tuple[Home, Source]:
-        home, tx = find(self._owner, self)
-        if tx is not None:
-            return home, tx
-        if home.news:
-            home.catch_up()
-        return home, home.untracked
-
-    def _read(self, flags: Flags) -> object:
-        home, source = self._source()
-        doc = self._doc or home.key(*self._scope)
-        if self._handles:
-            loaded = self._load(home, Traverse(source, home.scope, flags), doc, ABSENT)
-        else:
-            tree = source.read(doc, self._path, _DEEP, flags)
-            last = self._last
-            loaded = last[1] if last[0] is tree else self._load(home, Traverse(source, home.scope, flags), doc, tree)
-        if self._remembers and not flags and isinstance(source, Transaction):
-            source.memo[self] = loaded
-        return loaded
-
-    def _load(self, home: Home, traverse: Traverse, doc: DocKey, read: Maybe) -> object:
-        """What authors get for a tree: of their type, frozen, with links followed."""
-        schema, tree = self._schema, read
-        linked = (
-            schema.has_handles
-            or (tree is ABSENT and bool(self._path))
-            or is_link(tree)
-            or (schema.may_hold_links and holds_link(tree))
-        )
-        if linked:
-            tree = traverse.value(doc, self._path, schema)
-        try:
-            try:
-                loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, home)
-            except LinkMet:
-                # A link where the type has none: what it leads to stands in for it.
-                linked, tree = True, traverse.value(doc, self._path, schema)
-                loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, home)
-        except LinkMet:
-            message = f"cannot read {address_text(doc, self._path)}: expected {schema.expected}, got a malformed link"
-            raise SchemaError(message, doc=doc, path=self._path) from None
-        except RefusedError as refused:
-            where = address_text(doc, (*self._path, *reversed(refused.steps)))
-            message = f"cannot read {where}: {refused.reason}. Mend what is stored, or declare a type that takes it"
-            raise SchemaError(message, doc=doc, path=self._path, reason=refused.reason) from None
-        if not linked:
-            self._last = (read, loaded)
-        return loaded
-
-    def _absent(self, traverse: Traverse, doc: DocKey) -> Value:
-        """What is read where nothing stands. None if nothing else, and the type takes it."""
-        default = self._default_here(traverse, doc)
-        if default is not ABSENT:
-            return default
-        try:
-            return self._schema.store(None)
-        except RefusedError:
-            message = f"{self.address} has no value yet; write one, or declare it with a default"
-            raise SchemaError(message, doc=doc, path=self._path) from None
-
-    def _default_here(self, traverse: Traverse, doc: DocKey) -> Maybe:
-        """The default of the field; or, while the whole that this is a part of does not exist, that part of its."""
-        parent = self._parent
-        if parent is not None:
-            place = traverse.place(doc, parent._path)
-            if place is None or traverse.source.read(place.doc, place.path, _SHALLOW, traverse.flags) is ABSENT:
-                part = child(parent._default_here(traverse, doc), self._path[-1])
-                if part is not ABSENT:
-                    return part
-        return self._default
-
-    def _exists(self) -> bool:
-        home, source = self._source()
-        place = Traverse(source, home.scope).place(self._key(home), self._path)
-        return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
-
-    def _stands(self) -> bool:
-        """Whether anything is stored here, be it only a link that leads nowhere."""
-        home, source = self._source()
-        place = Traverse(source, home.scope).place(self._key(home), self._path, at_end=False)
-        return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
+    __slots__ = ()
 
     # -- parts ---------------------------------------------------------------------------------------------
 
@@ -219,25 +70,6 @@ class Slot:
                 message = f"{step} is not a step into {self.address}: elements are counted from the front, from 0 on"
             raise AddressError(message, step=step)
         return self._make(step)
-
-    def _read_part(self, step: Step, schema: Schema) -> object:
-        """A part that stands right here, with nothing to be followed: MISSING if it takes more than a look."""
-        home, source = self._source()
-        doc, path = self._key(home), (*self._path, step)
-        there = get(source.look(doc), path)
-        if there is ABSENT:
-            return MISSING
-        if own_link(there) is not None:
-            handle = schema.as_handle(linked=True)
-            if handle is None or not handle.always_link or handle.optional:
-                return MISSING
-        elif schema.has_handles or schema.may_hold_links or is_link(there):
-            return MISSING
-        source.note(doc, path, _DEEP)
-        try:
-            return schema.load(there, home)
-        except (LinkMet, RefusedError):
-            return MISSING
 
     def _make(self, step: Step) -> Slot:
         schema = self._schema.child(step)
@@ -270,7 +102,10 @@ class Slot:
                 there = there.get(step, ABSENT)  # type: ignore[arg-type]
             else:
                 there = child(there, step)
-        if (path and there is ABSENT) or (type(there) is FrozenDict and is_link(there)):
+        if self._handles and own_link(tree) is None and holds_link(tree):
+            # Perhaps to what is written over.
+            self._put(home, tx, tree)
+        elif (path and there is ABSENT) or (type(there) is FrozenDict and is_link(there)):
             # Links on the way, or something to be made first.
             self._put(home, tx, tree)
         elif tx is not None:
@@ -282,6 +117,13 @@ class Slot:
 
     def _stored(self, schema: Schema, new: object) -> Value:
         """What an author writes, as a tree. Raises SchemaError, AddressError or LimitError, naming this place."""
+        if schema.has_handles and INTO.get() is None:
+            # Documents and cells are asked whether they belong to the space that is meant here.
+            token = INTO.set(find(self._owner, self)[0])
+            try:
+                return self._stored(schema, new)
+            finally:
+                INTO.reset(token)
         try:
             tree = schema.store(new)
             if type(tree) not in _SMALL:
@@ -299,6 +141,12 @@ class Slot:
         if self._parent is not None:
             self._parent._materialise(home, tx)
         place = self._place(home, tx, only_redirects=True)
+        if self._handles:
+            there = get(tx.look(place.doc), place.path)
+            kept = take_along(tree, place.doc, place.path, self._default if there is ABSENT else there)
+            if kept is ABSENT:
+                return
+            tree = kept
         tx.set(place.doc, place.path, tree)
 
     def _place(self, home: Home, tx: Transaction, *, only_redirects: bool = False) -> Place:
@@ -385,15 +233,3 @@ class Slot:
             message = f"cannot add to {self.address}: a list, and items for it, are expected, and {found}"
             raise SchemaError(message, expected=self._schema.expected)
         return array_of([self._stored(schema, item) for item in items])
-
-
-def slot_place(value: Value, home: Home) -> tuple[DocKey, DocId, Path] | None:
-    """The place that an absolute link names, as traversal hands it out for a handle."""
-    own = own_link(value)
-    if own is not None:
-        return own, DocId(own[len("space/") :]), ()
-    link = parse_link(value)
-    if link is None or link.doc is None:
-        return None
-    there = target(link, _NOBODY, home.scope)
-    return there.doc, link.doc, there.path

@@ -46,8 +46,8 @@ BREADTH: Final[dict[str, int]] = {"space": 0, "user": 1, "session": 2}
 """Scopes from broad to narrow."""
 
 LINKS_MAX: Final = 50_000
-"""Links followed in one read of a value: about a second. Documents that are linked back and forth have more ways through
-them than anybody could wait for, or has memory for."""
+"""Links followed in one read of a value: about a second. Documents that are linked back and forth have more ways
+through them than anybody could wait for, or has memory for."""
 _ANYWHERE: Final = 2**31
 """An index that lists have and tuples of a fixed length do not: all elements of a list are of one type."""
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, cast, get_args
 from weakref import WeakSet
 
 from headwater.errors import CorruptError, HeadwaterError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
@@ -147,6 +147,10 @@ def open_space(
 ) -> Storage:
     """Open a space for this process. Raises SpaceHeldError, naming the process, if another has it."""
     location = locate(url, space)
+    if durability not in get_args(Durability):
+        # It would go into a pragma, and SQLite takes whatever it does not know for less than is asked.
+        known = " or ".join(map(repr, get_args(Durability)))
+        raise UsageError(f"durability={durability!r} is not known: {known} is expected", durability=durability)
     if location.path is None:
         return _storage(MemoryBackend(), location.space, group_max, None)
     path = location.path

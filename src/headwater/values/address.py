@@ -144,6 +144,9 @@ def parse_address(text: str) -> tuple[DocKey, tuple[str, ...]]:
     """Document key and path steps, all still text: `settle_path` tells which of them are indexes."""
     head, *steps = text.split("/")
     scope, mark, name = head.partition("!")
+    if mark and scope in ("user", "session"):
+        message = f"{text!r} does not say whose: {scope}:NAME!... is expected, as in user:ann!{name}"
+        raise NameRefusedError(message, text=text)
     if not mark or not (scope == _SPACE or scope.startswith(("user:", "session:"))):
         scope, name = _SPACE, head
     return doc_key(_parse_step(name, text), parse_scope(scope)), tuple(_parse_step(step, text) for step in steps)

@@ -1,0 +1,232 @@
+"""A place with a type, and how it is read: through links, with defaults, in a transaction or out of any.
+
+Must never know: how it is written (`slot` does).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+
+from headwater.cells.bind import Binder, Copied, hand_out
+from headwater.cells.here import Owner, find
+from headwater.cells.home import Home
+from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
+from headwater.cells.show import brief, cell_html, inert, once
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import Source, Traverse, holds_link, own_link
+from headwater.errors import HeadwaterError, SchemaError
+from headwater.values.address import Depth, address_text, doc_key
+from headwater.values.ids import DocId, DocKey
+from headwater.values.intake import RefusedError
+from headwater.values.link import Link
+from headwater.values.schema import ANY, LinkMet, Schema
+from headwater.values.tree import ABSENT, Maybe, Path, Step, Value, child, get, is_link
+
+if TYPE_CHECKING:
+    from headwater.cells.slot import Slot
+
+ScopeName: TypeAlias = Literal["space", "user", "session"]
+"""Whose a document is: everybody's in the space, one user's, or one session's of that user."""
+SCOPES: Final[tuple[ScopeName, ...]] = ("space", "user", "session")
+
+_DEEP: Final = Depth.DEEP
+_SHALLOW: Final = Depth.SHALLOW
+MISSING: Final = object()
+"""Stands for what there is not, where None would be something."""
+
+
+class Readable(Copied):
+    """One place. It holds no value: it finds the space and the transaction it is used in."""
+
+    __slots__ = (
+        "__weakref__",
+        "_default",
+        "_doc",
+        "_handles",
+        "_last",
+        "_owner",
+        "_parent",
+        "_parts",
+        "_path",
+        "_schema",
+        "_scope",
+    )
+
+    # Whether a transaction keeps what was read through it, to be found by `Cell.value`.
+    _remembers = False
+
+    def __init__(
+        self,
+        owner: Owner,
+        doc: str,
+        path: Path = (),
+        *,
+        schema: Schema = ANY,
+        default: Maybe = ABSENT,
+        scope: str = "space",
+        key: DocKey | None = None,
+        parent: Slot | None = None,
+    ) -> None:
+        if key is not None and scope == "space":
+            scope = key.partition("/")[0]
+        self._owner = owner
+        # The key where it is always the same; a user's or session's own differs from opening to opening.
+        self._doc: DocKey | None = key if key is not None else doc_key(doc) if scope == "space" else None
+        self._scope = (doc, scope)
+        self._path = path
+        self._schema = schema
+        self._handles = schema.has_handles
+        # What is read while nothing stands here; for a part of a record, the default of that field.
+        self._default = default
+        self._parent = parent
+        # The tree that was last read from here, and what was made of it: an unchanged value is the same object again.
+        self._last: tuple[object, object] = (MISSING, None)
+        self._parts: dict[str, Slot] = {}
+
+    @property
+    def address(self) -> str:
+        """Where it stands, as text: `headwater get` takes it."""
+        doc, scope = self._scope
+        if self._doc is not None:
+            return address_text(self._doc, self._path)
+        return f"{scope}!{address_text(doc_key(doc), self._path)}"
+
+    def _key(self, home: Home) -> DocKey:
+        return self._doc or home.key(*self._scope)
+
+    def _to_link(self) -> Link:
+        """A link to this place, for whoever follows it: it names a scope, never somebody's instance."""
+        doc, scope = self._scope
+        return Link(doc=DocId(doc), path=self._path, scope=scope)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def _source(self) -> tuple[Home, Source]:
+        home, tx = find(self._owner, self)
+        if tx is not None:
+            return home, tx
+        if home.news:
+            home.catch_up()
+        return home, home.untracked
+
+    def _read(self, flags: Flags) -> object:
+        home, source = self._source()
+        doc = self._doc or home.key(*self._scope)
+        if self._handles:
+            loaded = self._load(home, Traverse(source, home.scope, flags), doc, ABSENT)
+        else:
+            tree = source.read(doc, self._path, _DEEP, flags)
+            last = self._last
+            loaded = last[1] if last[0] is tree else self._load(home, Traverse(source, home.scope, flags), doc, tree)
+        if self._remembers and not flags and isinstance(source, Transaction):
+            source.memo[self] = loaded
+        return loaded
+
+    def _load(self, home: Home, traverse: Traverse, doc: DocKey, read: Maybe) -> object:
+        """What authors get for a tree: of their type, frozen, with links followed."""
+        schema, tree = self._schema, read
+        linked = (
+            schema.has_handles
+            or (tree is ABSENT and bool(self._path))
+            or is_link(tree)
+            or (schema.may_hold_links and holds_link(tree))
+        )
+        if linked:
+            tree = traverse.value(doc, self._path, schema)
+        binder = Binder(home, cast("Slot", self)) if schema.has_handles else home
+        try:
+            try:
+                loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, binder)
+            except LinkMet:
+                # A link where the type has none: what it leads to stands in for it.
+                linked, tree = True, traverse.value(doc, self._path, schema)
+                loaded = schema.load(self._absent(traverse, doc) if tree is ABSENT else tree, binder)
+        except LinkMet:
+            message = f"cannot read {address_text(doc, self._path)}: expected {schema.expected}, got a malformed link"
+            raise SchemaError(message, doc=doc, path=self._path) from None
+        except RefusedError as refused:
+            where = address_text(doc, (*self._path, *reversed(refused.steps)))
+            message = f"cannot read {where}: {refused.reason}. Mend what is stored, or declare a type that takes it"
+            raise SchemaError(message, doc=doc, path=self._path, reason=refused.reason) from None
+        if not linked:
+            self._last = (read, loaded)
+        return loaded
+
+    def _absent(self, traverse: Traverse, doc: DocKey) -> Value:
+        """What is read where nothing stands. None if nothing else, and the type takes it."""
+        default = self._default_here(traverse, doc)
+        if default is not ABSENT:
+            place = traverse.place(doc, self._path) if self._handles else None
+            return default if place is None else hand_out(default, place.doc, place.path, self._schema)
+        try:
+            return self._schema.store(None)
+        except RefusedError:
+            message = f"{self.address} has no value yet; write one, or declare it with a default"
+            raise SchemaError(message, doc=doc, path=self._path) from None
+
+    def _default_here(self, traverse: Traverse, doc: DocKey) -> Maybe:
+        """The default of the field; or, while the whole that this is a part of does not exist, that part of its."""
+        parent = self._parent
+        if parent is not None:
+            place = traverse.place(doc, parent._path)
+            if place is None or traverse.source.read(place.doc, place.path, _SHALLOW, traverse.flags) is ABSENT:
+                part = child(parent._default_here(traverse, doc), self._path[-1])
+                if part is not ABSENT:
+                    return part
+        return self._default
+
+    # -- for people ----------------------------------------------------------------------------------------
+
+    def _shown(self) -> object:
+        """The value, for people: to look at it decides nothing."""
+        return self._read(IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
+
+    def __repr__(self) -> str:
+        short = f"<{type(self).__name__} {inert(self.address)}"
+        return once(f"{short}>", lambda: f"{short}{self._told()}>")
+
+    def _told(self) -> str:
+        try:
+            return f" = {brief(self._shown())}"
+        except HeadwaterError:
+            return ": not readable here"
+
+    def _repr_html_(self) -> str:
+        name, expected = self.address, self._schema.expected
+        try:
+            value = self._shown()
+        except HeadwaterError as error:
+            return cell_html(name, expected, None, str(error))
+        return once(name, lambda: cell_html(name, expected, value, None))
+
+    # -- whether anything is there -------------------------------------------------------------------------
+
+    def _exists(self) -> bool:
+        home, source = self._source()
+        place = Traverse(source, home.scope).place(self._key(home), self._path)
+        return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
+
+    def _stands(self) -> bool:
+        """Whether anything is stored here, be it only a link that leads nowhere."""
+        home, source = self._source()
+        place = Traverse(source, home.scope).place(self._key(home), self._path, at_end=False)
+        return place is not None and source.read(place.doc, place.path, _SHALLOW) is not ABSENT
+
+    def _read_part(self, step: Step, schema: Schema) -> object:
+        """A part that stands right here, with nothing to be followed: MISSING if it takes more than a look."""
+        home, source = self._source()
+        doc, path = self._key(home), (*self._path, step)
+        there = get(source.look(doc), path)
+        if there is ABSENT:
+            return MISSING
+        if own_link(there) is not None:
+            handle = schema.as_handle(linked=True)
+            if handle is None or not handle.always_link or handle.optional:
+                return MISSING
+        elif schema.has_handles or schema.may_hold_links or is_link(there):
+            return MISSING
+        source.note(doc, path, _DEEP)
+        try:
+            return schema.load(there, home)
+        except (LinkMet, RefusedError):
+            return MISSING

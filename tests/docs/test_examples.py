@@ -1,0 +1,66 @@
+"""The programs in examples/ print what they should, and the second run goes on where the first one ended."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+PROGRAMS = {
+    "counter.py": (
+        """\
+0 doubled is 0
+1 doubled is 2
+""",
+        """\
+1 doubled is 2
+2 doubled is 4
+""",
+    ),
+    "todo.py": (
+        """\
+home []
+home ['[ ] milk (Ann)', '[ ] tea (Ann)']
+home ['[ ] tea (Ann)']
+home ['[ ] tea (Anna)']
+""",
+        """\
+home ['[ ] tea (Anna)']
+home ['[ ] tea (Anna)', '[ ] milk (Ann)', '[ ] tea (Ann)']
+home ['[ ] tea (Anna)', '[ ] milk (Anna)', '[ ] tea (Anna)']
+""",
+    ),
+}
+"""What each prints in an empty folder, and then once more there."""
+
+
+def run(name: str, folder: Path) -> str:
+    command = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_prints_what_it_should_and_goes_on_where_it_stopped(name: str, tmp_path: Path) -> None:
+    assert (run(name, tmp_path), run(name, tmp_path)) == PROGRAMS[name]
+
+
+def test_importing_a_program_makes_no_file(tmp_path: Path) -> None:
+    """Declaring does no IO."""
+    modules = ", ".join(name.removesuffix(".py") for name in PROGRAMS)
+    source = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import {modules}"
+    subprocess.run([sys.executable, "-B", "-c", source], cwd=tmp_path, timeout=60, check=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_program_is_tried_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PROGRAMS, "demo.py"}
+
+
+def test_demo_runs_to_its_end_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    printed = run("demo.py", tmp_path)
+    assert printed.count("found after it") == 3
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,65 @@
+"""Tables in the documents that are made from tables in the code say the same."""
+
+import re
+from enum import Enum
+from pathlib import Path
+
+from headwater.cells.lifecycle import TRANSITIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def table_below(path: Path, header: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The rows of the table with this header."""
+    lines = iter(path.read_text(encoding="utf-8").splitlines())
+    for line in lines:
+        if cells(line) == header:
+            break
+    else:
+        raise AssertionError(f"{path.name} has no table | {' | '.join(header)} |")
+    next(lines)
+    rows = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        rows.append(cells(line))
+    return rows
+
+
+def cells(line: str) -> tuple[str, ...]:
+    return tuple(re.split(r"\s*\|\s*", line.strip().strip("|").strip())) if line.startswith("|") else ()
+
+
+def test_life_of_a_transaction_is_the_one_in_the_code() -> None:
+    shown = table_below(ROOT / "docs" / "internals" / "cells.md", ("status", "signal", "status after"))
+    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in TRANSITIONS.items()]
+    assert sorted(shown) == sorted(tuple(str(each.value) for each in row) for row in in_code)
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    linked = re.findall(r"\]\(([\w-]+\.md)\) \| (.+) \|$", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert [name for name, _ in linked] == sorted(path.name for path in folder.glob("0*.md"))
+    for number, (name, title) in enumerate(linked, start=1):
+        first = (folder / name).read_text("utf-8").splitlines()[0]
+        assert first.startswith(f"# {number}. {title.partition(';')[0]}")
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
+
+
+def test_every_guide_is_found_from_the_front_page() -> None:
+    front = (ROOT / "README.md").read_text(encoding="utf-8")
+    guides = [path.name for path in (ROOT / "docs" / "guide").glob("*.md")]
+    assert [name for name in guides if f"docs/guide/{name}" not in front] == []
+
+
+def test_code_map_names_every_package_and_every_module_of_cells() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "headwater"
+    packages = [f"`{path.parent.name}/`" for path in source.glob("*/__init__.py")]
+    modules = [f"`{path.name}`" for path in (source / "cells").glob("[a-z]*.py")]
+    assert [name for name in packages + modules if name not in text] == []
