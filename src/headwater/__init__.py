@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from headwater._version import __version__
 
 if TYPE_CHECKING:
-    from headwater.app import App, Computed, Sink
+    from headwater.app import App
     from headwater.cells.anydoc import AnyDoc
     from headwater.cells.cell import Cell
     from headwater.cells.collection import List, Map
@@ -25,20 +25,22 @@ if TYPE_CHECKING:
     from headwater.cells.transaction import Transaction
     from headwater.cells.whole import delete, exists, id_of
     from headwater.errors import HeadwaterError
-    from headwater.host.space import AsyncSpace, Space, Stats
+    from headwater.host.async_space import AsyncSpace
+    from headwater.host.functions import Computed, Sink
+    from headwater.host.space import Space, Stats
 
 _HOMES = {
     "App": "headwater.app",
     "AnyDoc": "headwater.cells.anydoc",
-    "AsyncSpace": "headwater.host.space",
+    "AsyncSpace": "headwater.host.async_space",
     "Cell": "headwater.cells.cell",
-    "Computed": "headwater.app",
+    "Computed": "headwater.host.functions",
     "Doc": "headwater.cells.doc",
     "HeadwaterError": "headwater.errors",
     "Link": "headwater.cells.doc",
     "List": "headwater.cells.collection",
     "Map": "headwater.cells.collection",
-    "Sink": "headwater.app",
+    "Sink": "headwater.host.functions",
     "Space": "headwater.host.space",
     "Stats": "headwater.host.space",
     "Transaction": "headwater.cells.transaction",

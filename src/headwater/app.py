@@ -12,20 +12,18 @@ import builtins
 import threading
 from collections.abc import Callable
 from inspect import isasyncgenfunction, iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc
-from headwater.cells.here import HERE, Addressed, Frame, called, find
+from headwater.cells.here import Addressed, called
 from headwater.cells.reading import SCOPES, ScopeName
-from headwater.cells.transaction import Transaction
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
-from headwater.host.async_opening import AsyncOpening
+from headwater.host.functions import Computed, Sink
 from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.process import Stay
-from headwater.host.space import AsyncSpace, BaseSpace, Space
-from headwater.scheduler.settle import COMPUTED
-from headwater.values.address import Depth, doc_key
+from headwater.host.space import BaseSpace, Space
+from headwater.values.address import doc_key
 from headwater.values.hints import freeze_with, infer, schema_of
 from headwater.values.ids import MAIN
 from headwater.values.schema import ANY
@@ -34,6 +32,8 @@ from headwater.values.tree import ABSENT, Maybe
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from headwater.host.async_opening import AsyncOpening
+    from headwater.host.async_space import AsyncSpace
     from headwater.store.backends.sqlite_file import Durability
 
 T = TypeVar("T")
@@ -70,7 +70,13 @@ class App:
     def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: ScopeName = "space") -> Cell[Any]:  # noqa: A002
         """A cell. Its type is that of the default, unless `type` says more: `type=list[int]`, `type=Note`."""
         where = f"app.cell({name!r})"
-        schema = schema_of(type, where=where) if type is not None else ANY if default is ABSENT else infer(default)
+        schema = (
+            schema_of(type, where=where)
+            if type is not None
+            else ANY
+            if default is ABSENT
+            else infer(default, where=where)
+        )
         stored: Maybe = ABSENT
         if default is not ABSENT:
             try:
@@ -105,7 +111,7 @@ class App:
         chosen = self._function_name(fn, name, "computed")
         made: Computed[P, R] = Computed(self, fn, chosen, self._id(chosen))
         self._declare(chosen, made, f"@app.computed {chosen}()")
-        self._functions[chosen] = made
+        self._start(chosen, made)
         return made
 
     @overload
@@ -124,9 +130,9 @@ class App:
         if signature(fn).parameters:
             message = f"@app.sink {chosen}() takes parameters, and nobody is there to give them; read cells instead"
             raise DeclarationError(message, name=chosen)
-        made = Sink(self, fn, chosen)
+        made = Sink(self, fn, chosen, self._id(chosen))
         self._declare(chosen, made, f"@app.sink {chosen}()")
-        self._functions[chosen] = made
+        self._start(chosen, made)
         return made
 
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
@@ -155,7 +161,17 @@ class App:
             )
             raise DeclarationError(message, app=self.name, name=name)
         self._declared[name] = thing
-        self._functions.pop(name, None)
+        replaced = self._functions.pop(name, None)
+        if replaced is not None:
+            for home in list(self._homes):
+                home.drop(replaced)
+
+    def _start(self, name: str, function: Computed[..., Any] | Sink) -> None:
+        """From now on; also where the app is open already, as in a notebook."""
+        self._functions[name] = function
+        for home in list(self._homes):
+            function.register(home)
+            home.catch_up()
 
     @staticmethod
     def _check_scope(scope: str, where: str) -> None:
@@ -213,6 +229,8 @@ class App:
         create: bool = True,
     ) -> AsyncOpening:
         """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
+        from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
+        from headwater.host.async_space import AsyncSpace  # noqa: PLC0415
 
         def make(loop: AbstractEventLoop) -> AsyncSpace:
             lease = share_space(default_url() if url is None else url, space, create=create, durability=durability)
@@ -279,104 +297,8 @@ def _or_release(lease: Lease, make: Callable[[], T]) -> T:
         raise
 
 
-class Computed(Generic[P, R]):
-    """A declared function: still called to be read. Without parameters its result is kept in a document."""
-
-    def __init__(self, app: App, fn: Callable[P, R], name: str, doc: str) -> None:
-        self.name = name
-        self.__wrapped__ = fn
-        self.__doc__ = fn.__doc__
-        self.__name__ = name
-        self._app = app
-        self._plain = bool(signature(fn).parameters)
-        self._result: Cell[Any] | None = None
-        self._doc = doc
-
-    @property
-    def address(self) -> str:
-        """Where its result stands."""
-        return self._cell.address
-
-    @property
-    def _cell(self) -> Cell[Any]:
-        # At first use: what it returns may be declared after it.
-        if self._result is None:
-            where = f"the result of {self.name}()"
-            try:
-                hint = get_type_hints(self.__wrapped__).get("return", Any)
-            except NameError as error:
-                message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
-                raise DeclarationError(message, name=self.name) from None
-            schema = schema_of(hint, where=where)
-            self._result = Cell(self._app, self._doc, schema=schema)
-        return self._result
-
-    def register(self, space: BaseSpace) -> None:
-        """Make it a node of an open space."""
-        if not self._plain:
-            cell = self._cell
-            run = cast("Callable[[], object]", self.__wrapped__)
-            space.nodes[self] = space.scheduler.add_computation(self.name, run, doc_key(self._doc), cell._schema)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        home, tx = find(self._app, self)
-        assert isinstance(home, BaseSpace)
-        node = home.nodes.get(self)
-        if node is None or args or kwargs or (tx is not None and tx.has_writes):
-            # With parameters, or in the middle of a transaction whose writes nobody else can see: a plain call, whose
-            # reads are the caller's.
-            if tx is not None:
-                return self._plainly(home, tx, *args, **kwargs)
-            with home.transaction() as own:
-                return self._plainly(home, own, *args, **kwargs)
-        if tx is None and home.news:
-            home.catch_up()
-        try:
-            home.pull(node)
-        except Exception:
-            if tx is not None and node.result is not None:
-                # Whoever was told of an error has to be told of its end.
-                tx.note(node.result, (), Depth.DEEP)
-            raise
-        return cast("R", self._cell.value)
-
-    def _plainly(self, home: BaseSpace, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
-        """In a transaction that is not its own, of which it may write nothing."""
-        tx._guarded = True
-        token = HERE.set(Frame(home, tx, HERE.get(), COMPUTED.format(self.name)))
-        try:
-            return self.__wrapped__(*args, **kwargs)
-        finally:
-            HERE.reset(token)
-
-    def __repr__(self) -> str:
-        return f"<computed {self._app.name}.{self.name}>"
-
-
-class Sink:
-    """A declared function that runs by itself."""
-
-    def __init__(self, app: App, fn: Callable[[], object], name: str) -> None:
-        self.name = name
-        self.__wrapped__ = fn
-        self.__doc__ = fn.__doc__
-        self.__name__ = name
-        self._app = app
-
-    def register(self, space: BaseSpace) -> None:
-        """Make it a node of an open space."""
-        space.nodes[self] = space.scheduler.add_sink(self.name, self.__wrapped__)
-
-    def __call__(self) -> None:
-        """Run it once more, by hand."""
-        self.__wrapped__()
-
-    def __repr__(self) -> str:
-        return f"<sink {self._app.name}.{self.name}>"
-
-
 def _described(thing: object) -> str:
     return {Cell: "a cell", Computed: "a computed", Sink: "a sink"}.get(type(thing), "a document")
 
 
-__all__ = ["App", "AsyncOpening", "Computed", "Sink"]
+__all__ = ["App", "Computed", "Sink"]

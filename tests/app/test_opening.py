@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -96,9 +97,7 @@ def test_memory_is_fresh_each_time(shop: Shop, tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_url_the_environment_says_where(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_url_the_environment_says_where(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWATER_URL", str(tmp_path / "there.db"))
     with shop.app.open():
         shop.count.value = 5
@@ -255,22 +254,22 @@ def test_interrupt_while_opening_leaves_nothing_open(shop: Shop, tmp_path: Path)
 
 
 def test_before_and_after_the_block_everything_of_the_app_says_what_to_do(shop: Shop) -> None:
-    uses = [
+    uses: list[Callable[[], object]] = [
         lambda: shop.count.value,
         lambda: setattr(shop.count, "value", 1),
-        lambda: shop.count.increment(),
+        shop.count.increment,
         lambda: shop.count.update(lambda n: n + 1),
-        lambda: shop.count.clear(),
+        shop.count.clear,
         lambda: shop.count.exists,
         lambda: shop.stock.key("tea").value,
         lambda: setattr(shop.stock.at("tea"), "value", 1),
         lambda: shop.board.name,
         lambda: setattr(shop.board, "name", "x"),
         lambda: len(shop.board.people),
-        lambda: shop.board.people.clear(),
+        shop.board.people.clear,
         lambda: shop.board.marks["a"],
         lambda: hw.delete(shop.board),
-        lambda: shop.doubled(),
+        shop.doubled,
     ]
     opened = shop.app.open("memory:")
     opened.close()
@@ -297,13 +296,13 @@ def test_handles_that_a_closed_space_gave_out_say_that_it_was_closed(shop: Shop)
         cell = space.cell("shop.stock/tea", int)
         doc = space.doc("shop.board", Board)
         people, marks, loose = doc.people, doc.marks, space.doc("shop.board")
-    uses = [
+    uses: list[Callable[[], object]] = [
         lambda: ann.name,
         lambda: setattr(ann, "name", "x"),
         lambda: found.name,
         lambda: cell.value,
         lambda: setattr(cell, "value", 2),
-        lambda: cell.increment(),
+        cell.increment,
         lambda: doc.name,
         lambda: len(people),
         lambda: people.append(ann),
@@ -326,7 +325,7 @@ def test_handles_that_a_closed_space_gave_out_say_that_it_was_closed(shop: Shop)
 def test_everything_of_a_closed_space_says_that_it_was_closed(shop: Shop) -> None:
     with shop.app.open("memory:") as space:
         pass
-    uses = [
+    uses: list[Callable[[], object]] = [
         space.sync,
         space.settle,
         lambda: space.cell("shop.count"),

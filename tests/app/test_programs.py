@@ -11,7 +11,7 @@ import pytest
 
 from headwater.core import doc_key, open_space
 
-COUNTER = '''\
+COUNTER = """\
 import headwater as hw
 
 app = hw.App("counter")              # declarations only: importing does no IO
@@ -27,9 +27,9 @@ def show() -> None:                  # observed, so `doubled` is allowed to run
 
 with app.open("counter.db"):         # settles here: prints "0 doubled is 0"
     count.value += 1                 # one transaction; prints "1 doubled is 2"
-'''
+"""
 
-TODO = '''\
+TODO = """\
 import headwater as hw
 
 class Person(hw.Doc):
@@ -62,7 +62,7 @@ with app.open("todo.db") as space:
         board.items.append(Item(title="tea", owner=ann))
     board.items[0].done = True       # re-runs `show`, not row(tea)
     ann.name = "Anna"                # re-runs row(tea), then show
-'''
+"""
 
 TODO_PRINTS = [
     "home []",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,7 @@ def test_code_without_an_opening_around_it_is_told_when_there_are_several(tmp_pa
 
     with app.open(f"{tmp_path}/", space="north") as north, app.open(f"{tmp_path}/", space="south"):
         for what in (lambda: count.value, lambda: setattr(count, "value", 1), lambda: items.append(1), doubled):
-            in_thread(lambda what=what: use(what))
+            in_thread(partial(use, what))
         in_thread(lambda: setattr(north.cell("shop.count", int), "value", 3))
 
         def inside() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NotRequired, TypedDict
@@ -254,6 +255,45 @@ def test_edits_of_parts_of_a_default_write_all_of_it_down(space: hw.Space, edit:
     assert stored(space, "h.preset") == {"title": "preset", "owner": None, **expected}
 
 
+@dataclass
+class Deck:
+    top: Card
+    rest: list[Card]
+
+
+def test_cells_deep_in_a_default_read_it_and_are_written_on_top_of_it(space: hw.Space) -> None:
+    given = Deck(inline("top", 1), [inline("first", 2), inline("second", 3)])
+    deck = space.cell("deck", Deck, default=given)
+    assert [card.count.value for card in deck.value.rest] == [2, 3]
+    deck.value.rest[1].count.increment()
+    assert deck.value.top.count.value == 1
+    assert [card.count.value for card in deck.value.rest] == [2, 4]
+    assert stored(space, "deck")["rest"][1]["count"] == 4
+
+
+def test_parts_of_what_a_handle_stands_for_are_reached_through_it(space: hw.Space) -> None:
+    card.value = replace(inline(), tags=["a", "b"])  # type: ignore[arg-type]
+    assert card.at("tags", 1).value == "b"
+    card.at("tags", 1).value = "c"
+    assert list(card.value.tags) == ["a", "c"]
+    put(space, "far", {"deep": [1, 2]})
+    linked: hw.Cell[Any] = space.cell("linked", hw.Cell[dict[str, list[int]]])
+    linked.value = space.cell("far", dict[str, list[int]])
+    assert linked.at("deep", 1).value == 2
+    linked.at("deep", 1).value = 3
+    assert stored(space, "far") == {"deep": [1, 3]}
+
+
+def test_a_handle_that_leads_nowhere_reads_as_absent(space: hw.Space) -> None:
+    put(space, "h.cells", [link("h.cells", 0)])
+    with pytest.raises(SchemaError, match=r"cannot read h\.cells/0: expected Cell\[int\], got None"):
+        _ = cells.value
+    put(space, "a", {"x": link("b", "y")})
+    put(space, "b", {"y": link("a", "x")})
+    either: hw.Cell[Any] = space.cell("a/x", Person | None)  # type: ignore[call-overload]
+    assert either.value is None
+
+
 # --- of another space -------------------------------------------------------------------------------------------
 
 
@@ -285,6 +325,28 @@ def test_documents_and_cells_of_another_space_are_refused() -> None:
             assert card.value.owner == ann
         with pytest.raises(SchemaError, match=r"belongs to another space"):
             people.value = {"a": bob}
+
+
+def test_a_document_made_where_nothing_is_around_the_code_is_asked_whose_it_is_too() -> None:
+    with app.open("memory:"):
+        ann = Person(name="Ann")
+    errors: list[str] = []
+
+    class Pointer(hw.Doc):
+        to: hw.Link[Person]
+
+    def make() -> None:
+        try:
+            Pointer(to=ann)
+        except SchemaError as error:
+            errors.append(str(error))
+
+    with app.open("memory:") as space:
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        assert "belongs to another space" in errors[0]
+        assert space.stats.commits == 0
 
 
 def test_a_document_of_the_same_app_in_another_opening_of_another_place_is_refused() -> None:

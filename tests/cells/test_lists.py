@@ -182,6 +182,7 @@ def test_lists_are_equal_to_lists_of_equal_elements() -> None:
         assert bag.words == letters()
         assert letters() == bag.words
         assert bag.words == other.words
+        assert bag.words == bag.words
         other.words.append("x")
         assert bag.words != other.words
         assert bag.words != "abcd"
@@ -499,6 +500,27 @@ def test_removing_what_could_not_be_there_is_a_value_error() -> None:
         bag.words = ["a"]
         with pytest.raises(ValueError, match=r"5 is not in lists\.bag/words"):
             bag.words.remove(5)  # type: ignore[arg-type]
+
+
+def test_a_stored_element_of_another_type_is_told_of() -> None:
+    with app.open("memory:") as space:
+        space.cell("lists.bag").value = {"words": ["a", 5]}
+        assert bag.words[0] == "a"
+        with pytest.raises(SchemaError, match=r"cannot read lists\.bag/words/1: expected str, got int 5"):
+            _ = bag.words[1]
+
+
+def test_a_list_or_map_that_is_only_annotated_starts_empty() -> None:
+    class Bare(hw.Doc):
+        words: hw.List[str]
+        votes: hw.Map[str, int]
+
+    with app.open("memory:") as space:
+        made = Bare()  # type: ignore[call-arg]
+        assert (list(made.words), dict(made.votes)) == ([], {})
+        old = space.doc("old", Bare)
+        old.words.append("x")
+        assert list(old.words) == ["x"]
 
 
 def test_a_stored_value_that_is_no_list_is_told_of() -> None:

@@ -162,6 +162,7 @@ def test_maps_are_equal_to_dicts_of_equal_entries() -> None:
         assert poll.votes == {"a": 1}
         assert {"a": 1} == poll.votes  # noqa: SIM300
         assert poll.votes == other.votes
+        assert poll.votes == poll.votes
         other.votes["b"] = 2
         assert poll.votes != other.votes
         assert poll.votes != [("a", 1)]

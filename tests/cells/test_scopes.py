@@ -226,6 +226,19 @@ def test_a_class_may_say_how_narrow_its_documents_may_be(tmp_path: Path) -> None
         assert holder.value.doc is None
 
 
+def test_an_optional_link_to_ones_own_document_reads_as_none_while_there_is_none(tmp_path: Path) -> None:
+    class Desk(hw.Doc):
+        prefs: hw.Link[Prefs | None] = hw.Link()
+
+    with as_actor(tmp_path, "ann"):
+        desk = Desk(prefs=prefs)
+        assert desk.prefs is None
+        prefs.colour = "blue"
+        assert desk.prefs == prefs
+        assert desk.prefs is not None
+        assert desk.prefs.colour == "blue"
+
+
 def test_a_value_is_read_through_links_of_any_scope(tmp_path: Path) -> None:
     with as_actor(tmp_path, "ann") as space, inside(space):
         now.value = 3

@@ -136,7 +136,7 @@ def test_a_long_list_is_not_gone_through_to_be_shown() -> None:
         holder._repr_html_()
         repr(holder.items)
         holder.items._repr_html_()
-        assert len(shown) <= 4 * ROWS_MAX
+        assert len(shown) <= 10 * ROWS_MAX
 
 
 def test_what_a_terminal_would_act_on_is_shown_as_its_code() -> None:

@@ -16,6 +16,8 @@ class AnyDoc(Doc):
 
     __slots__ = ()
 
+    _hw_fixed = False
+
     def _hw_part(self, name: str) -> Cell[Any]:
         part = self._hw_slots.get(name)
         if part is None:

@@ -60,21 +60,22 @@ def bound(value: Value, binder: object) -> Bound | None:
         return None
     there = target(link, _NOBODY, home.scope)
     scope = scope_of(there.doc, home)
-    parent = _parent(binder, there.doc, there.path) if isinstance(binder, Binder) else None
-    default: Maybe = ABSENT if parent is None else parent._schema.field_default(there.path[-1])
+    parent, default = _above(binder, there.doc, there.path) if isinstance(binder, Binder) else (None, ABSENT)
     return Bound(home, there.doc, link.doc, there.path, scope, parent, default)
 
 
-def _parent(binder: Binder, doc: DocKey, path: Path) -> Slot | None:
+def _above(binder: Binder, doc: DocKey, path: Path) -> tuple[Slot | None, Maybe]:
     slot = binder.slot
     length = len(slot._path)
-    if len(path) <= length or path[:length] != slot._path or slot._key(binder.home) != doc:
-        return None
+    if path[:length] != slot._path or slot._key(binder.home) != doc:
+        return None, ABSENT
+    if len(path) == length:
+        return slot._parent, slot._default
     for step in path[length:-1]:
         if slot._schema.child(step) is None:
-            return None
+            return None, ABSENT
         slot = slot._part(step)
-    return slot
+    return slot, slot._schema.field_default(path[-1])
 
 
 def scope_of(key: DocKey, home: Home) -> str:

@@ -146,7 +146,7 @@ class List(Collection, MutableSequence[T], Generic[T]):
     def pop(self, index: int = -1) -> T:
         """Take one out and return it, as `list.pop`: of two who take the same one at the same time, one does."""
         with self._together():
-            found = self[index]
+            found = self._taken(self[index])
             del self[index]
         return found
 
@@ -309,15 +309,24 @@ class Map(Collection, MutableMapping[K, V], Generic[K, V]):
 
         def pop(self, key: K, *default: object) -> object:
             with self._together():
+                if key in self:
+                    found = self._taken(self[key])
+                    del self[key]
+                    return found
                 return super().pop(key, *default)
 
         def popitem(self) -> tuple[K, V]:
             with self._together():
-                return super().popitem()
+                key = next(iter(self), MISSING)
+                if key is MISSING:
+                    raise KeyError(f"{self.address} is empty")
+                return key, self.pop(key)
 
         def setdefault(self, key: K, default: V | None = None) -> V | None:
             with self._together():
-                return super().setdefault(key, default)
+                if key not in self:
+                    self[key] = default
+                return self[key]
 
         def update(self, /, *items: object, **more: object) -> None:
             with self._together():

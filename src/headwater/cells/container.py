@@ -6,7 +6,7 @@ Must never know: elements and keys.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Self
+from typing import Final, Self, TypeVar, cast
 
 from headwater.cells.bind import bound
 from headwater.cells.here import Addressed, Owner, find
@@ -20,6 +20,8 @@ from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.schema import Handle, Schema
 from headwater.values.tree import ABSENT, Maybe, Path, Value
+
+T = TypeVar("T")
 
 
 class _Unbound:
@@ -60,6 +62,17 @@ class Collection(Slot):
 
     def _write(self, new: object) -> None:
         super()._write(new._plain() if isinstance(new, Collection) else new)
+
+    def _taken(self, item: T) -> T:
+        """An element that is about to be taken out. What stands in here, and nowhere else, ends with its place."""
+        if not isinstance(item, Slot) or item._doc != self._doc or item._path[: len(self._path)] != self._path:
+            return item
+        if isinstance(item, Collection):
+            return cast("T", item._plain())
+        message = (
+            f"{item.address} is a cell of its own, which ends when it is taken out; read its value, then delete it"
+        )
+        raise UsageError(message)
 
     def _together(self) -> AbstractContextManager[object]:
         """Around several steps that are one: the transaction there is, or one of their own."""

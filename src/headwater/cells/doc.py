@@ -25,13 +25,13 @@ from typing import (
     overload,
 )
 
-from headwater.cells.bind import Copied, bound, check_owner, same_space, scope_of
+from headwater.cells.bind import INTO, Copied, bound, check_owner, same_space, scope_of
 from headwater.cells.field import Field, fields_of, is_class_variable
-from headwater.cells.here import Owner, find, innermost
+from headwater.cells.here import Owner, find, sole_open
 from headwater.cells.home import Home
 from headwater.cells.show import brief, cell_html, inert, once, record_html, shorten
 from headwater.cells.traverse import BREADTH
-from headwater.errors import DeclarationError, HeadwaterError, NotOpen, SchemaError
+from headwater.errors import DeclarationError, HeadwaterError, SchemaError
 from headwater.store.commit import SetDoc
 from headwater.values.address import address_text, doc_key
 from headwater.values.hints import freeze_with
@@ -83,6 +83,8 @@ class Link(Generic[T]):
 
 
 def _doc_class(kind: object) -> type[Doc]:
+    if kind is Doc:
+        raise DeclarationError("hw.Link[hw.Doc] says nothing of the document; name a class of yours, or hw.AnyDoc")
     if isinstance(kind, type) and issubclass(kind, Doc):
         return kind
     raise DeclarationError(f"hw.Link leads to documents: {kind!r} is not a subclass of hw.Doc", hint=kind)
@@ -102,6 +104,8 @@ class Doc(Copied):
     _hw_fields: ClassVar[dict[str, Field]] = {}
     _hw_locals: ClassVar[dict[str, object]] = {}
     _hw_within: ClassVar[str] = "session"
+    # Has no fields but those of its class; else it stands for documents of all of them.
+    _hw_fixed: ClassVar[bool] = True
 
     def __init_subclass__(cls, *, within: str | None = None) -> None:
         """`within="space"`: links to documents of a narrower scope, a user's or a session's own, read as absent."""
@@ -120,28 +124,29 @@ class Doc(Copied):
             fields[name] = field
             setattr(cls, name, field)
         for name, declared in list(vars(cls).items()):
-            if name in fields and name not in annotations and not isinstance(declared, Field):
+            if name in fields and not isinstance(declared, Field):
                 message = (
                     f"{cls.__qualname__}.{name} hides a field of {fields[name].owner.__qualname__}: "
                     "annotate it to change its default"
                 )
                 raise DeclarationError(message, name=name)
         cls._hw_fields = fields
-        if any(isinstance(hint, str) for hint in annotations.values()):
-            # Classes that are made inside a function are not found by the names of their module.
-            cls._hw_locals = dict(sys._getframe(1).f_locals)
+        frame = sys._getframe(1)
+        if frame.f_locals is not frame.f_globals and any("'" in repr(hint) for hint in annotations.values()):
+            # Types in quotes: classes that are made inside a function are not found by the names of their module.
+            cls._hw_locals = dict(frame.f_locals)
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, /, **fields: object) -> None:
         cls = type(self)
         name = cls.__qualname__
         if cls is Doc:
             raise DeclarationError("hw.Doc is a base: declare a class with fields, class Person(hw.Doc): name: str")
-        found = innermost(name)
-        if found is None:
-            message = f"{name}(...) makes a document, and no space is open here; wrap the code in `with app.open(...)`"
-            raise NotOpen(message, kind=name)
-        home, tx = found
-        value = self._hw_value(fields)
+        home, tx = sole_open(f"{name}(...)")
+        token = INTO.set(home)
+        try:
+            value = self._hw_value(fields)
+        finally:
+            INTO.reset(token)
         doc = home.mint(_kind(cls), tx)
         self._hw_bind(home, doc, "space", doc_key(doc))
         home.handles[doc_key(doc), cls] = self
@@ -302,7 +307,7 @@ class DocHandle(Handle):
         kind = self.kind
         if value is None and self.optional:
             return None
-        if not isinstance(value, kind):
+        if not isinstance(value, kind if kind._hw_fixed else Doc):
             what = f"another class of documents, {type(value).__qualname__}" if isinstance(value, Doc) else repr(value)
             raise RefusedError(f"expected {self.expected}, got {shorten(what)}")
         return value.__headwater_value__()

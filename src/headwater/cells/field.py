@@ -5,7 +5,9 @@ Must never know: what else a document is.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, get_origin, get_type_hints
+import re
+from inspect import get_annotations
+from typing import Any, ClassVar, Final, Protocol, get_origin, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.collection import CollectionHandle, List
@@ -16,6 +18,8 @@ from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import DocKey
 from headwater.values.schema import Schema
 from headwater.values.tree import ABSENT, Maybe
+
+_CLASS_VARIABLE: Final = re.compile(r"['\"]*(\w+\.)*ClassVar\b")
 
 
 class Fielded(Protocol):
@@ -46,11 +50,10 @@ class Field:
             where = f"{self.owner.__qualname__}.{self.name}"
             schema = schema_of(_hints(self.owner)[self.name], where=where)
             default: Maybe = ABSENT
-            if getattr(self.declared, "reads_as_none", False):
-                default = None
-            elif self.declared is not ABSENT:
+            if self.declared is not ABSENT:
+                declared = None if getattr(self.declared, "reads_as_none", False) else self.declared
                 try:
-                    default = freeze_with(schema, self.declared, where)
+                    default = freeze_with(schema, declared, where)
                 except HeadwaterError as error:
                     message = f"the default of {where} does not fit its type: {error.message}"
                     raise DeclarationError(message, field=where) from None
@@ -102,13 +105,17 @@ def fields_of(base: type) -> dict[str, Field]:
 def is_class_variable(hint: object) -> bool:
     """Tell whether an annotation says that it is no field."""
     if isinstance(hint, str):
-        return hint.replace("typing.", "").replace("t.", "").startswith("ClassVar")
+        return _CLASS_VARIABLE.match(hint) is not None
     return hint is ClassVar or get_origin(hint) is ClassVar
 
 
 def _hints(cls: type[Any]) -> dict[str, object]:
+    """The types of the fields that a class itself declares: those of its bases were written down elsewhere."""
+    own = {name: hint for name, hint in get_annotations(cls).items() if name in fields_of(cls)}
+    alone = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
+    around = {**vars(cls).get("_hw_locals", {}), cls.__name__: cls}
     try:
-        return get_type_hints(cls, localns={**cls._hw_locals, cls.__name__: cls}, include_extras=True)
+        return get_type_hints(alone, localns=around, include_extras=True)
     except NameError as error:
         message = f"the types of {cls.__qualname__} cannot be resolved: {error}; declare or import it at module level"
         raise DeclarationError(message, kind=cls.__qualname__) from None

@@ -11,6 +11,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headwater.errors import AmbiguousError, NotOpen
+
 if TYPE_CHECKING:
     from headwater.cells.home import Home
     from headwater.cells.transaction import Transaction
@@ -32,8 +34,9 @@ class Owner(Protocol):
 
 
 class Frame:
-    """One step inwards: a space was opened (no transaction), a transaction was begun in it, or a function
-    is called in one that may only read there (`read_only` says why).
+    """One step inwards: a space was opened (no transaction), a transaction was begun in it, or a function is called.
+
+    Such a function may only read in the transaction that is around it: `read_only` says why.
     """
 
     __slots__ = ("home", "memo", "outer", "read_only", "tx")
@@ -63,6 +66,31 @@ def find(owner: Owner, what: str | Addressed) -> tuple[Home, Transaction | None]
             return home, frame.tx
         frame = frame.outer
     home = owner.sole_home(what)
+    if home.wary:
+        home.check(what)
+    return home, None
+
+
+OPEN: Final[list[Home]] = []
+"""Every space that is open in this process, in the order of opening."""
+
+
+def sole_open(what: str) -> tuple[Home, Transaction | None]:
+    """The innermost open space, or the only one there is: for what is no app's. Raises NotOpen, AmbiguousError."""
+    around = innermost(what)
+    if around is not None:
+        return around
+    homes = list(OPEN)
+    if not homes:
+        raise NotOpen(f"{what} needs an open space, and there is none here; wrap the code in `with app.open(...)`")
+    if len(homes) > 1:
+        names = ", ".join(repr(home.name) for home in homes)
+        message = (
+            f"{what} could go into any of {len(homes)} open spaces ({names}), and none of them is around this code; "
+            "use it inside the `with` block that is meant"
+        )
+        raise AmbiguousError(message)
+    home = homes[0]
     if home.wary:
         home.check(what)
     return home, None

@@ -109,9 +109,9 @@ class Home:
     def check(self, what: str | Addressed) -> None:
         """Raise if this code may not use the space now."""
         if self.closed:
-            closed = f"space {self.name!r} was closed; open it again with `with app.open(...)`"
-            message = f"{called(what)} cannot be used: {closed}"
-            raise ClosedError(message, space=self.name)
+            name, closed = called(what), f"space {self.name!r}"
+            subject = closed if name == closed else f"{name} cannot be used: {closed}"
+            raise ClosedError(f"{subject} was closed; open it again with `with app.open(...)`", space=self.name)
 
     # -- what was taken back -------------------------------------------------------------------------------
 

@@ -162,6 +162,8 @@ class Readable(Copied):
             return self._schema.store(None)
         except RefusedError:
             message = f"{self.address} has no value yet; write one, or declare it with a default"
+            if self._path and isinstance(self._owner, Home) and traverse.source.look(doc) is ABSENT:
+                message = f"{self.address} cannot be read: the document does not exist; it was deleted, or never made"
             raise SchemaError(message, doc=doc, path=self._path) from None
 
     def _default_here(self, traverse: Traverse, doc: DocKey) -> Maybe:

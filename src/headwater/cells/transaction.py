@@ -72,11 +72,11 @@ class Transaction:
     __slots__ = (
         "_callbacks",
         "_checks",
-        "_guarded",
         "_held",
         "_preconditions",
         "cause",
         "error",
+        "guarded",
         "journal",
         "memo",
         "minted",
@@ -93,7 +93,7 @@ class Transaction:
         # Why writing is refused, as a sentence with {} for the place; empty: it is allowed.
         self.read_only = read_only
         # Whoever calls a function in here that may only read: then writers look whether they are in it.
-        self._guarded = False
+        self.guarded = False
         # What the ids of documents made in here are derived from, and how many were.
         self.cause = cause
         self.minted = 0
@@ -180,7 +180,7 @@ class Transaction:
         self._preconditions.append(precondition)
 
     def _begin_write(self, doc: DocKey, path: Path) -> _Held:
-        if (self.read_only or self._guarded) and (refused := self._refusal()):
+        if (self.read_only or self.guarded) and (refused := self._refusal()):
             reason, _, advice = refused.partition(" {}")
             raise WriteError(f"{reason} {address_text(doc, path)}{advice}", doc=doc, path=path)
         held = self._held.get(doc)
@@ -191,7 +191,7 @@ class Transaction:
 
     def _refusal(self) -> str:
         """Why this code may not write here; empty if it may."""
-        frame = HERE.get() if self._guarded else None
+        frame = HERE.get() if self.guarded else None
         while frame is not None and frame.tx is self:
             if frame.read_only:
                 return frame.read_only

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from headwater.errors import UsageError
-from headwater.host.space import AsyncSpace
+from headwater.host.async_space import AsyncSpace
 
 
 class AsyncOpening:

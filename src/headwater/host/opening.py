@@ -224,6 +224,9 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
                     "is asked for now; open it with the same durability everywhere"
                 )
                 raise UsageError(message, path=str(path), durability=share.durability)
+            else:
+                # What others here have written is decided: the newcomer sees it from the start.
+                share.storage.wait()
             return Lease(share.storage, real)
     except BaseException:
         _leave(real)

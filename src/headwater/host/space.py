@@ -1,19 +1,18 @@
 """An open space, as authors hold it: transactions, cells and documents without an app, syncing, closing.
 
-`Space` is for plain code: what follows from a write has run before the next statement. `AsyncSpace` is for code in an
-event loop: what follows runs between two awaits, and nothing waits for the disk but `synced`.
+`Space` is for plain code: what follows from a write has run before the next statement. The one for code in an event
+loop is in `async_space`, so that plain programs need not load asyncio.
 
 Must never know: apps (it is handed what to run).
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Token, copy_context
+from contextvars import Token
 from typing import Any, Final, Self, TypeVar, overload
 
 import msgspec
@@ -21,7 +20,7 @@ import msgspec
 from headwater.cells.anydoc import AnyDoc
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc, open_doc
-from headwater.cells.here import HERE, Addressed, Frame, called
+from headwater.cells.here import HERE, OPEN, Frame
 from headwater.cells.home import Home
 from headwater.cells.show import record_html
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
@@ -32,13 +31,14 @@ from headwater.scheduler.node import Node
 from headwater.scheduler.settle import Scheduler
 from headwater.values.address import doc_key, parse_address, settle_path
 from headwater.values.hints import freeze_with, schema_of
+from headwater.values.ids import DocKey
 from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Doc)
 
-_log: Final = logging.getLogger("headwater")
+log: Final = logging.getLogger("headwater")
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -76,9 +76,17 @@ class BaseSpace(Home):
         self._turn = threading.RLock()
         self._tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[], None]] = []
+        OPEN.append(self)
 
     def _report(self, error: UserCodeError) -> None:
         self.on_error(error)
+
+    def drop(self, function: object) -> None:
+        """A declared function is no longer: another was declared in its place."""
+        node = self.nodes.pop(function, None)
+        if node is not None:
+            with self._turn:
+                self.scheduler.remove(node)
 
     def pull(self, node: Node) -> None:
         """Make a computation valid for a caller, or raise what it raised."""
@@ -94,11 +102,19 @@ class BaseSpace(Home):
     def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:  # noqa: A002  # as in app.cell
         """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
         self.check_open()
-        key, steps = parse_address(address)
+        key, steps = self._parse(address)
         path = settle_path(self.replica.read(key), steps)
         schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
         stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
         return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
+
+    def _parse(self, address: str) -> tuple[DocKey, tuple[str, ...]]:
+        """As everywhere; and a scope that does not say whose, as cells name their own, means this opening's."""
+        scope, _, rest = address.partition("!")
+        if scope in ("user", "session"):
+            key, steps = parse_address(f"space!{rest}")
+            return self.key(key.partition("/")[2], scope), steps
+        return parse_address(address)
 
     @overload
     def doc(self, doc_id: str, kind: type[D]) -> D: ...
@@ -148,8 +164,10 @@ class BaseSpace(Home):
 
     async def synced(self) -> None:
         """Wait, without holding up the event loop, until everything written so far is on disk."""
+        from asyncio import to_thread  # noqa: PLC0415  # plain programs need not load it
+
         self.check_open()
-        await asyncio.to_thread(self._lease.storage.wait)
+        await to_thread(self._lease.storage.wait)
         self.catch_up()
         self._tell_lost()
 
@@ -165,7 +183,7 @@ class BaseSpace(Home):
     def check_open(self) -> None:
         """Raise ClosedError if it is not."""
         if self.wary:
-            self.check(f"space {self.name}")
+            self.check(f"space {self.name!r}")
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call when it is closed."""
@@ -192,6 +210,8 @@ class BaseSpace(Home):
     def _shut(self) -> None:
         """From here on nobody can use it, and nothing runs."""
         self.closed = self.wary = True
+        if self in OPEN:
+            OPEN.remove(self)
         self.scheduler.close()
         for callback in self._closers:
             callback()
@@ -260,102 +280,8 @@ class Space(BaseSpace):
         try:
             self.close()
         except HeadwaterError as error:
-            _log.error("while closing space %r after an error: %s", self.name, error)
-
-
-class AsyncSpace(BaseSpace):
-    """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
-
-    def __init__(
-        self, lease: Lease, owner: object, actor: str | None, *, branch: str, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._loop = loop
-        # What is around the code that happens to ask for a pass is not around what runs in it.
-        self._context = copy_context()
-        # A pass is asked for; one was, while a thread had its turn.
-        self._soon = self._missed = False
-        replica = lease.storage.attach(branch=branch, wake=self._wake)
-        super().__init__(lease, replica, owner, actor)
-        # Other event loops are refused.
-        self.wary = True
-
-    def _wake(self) -> None:
-        # A loop that is closed runs nothing any more; what was written is stored all the same.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._pass, context=self._context)
-
-    def check(self, what: str | Addressed) -> None:
-        """Besides being open: this loop, or a thread without one."""
-        super().check(what)
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        if running is not self._loop:
-            message = (
-                f"{called(what)} cannot be used from this event loop: space {self.name!r} was opened in another one; "
-                "open it here as well, with `async with app.aopen(...)`"
-            )
-            raise UsageError(message, space=self.name)
-
-    def catch_up(self) -> None:
-        """Have a pass run between two awaits."""
-        if not self._soon:
-            self._soon = True
-            self._wake()
-
-    def pull(self, node: Node) -> None:
-        """As in a plain space. A pass that came meanwhile and was not let in is made up for."""
-        super().pull(node)
-        if self._missed:
-            self.catch_up()
-
-    def _pass(self) -> None:
-        self._soon = False
-        # Said before trying: whoever has the turn looks when it is over.
-        self._missed = True
-        if self.closed or not self._turn.acquire(blocking=False):
-            return
-        try:
-            self._missed = False
-            self._attached.refresh()
-            if self.restless:
-                self.scheduler.settle()
-        finally:
-            self._turn.release()
-
-    async def settle(self) -> None:
-        """Wait for quiet: everything written so far is taken in, and what follows has run."""
-        self.check_open()
-        while not self.closed and (self._soon or self._missed or self.restless or self.news):
-            self._pass()
-            await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
-
-    def _await_turn(self) -> None:
-        with self._turn:
-            pass
-
-    async def synced(self) -> None:
-        """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
-        self.check_open()
-        await asyncio.to_thread(self._lease.storage.wait)
-        await self.settle()
-        self._tell_lost()
-
-    async def close(self, *, failed: bool = False) -> None:
-        """Sync and let go. Once more is no harm. After a failure, what else goes wrong is logged, not raised."""
-        if self.closed:
-            return
-        try:
-            await self.synced()
-        except HeadwaterError as error:
-            if not failed:
-                raise
-            _log.error("while closing space %r after an error: %s", self.name, error)
-        finally:
-            self._shut()
-            await asyncio.to_thread(self._let_go)
+            log.error("while closing space %r after an error: %s", self.name, error)  # noqa: TRY400  # told, not shown
 
 
 def _log_error(error: UserCodeError) -> None:
-    _log.error("%s", error, exc_info=error.__cause__)
+    log.error("%s", error, exc_info=error.__cause__)

@@ -15,6 +15,7 @@ from typing import Final
 
 from headwater.cells.here import HERE, Frame
 from headwater.cells.home import Home
+from headwater.cells.journal import Entry
 from headwater.cells.transaction import Transaction
 from headwater.errors import UserCodeError
 from headwater.scheduler.node import Node, Signal, Status
@@ -63,6 +64,14 @@ class Scheduler:
         self._sinks.append(node)
         self._invalid(node)
         return node
+
+    def remove(self, node: Node) -> None:
+        """Never run it again, and forget what it read."""
+        self._readers.replace(node, [])
+        if node in self._sinks:
+            self._sinks.remove(node)
+        if node.result is not None and self._by_result.get(node.result) is node:
+            del self._by_result[node.result]
 
     def close(self) -> None:
         """Run nothing any more."""
@@ -244,7 +253,8 @@ class Scheduler:
 
         A transaction with writes is not looked through: it is rejected for the same reason when it is committed.
         """
-        reads = tx.journal.dependencies()
+        # Without their marks, which hold on to all layers that were there.
+        reads = [Entry(entry.doc, entry.path, entry.depth) for entry in tx.journal.dependencies()]
         self._readers.replace(node, reads)
         if not tx.is_open or tx.has_writes:
             return
