@@ -276,7 +276,7 @@ def test_before_and_after_the_block_everything_of_the_app_says_what_to_do(shop: 
     for use in uses:
         with pytest.raises(NotOpen, match=r"HW001: .+ has no open space here; wrap the code in `with app\.open"):
             use()
-    with pytest.raises(NotOpen, match=r"Person\(\.\.\.\) makes a document, and no space is open here"):
+    with pytest.raises(NotOpen, match=r"Person\(\.\.\.\) needs an open space, and there is none here"):
         Person(name="Ann")
 
 

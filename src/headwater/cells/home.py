@@ -66,11 +66,11 @@ class Home:
         self.owner = owner
         self.entropy = entropy
         self.actor = actor
-        self.session = SessionId(entropy.token())
+        self.session: SessionId = SessionId(entropy.token())
         self.closed = False
         # Not every code may use it at every time: `check` is asked first. So when it is closed.
         self.wary = False
-        self.untracked = Untracked(replica)
+        self.untracked: Untracked = Untracked(replica)
         # One handle per document and class while anybody holds it: a field that was read is found read.
         self.handles: WeakValueDictionary[tuple[DocKey, type], object] = WeakValueDictionary()
         # Decisions and others' commits that wait to be taken in; the host puts its own box here.
@@ -80,7 +80,7 @@ class Home:
         # Commits that were taken back and that nobody waited for, until `sync` tells of them.
         self.lost: list[RejectedError] = []
         # How many were taken back, whoever waited.
-        self.rejected = 0
+        self.rejected: int = 0
         replica.on_rejected = self._rejected
 
     def sole_home(self, _what: str | Addressed) -> Home:

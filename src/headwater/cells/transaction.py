@@ -88,20 +88,20 @@ class Transaction:
     )
 
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
-        self.replica = replica
-        self.name = name
+        self.replica: Replica = replica
+        self.name: str = name
         # Why writing is refused, as a sentence with {} for the place; empty: it is allowed.
-        self.read_only = read_only
+        self.read_only: str = read_only
         # Whoever calls a function in here that may only read: then writers look whether they are in it.
-        self.guarded = False
+        self.guarded: bool = False
         # What the ids of documents made in here are derived from, and how many were.
-        self.cause = cause
-        self.minted = 0
-        self.status = _OPEN
+        self.cause: object = cause
+        self.minted: int = 0
+        self.status: Status = _OPEN
         # _settle(): exactly one of the two, once, unless it was aborted.
         self.verdict: Verdict | None = None
         self.error: HeadwaterError | None = None
-        self.journal = Journal()
+        self.journal: Journal = Journal()
         # For cells: what they have read here already, as they handed it out. A write forgets all of it.
         self.memo: dict[object, object] = {}
         self._held: dict[DocKey, _Held] = {}

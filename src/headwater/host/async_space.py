@@ -106,7 +106,7 @@ class AsyncSpace(BaseSpace):
         except HeadwaterError as error:
             if not failed:
                 raise
-            log.error("while closing space %r after an error: %s", self.name, error)  # noqa: TRY400  # told, not shown
+            log.error("while closing space %r after an error: %s", self.name, error)  # told, not shown
         finally:
             self._shut()
             await asyncio.to_thread(self._let_go)
