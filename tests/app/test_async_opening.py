@@ -64,7 +64,9 @@ def test_busy_disk_does_not_hold_up_the_loop_while_a_space_is_opened_or_closed(
 
     async def main() -> None:
         async with shop.app.aopen(url) as space:
-            monkeypatch.setattr(Storage, "wait", noted(Storage.wait))
+            # With nothing to sync: all that is asked of the disk is to be let in, and to be let go.
+            monkeypatch.setattr(Storage, "wait", lambda *_args: None)
+            monkeypatch.setattr(Storage, "attach", noted(Storage.attach))
             opening = shop.app.aopen(url)
             with disk_held(space):
                 entering = asyncio.create_task(opening.__aenter__())
@@ -74,8 +76,6 @@ def test_busy_disk_does_not_hold_up_the_loop_while_a_space_is_opened_or_closed(
             second = await entering
             asked.clear()
             monkeypatch.setattr(Storage, "detach", noted(Storage.detach))
-            # With nothing to sync: the first that is asked of the disk is to let go.
-            monkeypatch.setattr(Storage, "wait", lambda *_args: None)
             with disk_held(space):
                 closing = asyncio.create_task(second.close())
                 await asyncio.to_thread(asked.wait, SAFETY_S)

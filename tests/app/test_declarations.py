@@ -235,6 +235,46 @@ Later = int
 # --- notebooks --------------------------------------------------------------------------------------------
 
 
+def test_function_declared_while_the_app_is_open_runs_at_once(app: hw.App) -> None:
+    shown: list[int] = []
+    stock = app.cell("stock", 1)
+    with app.open("memory:") as space:
+        app.computed(name="doubled")(lambda: stock.value * 2)
+        app.sink(name="show")(lambda: shown.append(stock.value))
+        assert shown == [1]
+        stock.value = 2
+        assert (shown, space.stats.runs) == ([1, 2], {"doubled": 0, "show": 2})
+
+
+def test_in_a_notebook_a_computed_that_is_declared_anew_is_what_is_shown(
+    app: hw.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sink has read the result of the old one, and calls whichever there is."""
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    stock = app.cell("stock", 1)
+    shown: list[int] = []
+    names = {"f": app.computed(name="f")(lambda: stock.value * 2)}
+    app.sink(name="show")(lambda: shown.append(names["f"]()))
+    with app.open("memory:") as space:
+        names["f"] = app.computed(name="f")(lambda: stock.value * 100)
+        space.settle()
+        stock.value = 2
+    assert shown[0] == 2 and shown[-1] == 200
+
+
+def test_in_a_notebook_a_sink_that_is_declared_anew_is_the_only_one_that_runs(
+    app: hw.App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    stock = app.cell("stock", 1)
+    shown: list[str] = []
+    with app.open("memory:"):
+        app.sink(name="show")(lambda: shown.append(f"old {stock.value}"))
+        app.sink(name="show")(lambda: shown.append(f"new {stock.value}"))
+        stock.value = 2
+    assert shown == ["old 1", "new 1", "new 2"]
+
+
 def test_in_a_notebook_a_second_declaration_replaces_the_first(app: hw.App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
     ran: list[str] = []

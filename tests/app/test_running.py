@@ -50,8 +50,8 @@ app.sink(name="note")(lambda: setattr(count, "value", 5))
 
 @app.sink
 def stuck() -> None:
-    print("stuck", flush=True)
     handler = signal.getsignal(signal.SIGINT)
+    print("stuck", flush=True)
     while signal.getsignal(signal.SIGINT) is handler:
         pass
     print("still stuck", flush=True)
