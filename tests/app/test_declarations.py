@@ -253,13 +253,20 @@ def test_in_a_notebook_a_computed_that_is_declared_anew_is_what_is_shown(
     monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
     stock = app.cell("stock", 1)
     shown: list[int] = []
-    names = {"f": app.computed(name="f")(lambda: stock.value * 2)}
+
+    def times(factor: int) -> Callable[[], int]:
+        return app.computed(name="f")(lambda: stock.value * factor)
+
+    names = {"f": times(2)}
     app.sink(name="show")(lambda: shown.append(names["f"]()))
     with app.open("memory:") as space:
-        names["f"] = app.computed(name="f")(lambda: stock.value * 100)
+        old = names["f"]
+        for factor in (100, 1000):
+            names["f"] = times(factor)
         space.settle()
         stock.value = 2
-    assert shown[0] == 2 and shown[-1] == 200
+        assert old() == names["f"]() == 2000, "who calls the old one gets the new"
+    assert shown == [2, 100, 1000, 2000]
 
 
 def test_in_a_notebook_a_sink_that_is_declared_anew_is_the_only_one_that_runs(

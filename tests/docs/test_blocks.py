@@ -1,10 +1,13 @@
 """What the documents show works as shown. The rules stand in blocks.py."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from headwater.cells.here import OPEN
+from headwater.host.space import Space
 from tests.docs.blocks import THIS_CHECKOUT, Reader, find_blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,6 +20,15 @@ def follow(text: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, 
     # As the main module: msgspec and typing look annotations up in sys.modules.
     monkeypatch.setitem(sys.modules, "__main__", reader.module)
     reader.follow(text)
+
+
+@pytest.fixture(autouse=True)
+def close_what_is_left_open() -> Iterator[None]:
+    """A document may leave a space open, as a notebook does; the next one starts without."""
+    yield
+    for space in list(OPEN):
+        assert isinstance(space, Space)
+        space.close()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
 from datetime import date
 from typing import Any
@@ -289,6 +291,16 @@ def test_class_that_names_itself_as_self_means_itself() -> None:
     assert isinstance(schema_of(OtherSelfish).load(freeze({"others": [{}]}), None), OtherSelfish)
 
 
+@pytest.fixture
+def normal_stack() -> Iterator[None]:
+    """As deep as Python has it from the start: other tests' tools make it deeper."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("normal_stack")
 def test_tree_that_is_nested_too_deep_for_the_stack_is_refused_as_a_limit() -> None:
     tree: Any = {"name": "leaf"}
     for _ in range(500):

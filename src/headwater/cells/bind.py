@@ -103,7 +103,7 @@ def same_space(one: object, other: object) -> bool:
         one is other
         or (isinstance(one, Home) and one.owner is other)
         or (isinstance(other, Home) and other.owner is one)
-        or (isinstance(one, Home) and isinstance(other, Home) and one.replica is other.replica)
+        or (isinstance(one, Home) and isinstance(other, Home) and one.place == other.place)
     )
 
 

@@ -192,6 +192,11 @@ class Cell(Slot, Generic[T]):
         message = f"{self.address} is a cell, which is neither true nor false; its value is read with .value"
         raise UsageError(message)
 
+    def __headwater_value__(self) -> Value:
+        """In a value, a cell is a link to it."""
+        check_owner(self._owner, "cell")
+        return self._to_link().to_value()
+
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
         """A cell inside a type: reading what holds it hands out the cell, and stops there."""
@@ -212,8 +217,7 @@ class CellHandle(Handle):
     def store(self, value: object) -> Value:
         """A cell becomes a link to it."""
         if isinstance(value, Cell):
-            check_owner(value._owner, "cell")
-            return value._to_link().to_value()
+            return value.__headwater_value__()
         return self.inner.store(value)
 
     def load(self, value: Value, binder: object) -> object:

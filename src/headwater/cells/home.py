@@ -67,6 +67,8 @@ class Home:
         self.entropy = entropy
         self.actor = actor
         self.session: SessionId = SessionId(entropy.token())
+        # What is the same for all openings of one space.
+        self.place: object = replica
         self.closed = False
         # Not every code may use it at every time: `check` is asked first. So when it is closed.
         self.wary = False

@@ -31,6 +31,7 @@ class AsyncSpace(BaseSpace):
         self._soon = self._missed = False
         replica = lease.storage.attach(branch=branch, wake=self._wake)
         super().__init__(lease, replica, owner, actor)
+        self.place = (lease.storage, branch)
         # Other event loops are refused.
         self.wary = True
 

@@ -66,6 +66,9 @@ class Computed(Generic[P, R]):
         home, tx = find(self._app, self)
         assert isinstance(home, BaseSpace)
         node = home.nodes.get(self)
+        if node is None and not self._plain:
+            # Another was declared in its place, and not everybody who calls it knows.
+            node = home.computation(self.name)
         if node is None or args or kwargs or (tx is not None and tx.has_writes):
             # With parameters, or in the middle of a transaction whose writes nobody else can see: a plain call, whose
             # reads are the caller's.

@@ -88,6 +88,10 @@ class BaseSpace(Home):
             with self._turn:
                 self.scheduler.remove(node)
 
+    def computation(self, name: str) -> Node | None:
+        """The node of a computed function, by its name."""
+        return next((node for node in self.nodes.values() if node.name == name and node.result is not None), None)
+
     def pull(self, node: Node) -> None:
         """Make a computation valid for a caller, or raise what it raised."""
         with self._turn:
@@ -236,6 +240,7 @@ class Space(BaseSpace):
     ) -> None:
         replica = lease.storage.attach(branch=branch, wake=wake)
         super().__init__(lease, replica, owner, actor)
+        self.place = (lease.storage, branch)
 
     def catch_up(self) -> None:
         """Take in what was decided and what others wrote, and run what follows from it."""

@@ -67,6 +67,8 @@ class Node:
     error: Exception | None = None
     trace: TracebackType | None = None
     running: bool = False
+    # Scheduler._attempt and _subscribe: its function is at work, and what it read before does not count any more.
+    reading: bool = False
     runs: int = 0
 
     def signal(self, signal: Signal) -> None:

@@ -56,6 +56,8 @@ class Scheduler:
         """A function whose result is kept in a document of its own."""
         node = Node(name=name, fn=fn, order=self._next(), result=result, schema=schema)
         self._by_result[result] = node
+        # Whoever has read it from another that was declared before, as in a notebook.
+        self._wake_readers(node)
         return node
 
     def add_sink(self, name: str, fn: Callable[[], object]) -> Node:
@@ -90,7 +92,8 @@ class Scheduler:
         """A value changed. Nothing runs here."""
         for change in notification.changes:
             for node in self._readers.concerned(change):
-                if node.tx is None or node.tx is not notification.source:
+                # One that is at work looks for itself, when it is done, whether what it has read is still so.
+                if not node.reading and node.tx is not notification.source:
                     node.signal(Signal.CHANGED)
                     self._invalid(node)
 
@@ -113,7 +116,7 @@ class Scheduler:
         return taken
 
     def _wake_readers(self, node: Node) -> None:
-        """A computation has failed, or no longer does: its result has not changed, but what its callers get has."""
+        """A computation fails, or no longer does, or is another: its result stays, what its callers get does not."""
         if node.result is not None:
             for reader in self._readers.of_doc(node.result):
                 if reader is not node and not reader.running:
@@ -216,7 +219,8 @@ class Scheduler:
         token = HERE.set(Frame(home, tx, HERE.get()))
         node.signal(Signal.STARTED)
         failed = _shown(node.error)
-        node.tx, node.error, node.trace, node.running = tx, None, None, True
+        node.tx, node.error, node.trace = tx, None, None
+        node.running = node.reading = True
         node.runs += 1
         try:
             self._finish(node, tx, node.fn())
@@ -231,7 +235,7 @@ class Scheduler:
             self._invalid(node)
             raise
         finally:
-            node.running = False
+            node.running = node.reading = False
             HERE.reset(token)
             if tx.is_open:
                 tx.abort()
@@ -255,6 +259,7 @@ class Scheduler:
         """
         # Without their marks, which hold on to all layers that were there.
         reads = [Entry(entry.doc, entry.path, entry.depth) for entry in tx.journal.dependencies()]
+        node.reading = False
         self._readers.replace(node, reads)
         if not tx.is_open or tx.has_writes:
             return

@@ -300,7 +300,8 @@ def _freeze(value: object, depth: int, budget: list[int]) -> Value:
                 refused.steps.append(index)
                 raise
         return array_of(items)
-    return _freeze(as_scalar(value), depth, budget)
+    to_value = getattr(type(value), "__headwater_value__", None)
+    return _freeze(as_scalar(value) if to_value is None else to_value(value), depth, budget)
 
 
 def _measure(value: Value, depth: int, budget: list[int]) -> None:
