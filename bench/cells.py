@@ -1,4 +1,4 @@
-"""Table `cells`: what reading and writing through cells costs, over an attribute and over the store's own local apply."""
+"""Table `cells`: what reading and writing through cells costs, over an attribute and over the store's local apply."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class Plain:
 def measure(table: Table) -> None:
     """All rows."""
     _reads(table)
+    _first_reads(table)
     _writes(table)
     _one_field(table)
     _appends(table)
@@ -88,6 +89,10 @@ def _reads(table: Table) -> None:
         ours / floor <= 15,
     )
     table.add("the same without the loop around both", f"{(ours - loop) / max(floor - loop, 0.1):.0f}x")
+
+
+def _first_reads(table: Table) -> None:
+    home = _home(1)
     cells = [Cell[int](home, f"n{number}", schema=schema_of(int)) for number in range(CELLS)]
 
     def first() -> None:
