@@ -6,6 +6,7 @@ The scheduler here is a first one; what these tests claim holds for any.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -443,3 +444,34 @@ def test_run_of_a_computed_whose_result_is_the_same_commits_nothing(bench: Bench
         x.value = 2
         space.sync()
         assert (space.stats.commits - commits, space.runs(is_positive)) == (1, 2)
+
+
+def test_what_is_computed_from_a_users_own_cell_is_that_users_own(tmp_path: Path) -> None:
+    app = hw.App("own")
+    rate = app.cell("rate", 2)
+    draft = app.cell("draft", 1, scope="user")
+
+    @app.computed
+    def doubled() -> int:
+        return draft.value * rate.value
+
+    @app.computed
+    def text() -> str:
+        return f"it is {doubled()}"
+
+    url = str(tmp_path / "own.db")
+    with app.open(url, actor="ann") as ann:
+        draft.value = 10
+        assert text() == "it is 20"
+        with app.open(url, actor="bob") as bob:
+            assert text() == "it is 2"
+            draft.value = 4
+            assert text() == "it is 8"
+            bob.sync()
+        ann.sync()
+        assert text() == "it is 20"
+        rate.value = 3
+        assert text() == "it is 30"
+        assert ann.runs(doubled) == 2
+    with app.open(url, actor="bob"):
+        assert text() == "it is 12"

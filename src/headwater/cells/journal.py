@@ -89,6 +89,10 @@ class Journal:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def docs(self) -> set[DocKey]:
+        """Every document that was looked at."""
+        return {key[0] for key in self._entries}
+
     def __iter__(self) -> Iterator[Entry]:
         for doc, path, bits, mark in self._entries:
             yield Entry(doc, path, Depth.SHALLOW if bits & _SHALLOW else Depth.DEEP, bits & ~_SHALLOW, mark)

@@ -17,12 +17,14 @@ from headwater.cells.here import HERE, Frame
 from headwater.cells.home import Home
 from headwater.cells.journal import Entry
 from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import BREADTH
 from headwater.errors import UserCodeError
 from headwater.scheduler.node import Node, Signal, Status
 from headwater.scheduler.readers import Readers
 from headwater.values.change import Notification
 from headwater.values.hints import freeze_with
-from headwater.values.ids import DocKey
+from headwater.values.ids import DocId, DocKey
+from headwater.values.link import Link
 from headwater.values.match import touches
 from headwater.values.schema import Schema
 
@@ -247,7 +249,16 @@ class Scheduler:
     def _finish(self, node: Node, tx: Transaction, result: object) -> None:
         if node.result is not None and node.schema is not None:
             tx.read_only = ""
-            tx.set(node.result, (), freeze_with(node.schema, result, f"the result of {node.name}()"))
+            value = freeze_with(node.schema, result, f"the result of {node.name}()")
+            narrowest = max((doc.partition("/")[0] for doc in tx.journal.docs()), key=_breadth, default="space")
+            if narrowest == "space":
+                tx.set(node.result, (), value)
+            else:
+                # Made of what is one user's own, so it is that user's own: in everybody's place stands a link that
+                # leads each reader to his.
+                doc = DocId(node.result.partition("/")[2])
+                tx.set(DocKey(f"{narrowest}/{doc}"), (), value)
+                tx.set(node.result, (), Link(doc=doc, scope=narrowest.partition(":")[0]).to_value())
         self._subscribe(node, tx)
         tx.on_settled(lambda settled: self._settled(node, settled))
         tx.commit()
@@ -276,6 +287,11 @@ class Scheduler:
         if tx.is_rejected and node.tx is tx and node.status is not Status.NEVER_RAN:
             node.signal(Signal.TAKEN_BACK)
             self._invalid(node)
+
+
+def _breadth(instance: str) -> int:
+    """How narrow a scope is, by the name of its instance."""
+    return BREADTH[instance.partition(":")[0]]
 
 
 def _shown(error: Exception | None) -> tuple[type, str] | None:
