@@ -50,6 +50,7 @@ class Readable(Copied):
         "_path",
         "_schema",
         "_scope",
+        "_takes_handles",
     )
 
     # Whether a transaction keeps what was read through it, to be found by `Cell.value`.
@@ -76,6 +77,8 @@ class Readable(Copied):
         self._path = path
         self._schema = schema
         self._handles = schema.has_handles
+        # Documents and cells may stand in what is written here.
+        self._takes_handles = self._handles or schema.may_hold_links
         # What is read while nothing stands here; for a part of a record, the default of that field.
         self._default = default
         self._parent = parent

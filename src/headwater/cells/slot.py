@@ -117,7 +117,7 @@ class Slot(Readable):
 
     def _stored(self, schema: Schema, new: object) -> Value:
         """What an author writes, as a tree. Raises SchemaError, AddressError or LimitError, naming this place."""
-        if (self._handles or schema.may_hold_links) and INTO.get() is None:
+        if self._takes_handles and INTO.get() is None:
             # Documents and cells are asked whether they belong to the space that is meant here.
             token = INTO.set(find(self._owner, self)[0])
             try:
