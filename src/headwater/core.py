@@ -8,8 +8,20 @@ with open_space("notes.db") as space:
 
 from __future__ import annotations
 
+from headwater.cells.journal import (
+    ATTEMPTED_WRITE,
+    IGNORED_FOR_CONFLICT,
+    IGNORED_FOR_SCHEDULING,
+    LABEL_ONLY,
+    LINK_PROBE,
+    Entry,
+    Journal,
+    Mark,
+)
+from headwater.cells.lifecycle import Status
 from headwater.cells.pending import Failure, Pending
 from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
 from headwater.cells.upstream import Upstream
 from headwater.host.attached import AttachedReplica
 from headwater.host.opening import open_space
@@ -55,6 +67,11 @@ from headwater.values.tree import ABSENT, array_of, freeze, same
 
 __all__ = [
     "ABSENT",
+    "ATTEMPTED_WRITE",
+    "IGNORED_FOR_CONFLICT",
+    "IGNORED_FOR_SCHEDULING",
+    "LABEL_ONLY",
+    "LINK_PROBE",
     "Absent",
     "Add",
     "AddUnique",
@@ -71,10 +88,13 @@ __all__ = [
     "Depth",
     "DocKey",
     "Engine",
+    "Entry",
     "Failure",
     "Increment",
+    "Journal",
     "Kind",
     "Link",
+    "Mark",
     "Move",
     "Notification",
     "OriginCommitted",
@@ -90,7 +110,9 @@ __all__ = [
     "Seq",
     "SetDoc",
     "Splice",
+    "Status",
     "Storage",
+    "Transaction",
     "Upstream",
     "ValueIs",
     "address_text",
