@@ -11,7 +11,8 @@ from __future__ import annotations
 import builtins
 import threading
 from collections.abc import Callable
-from inspect import isasyncgenfunction, iscoroutinefunction, signature
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
 from headwater.cells.cell import Cell
@@ -138,6 +139,11 @@ class App:
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
         if not callable(fn):
             raise DeclarationError(f"@app.{kind} is put in front of a function, not of {fn!r}")
+        if isgeneratorfunction(fn) or isinstance(fn, type):
+            what = "a generator, which runs only as far as somebody asks" if not isinstance(fn, type) else "a class"
+            raise DeclarationError(
+                f"@app.{kind} {getattr(fn, '__name__', fn)}() is {what}; a plain function is expected"
+            )
         if iscoroutinefunction(fn) or isasyncgenfunction(fn):
             message = f"@app.{kind} {getattr(fn, '__name__', fn)}() is async; only plain functions can be run so far"
             raise DeclarationError(message)
@@ -182,7 +188,7 @@ class App:
 
     def open(
         self,
-        url: str | None = None,
+        url: str | PathLike[str] | None = None,
         *,
         space: str | None = None,
         actor: str | None = None,
@@ -199,7 +205,7 @@ class App:
 
     def _open(
         self,
-        url: str | None,
+        url: str | PathLike[str] | None,
         space: str | None,
         actor: str | None,
         branch: str,
@@ -208,7 +214,7 @@ class App:
         create: bool,
         wake: Callable[[], None] | None,
     ) -> Space:
-        lease = share_space(default_url() if url is None else url, space, create=create, durability=durability)
+        lease = share_space(_url(url), space, create=create, durability=durability)
         opened = _or_release(lease, lambda: Space(lease, self, actor, branch=branch, wake=wake))
         try:
             self._begin(opened)
@@ -220,7 +226,7 @@ class App:
 
     def aopen(
         self,
-        url: str | None = None,
+        url: str | PathLike[str] | None = None,
         *,
         space: str | None = None,
         actor: str | None = None,
@@ -233,14 +239,14 @@ class App:
         from headwater.host.async_space import AsyncSpace  # noqa: PLC0415
 
         def make(loop: AbstractEventLoop) -> AsyncSpace:
-            lease = share_space(default_url() if url is None else url, space, create=create, durability=durability)
+            lease = share_space(_url(url), space, create=create, durability=durability)
             return _or_release(lease, lambda: AsyncSpace(lease, self, actor, branch=branch, loop=loop))
 
         return AsyncOpening(make, self._begin)
 
     def run(
         self,
-        url: str | None = None,
+        url: str | PathLike[str] | None = None,
         *,
         space: str | None = None,
         actor: str | None = None,
@@ -283,6 +289,12 @@ class App:
             "around this code; use it inside the `with` block that is meant, or through space.cell(...)"
         )
         raise AmbiguousError(message, app=self.name, name=name)
+
+
+def _url(url: str | PathLike[str] | None) -> str:
+    if url is None:
+        return default_url()
+    return str(url) if isinstance(url, PathLike) else url
 
 
 def _is_name(name: object) -> bool:

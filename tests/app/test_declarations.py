@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -294,3 +294,15 @@ def test_in_a_notebook_a_second_declaration_replaces_the_first(app: hw.App, monk
     with app.open("memory:") as space:
         assert (stock.value, ran) == ("none", ["new"])
         assert space.stats.runs == {"show": 1}
+
+
+def test_generators_and_classes_are_refused_as_functions() -> None:
+    app = hw.App("functions")
+
+    def never_runs() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(DeclarationError, match="is a generator, which runs only as far as somebody asks"):
+        app.sink(never_runs)
+    with pytest.raises(DeclarationError, match="is a class; a plain function is expected"):
+        app.computed(dict)

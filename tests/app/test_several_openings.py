@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -254,7 +255,8 @@ def test_several_lost_transactions_are_told_together(tmp_path: Path) -> None:
         one.sync()
         with pytest.raises(RejectedError) as caught:
             other.sync()
-        assert caught.value.__notes__ == ["and 2 more transactions were not stored"]
+        assert "3 transactions in space 'shop' were taken back. The first: " in str(caught.value)
+        assert len(cast("tuple[object, ...]", caught.value.facts["rejected"])) == 3
 
 
 def test_appends_of_two_openings_are_both_kept(tmp_path: Path) -> None:

@@ -490,7 +490,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(edit: Callable[[], 
 
 def test_text_is_not_taken_for_a_list_of_letters() -> None:
     with app.open("memory:"):
-        with pytest.raises(SchemaError, match=r"cannot add to lists\.bag/words: .* 'xyz' is one text"):
+        with pytest.raises(SchemaError, match=r"cannot add to lists\.bag/words: .* str 'xyz' was given"):
             bag.words += "xyz"
         assert list(bag.words) == []
 

@@ -271,8 +271,18 @@ class Longer(Note):
     extra: int = 0
 
 
-def test_of_a_subclass_the_declared_fields_are_stored() -> None:
-    assert same(schema_of(Note).store(Longer("a", extra=5)), schema_of(Note).store(Note("a")))
+def test_subclass_whose_own_fields_would_be_lost_is_refused() -> None:
+    with pytest.raises(RefusedError) as caught:
+        schema_of(Note).store(Longer("a", extra=5))
+    assert "got Longer, whose extra would be lost" in caught.value.reason
+
+
+def test_subclass_without_fields_of_its_own_is_stored() -> None:
+    @dataclass
+    class Renamed(Note):
+        pass
+
+    assert same(schema_of(Note).store(Renamed("a")), schema_of(Note).store(Note("a")))
 
 
 def test_typed_dict_that_needs_no_change_loads_as_itself() -> None:

@@ -56,7 +56,7 @@ def end_committed(stage: Stage, tx: Transaction) -> None:
 
 
 def end_with_nothing_to_write(stage: Stage, tx: Transaction) -> None:
-    tx.roll_back((0, {}))
+    tx.roll_back((0, {}, 0))
     tx.commit()
     assert stage.submitted == 0
 
@@ -90,12 +90,11 @@ def end_overtaken(stage: Stage, tx: Transaction) -> None:
     tx.commit()
 
 
-def end_on_a_dead_layer(stage: Stage, tx: Transaction) -> None:
+def end_on_a_layer_taken_back(stage: Stage, tx: Transaction) -> None:
     stage.here.commit([put("c", 1)])
     assert seen(tx, "c") == 1
     stage.fail(FULL)
     stage.tell()
-    stage.here.commit([put("c", 1)])
     tx.commit()
 
 
@@ -131,7 +130,7 @@ ENDS: dict[str, tuple[End, Status, object, HeadwaterError | None]] = {
     "failed": (end_failed, Status.REJECTED, None, FULL),
     "stale": (end_stale, Status.REJECTED, Conflict, None),
     "overtaken": (end_overtaken, Status.REJECTED, Conflict, None),
-    "dead layer": (end_on_a_dead_layer, Status.REJECTED, Conflict, None),
+    "layer taken back": (end_on_a_layer_taken_back, Status.REJECTED, Conflict, None),
     "closed": (end_at_a_closed_door, Status.REJECTED, None, CLOSED),
     "limit": (end_at_a_limit, Status.REJECTED, None, LIMIT),
     "interrupted": (end_interrupted, Status.ABORTED, None, None),

@@ -142,6 +142,20 @@ def test_every_read_of_a_document_carries_the_mark_of_the_first_look() -> None:
     assert len({entry.mark for entry in tx.journal if entry.doc == A}) == 1
 
 
+def test_what_was_written_meanwhile_and_came_out_the_same_is_read_as_it_is_now() -> None:
+    """Of the first look the store would say, rightly, that it is outdated; but what was read is so again."""
+    stage = Stage(a={"n": 0, "m": 0})
+    tx = stage.begin()
+    assert seen(tx, "a", "n") == 0
+    there = stage.here.commit([edit("a", increment("n"))]).commit.local_seq
+    back = stage.here.commit([edit("a", increment("n", by=-1))]).commit.local_seq
+    tx.set(B, (), 1)
+    tx.commit()
+    assert reads_of(stage.last()) == [PendingRead(A, ("n",), stage.here.seq, ((there, back),))]
+    stage.settle()
+    assert tx.status is Status.COMMITTED
+
+
 # --- a mark stays true ----------------------------------------------------------------------------------------
 
 

@@ -73,7 +73,7 @@ class List(Collection, MutableSequence[T], Generic[T]):
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
             return cast("list[T]", self._read(0))[index]
-        place = self._index(index, len(self) if index < 0 else None)
+        place = self._index(index, len(self) if type(index) is int and index < 0 else None)
         item = self._schema.child(place)
         found = MISSING if item is None else self._read_part(place, item)
         if found is not MISSING:

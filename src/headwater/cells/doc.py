@@ -136,9 +136,12 @@ class Doc(Copied):
             # Types in quotes: classes that are made inside a function are not found by the names of their module.
             cls._hw_locals = dict(frame.f_locals)
 
-    def __init__(self, /, **fields: object) -> None:
+    def __init__(self, /, *by_position: object, **fields: object) -> None:
         cls = type(self)
         name = cls.__qualname__
+        if by_position:
+            has = ", ".join(f"{field}=..." for field in cls._hw_fields)
+            raise SchemaError(f"the fields of a document are given by name: {name}({has})")
         if cls is Doc:
             raise DeclarationError("hw.Doc is a base: declare a class with fields, class Person(hw.Doc): name: str")
         home, tx = sole_open(f"{name}(...)")

@@ -172,13 +172,14 @@ def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str,
 class Block:
     """`with space.transaction() as tx:`; inside another one of the same space, a part of it that can fail alone."""
 
-    __slots__ = ("_home", "_point", "_token", "_tx")
+    __slots__ = ("_frame", "_home", "_point", "_token", "_tx")
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._tx: Transaction | None = None
         self._point: Savepoint | None = None
         self._token: Token[Frame | None] | None = None
+        self._frame: Frame | None = None
 
     def __enter__(self) -> Transaction:
         if self._tx is not None:
@@ -199,7 +200,8 @@ class Block:
                 home.catch_up()
             tx = home.begin()
         self._tx = tx
-        self._token = HERE.set(Frame(home, tx, here))
+        self._frame = Frame(home, tx, here)
+        self._token = HERE.set(self._frame)
         return tx
 
     def __exit__(
@@ -211,13 +213,16 @@ class Block:
         HERE.reset(token)
         if self._point is not None:
             if kind is not None and tx.status is Status.OPEN:
-                tx.roll_back(self._point)
+                tx.roll_back(self._point, self._frame)
             return
         if kind is not None:
             if tx.status is Status.OPEN:
                 tx.abort()
             return
         if tx.status is Status.OPEN:
+            if tx.doomed:
+                tx.abort()
+                raise UsageError(tx.doomed)
             tx.commit()
             if tx.is_rejected:
                 raise rejection(tx.verdict, tx.error, self._home.name)

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from headwater.cells.pending import Pending, ranges
-from headwater.store.commit import PendingRead, Read
+from headwater.store.commit import Committed, PendingRead, Read
 from headwater.values.address import Depth, is_prefix, overlaps
 from headwater.values.ids import NEVER, DocKey, Seq
 from headwater.values.patch import Add, AddUnique, Append, Increment, Move, PatchOp, Remove, RemoveByValue, Splice
@@ -58,6 +58,20 @@ class Mark(msgspec.Struct, eq=False, frozen=True):
         if not self.count:
             return Read(doc, path, self.seq, depth)
         return PendingRead(doc, path, self.seq, ranges(self.layers[: self.count]), depth)
+
+    def written_since(self, earlier: Mark, doc: DocKey) -> list[Path]:
+        """Where the document may have been written since an earlier version: anywhere, if others have confirmed it."""
+        if self.layers is earlier.layers and self.count == earlier.count:
+            return []
+        seen = earlier.layers[: earlier.count]
+        own = seen[-1].verdict if seen else None
+        if self.seq != earlier.seq and not (type(own) is Committed and own.seq == self.seq):
+            return [()]
+        before = set(map(id, seen))
+        fresh = [layer for layer in self.layers[: self.count] if id(layer) not in before]
+        return [
+            touch.path for layer in fresh for effect in layer.effects if effect.doc == doc for touch in effect.touches
+        ]
 
 
 class Entry(msgspec.Struct, frozen=True):

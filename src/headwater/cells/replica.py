@@ -10,6 +10,7 @@ Must never know: who listens, how commits travel, which thread decides them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -76,6 +77,8 @@ class Replica:
         self._listeners: tuple[Listener, ...] = ()
         self._readers: tuple[Container[DocKey], ...] = ()
         self._local_seq = LocalSeq(0)
+        self.turn: AbstractContextManager[object] = nullcontext()
+        """Held by who does several things with the replica that must not be torn apart; threads take turns by it."""
         self.on_rejected: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
         """Told of each of our commits that did not land, before its own callbacks are."""
         self.seq = seq

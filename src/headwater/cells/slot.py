@@ -23,7 +23,7 @@ from headwater.values.frozen import FrozenDict
 from headwater.values.hints import freeze_with, measure
 from headwater.values.intake import RefusedError
 from headwater.values.patch import Append, PatchOp, Remove, Replace, Splice
-from headwater.values.schema import Schema
+from headwater.values.schema import Schema, short
 from headwater.values.tree import (
     ABSENT,
     LINK_TAG,
@@ -147,7 +147,10 @@ class Slot(Readable):
             if kept is ABSENT:
                 return
             tree = kept
-        tx.set(place.doc, place.path, tree)
+        try:
+            tx.set(place.doc, place.path, tree)
+        except AddressError as error:
+            raise self._misfit(error) from None
 
     def _place(self, home: Home, tx: Transaction, *, only_redirects: bool = False) -> Place:
         """Where a write lands: links above are followed; one that stands here is replaced, unless it redirects."""
@@ -177,13 +180,22 @@ class Slot(Readable):
         home, tx = find(self._owner, self)
         doc = self._key(home)
         there = get(home.replica.read(doc) if tx is None else tx.look(doc), self._path)
-        if there is ABSENT or is_link(there):
-            # Links on the way, or something to be made first.
-            self._edit_in(home, tx, make)
-        elif tx is not None:
-            tx.patch(doc, make(self._path))
-        else:
-            home.commit_one(PatchDoc(doc, (make(self._path),)))
+        try:
+            if there is ABSENT or is_link(there):
+                # Links on the way, or something to be made first.
+                self._edit_in(home, tx, make)
+            elif tx is not None:
+                tx.patch(doc, make(self._path))
+            else:
+                home.commit_one(PatchDoc(doc, (make(self._path),)))
+        except AddressError as error:
+            raise self._misfit(error) from None
+
+    def _misfit(self, error: AddressError) -> AddressError:
+        """The refusal of an operation, which knows only its path, with the name of this place."""
+        if "place" in error.facts:
+            return error
+        return AddressError(f"{self.address} cannot be written: {error.message}", **error.facts, place=self.address)
 
     def _edit_in(self, home: Home, tx: Transaction | None, make: Callable[[Path], PatchOp]) -> None:
         if tx is None:
@@ -228,8 +240,9 @@ class Slot(Readable):
     def _items(self, items: Iterable[object]) -> Array:
         """Items for a list that stands here, checked."""
         schema = self._schema.child(_ANYWHERE)
-        if schema is None or isinstance(items, str | bytes):
-            found = f"it is declared as {self._schema.expected}" if schema is None else f"{items!r} is one text"
+        given: object = items
+        if schema is None or isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            found = f"it is declared as {self._schema.expected}" if schema is None else f"{short(given)} was given"
             message = f"cannot add to {self.address}: a list, and items for it, are expected, and {found}"
             raise SchemaError(message, expected=self._schema.expected)
         return array_of([self._stored(schema, item) for item in items])

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from headwater.cells.here import HERE
+from headwater.cells.held import Held, is_within, marks_of, operations_of, overtaken
+from headwater.cells.here import HERE, Frame
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
@@ -21,25 +22,20 @@ from headwater.cells.journal import (
     Flags,
     Journal,
     Leanings,
-    Mark,
 )
 from headwater.cells.lifecycle import SETTLED, TRANSITIONS, Signal, Status
 from headwater.cells.pending import Pending, call_all
 from headwater.cells.replica import Replica
-from headwater.errors import AddressError, ClosedError, HeadwaterError, InvariantError, WriteError
+from headwater.errors import ClosedError, HeadwaterError, InvariantError, WriteError
 from headwater.store.commit import (
     Committed,
     Conflict,
-    DeleteDoc,
     Operation,
-    PatchDoc,
     Precondition,
-    SetDoc,
     Verdict,
 )
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import DocKey
-from headwater.values.match import touches as is_touched
 from headwater.values.patch import Add, Move, PatchOp, Replace, apply_patch
 from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
 
@@ -47,23 +43,7 @@ _DEEP: Final = Depth.DEEP
 _OPEN: Final = Status.OPEN
 
 
-class _Held:
-    """One document as this transaction sees it."""
-
-    __slots__ = ("base", "leanings", "mark", "ops", "value", "whole")
-
-    def __init__(self, base: Maybe, mark: Mark) -> None:
-        self.base = base
-        self.mark = mark
-        self.value = base
-        # Written as a whole: then the operations before and after it are part of the value.
-        self.whole = False
-        self.ops: list[PatchOp] = []
-        # None while every operation says all of what it leaves.
-        self.leanings: Leanings | None = None
-
-
-Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]]]
+Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]], int]
 
 
 class Transaction:
@@ -74,7 +54,9 @@ class Transaction:
         "_checks",
         "_held",
         "_preconditions",
+        "_writers",
         "cause",
+        "doomed",
         "error",
         "guarded",
         "journal",
@@ -104,10 +86,14 @@ class Transaction:
         self.journal: Journal = Journal()
         # For cells: what they have read here already, as they handed it out. A write forgets all of it.
         self.memo: dict[object, object] = {}
-        self._held: dict[DocKey, _Held] = {}
+        self._held: dict[DocKey, Held] = {}
         # Some entry of the journal has to be checked by the store.
         self._checks = False
         self._preconditions: list[Precondition] = []
+        # From the first savepoint on: where each write was made, to tell whose it is.
+        self._writers: list[Frame | None] | None = None
+        # Why it must not be committed, if so. roll_back() says it, whoever opened the block asks.
+        self.doomed: str = ""
         self._callbacks: tuple[Callable[[Transaction], None], ...] = ()
 
     def __repr__(self) -> str:
@@ -143,10 +129,10 @@ class Transaction:
         held = self._held.get(doc)
         return (held if held is not None else self._hold(doc)).value
 
-    def _hold(self, doc: DocKey, verb: str = "read") -> _Held:
+    def _hold(self, doc: DocKey, verb: str = "read") -> Held:
         if self.status is not _OPEN:
             raise self._ended(verb)
-        held = self._held[doc] = _Held(*self.replica.hold(doc))
+        held = self._held[doc] = Held(*self.replica.hold(doc))
         return held
 
     # -- writing -------------------------------------------------------------------------------------------
@@ -179,13 +165,15 @@ class Transaction:
             raise self._ended("be given a precondition")
         self._preconditions.append(precondition)
 
-    def _begin_write(self, doc: DocKey, path: Path) -> _Held:
+    def _begin_write(self, doc: DocKey, path: Path) -> Held:
         if (self.read_only or self.guarded) and (refused := self._refusal()):
             reason, _, advice = refused.partition(" {}")
             raise WriteError(f"{reason} {address_text(doc, path)}{advice}", doc=doc, path=path)
         held = self._held.get(doc)
         if held is None:
             held = self._hold(doc, "write")
+        if self._writers is not None:
+            self._writers.append(HERE.get())
         self.journal.note(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
         return held
 
@@ -198,11 +186,11 @@ class Transaction:
             frame = frame.outer
         return self.read_only
 
-    def _put(self, held: _Held, value: Maybe) -> None:
+    def _put(self, held: Held, value: Maybe) -> None:
         held.value, held.whole, held.ops, held.leanings = value, True, [], None
         self.memo.clear()
 
-    def _apply(self, held: _Held, op: PatchOp) -> None:
+    def _apply(self, held: Held, op: PatchOp) -> None:
         after, touched = apply_patch(held.value, op)
         if not touched and self._is_elidable(held, op.path):
             return
@@ -220,7 +208,7 @@ class Transaction:
         ops.append(op)
 
     @staticmethod
-    def _is_elidable(held: _Held, path: Path) -> bool:
+    def _is_elidable(held: Held, path: Path) -> bool:
         """Is a write that changes nothing surely nothing? Not if it repeats what may come out differently in the store.
 
         That is what a layer left, which may yet be taken back, and what an edit like an increment comes to here.
@@ -254,11 +242,24 @@ class Transaction:
     def savepoint(self) -> Savepoint:
         """How things are written now, to come back to."""
         documents = {doc: (held.value, held.whole, list(held.ops)) for doc, held in self._held.items()}
-        return len(self._preconditions), documents
+        if self._writers is None:
+            self._writers = []
+        return len(self._preconditions), documents, len(self._writers)
 
-    def roll_back(self, point: Savepoint) -> None:
-        """Undo what was written and required since. What was read stays read: it may have decided what was undone."""
-        required, documents = point
+    def roll_back(self, point: Savepoint, part: Frame | None = None) -> None:
+        """Undo what was written and required since. What was read stays read: it may have decided what was undone.
+
+        Only the `part` is to be undone, if one is named. If others have written meanwhile, in tasks or threads of the
+        same transaction, that cannot be told apart any more, and the transaction as a whole is `doomed`.
+        """
+        required, documents, written = point
+        if part is not None and not all(is_within(frame, part) for frame in (self._writers or ())[written:]):
+            self.doomed = (
+                "a part of this transaction failed while tasks or threads beside it were writing in the same one, "
+                "which cannot be undone apart: nothing of the transaction was kept. Give each task a transaction of "
+                "its own, started outside of this block"
+            )
+            return
         del self._preconditions[required:]
         self.memo.clear()
         for doc, held in self._held.items():
@@ -275,17 +276,25 @@ class Transaction:
         """
         if self.status is not _OPEN:
             raise self._ended("commit")
-        operations = self._operations()
+        operations = operations_of(self._held)
         if not operations and not self._preconditions:
             self._signal(Signal.SENT)
             self._settle(Signal.ACCEPTED, Committed(self.replica.seq), None)
             return
         checked = self.journal.conflicts() if self._checks else []
-        stale = self._stale(checked)
-        if stale is not None:
-            self._settle(Signal.REJECTED, stale, None)
+        if checked:
+            # In one turn: what is found unchanged must be so when the commit is laid on top.
+            with self.replica.turn:
+                self._send(operations, checked)
+        else:
+            self._send(operations, checked)
+
+    def _send(self, operations: list[Operation], checked: list[Entry]) -> None:
+        marks = marks_of(self._held, checked, self.replica)
+        if isinstance(marks, Conflict):
+            self._settle(Signal.REJECTED, marks, None)
             return
-        reads = [entry.mark.read(entry.doc, entry.path, entry.depth) for entry in checked if entry.mark is not None]
+        reads = [marks[entry.doc].read(entry.doc, entry.path, entry.depth) for entry in checked]
         try:
             pending = self.replica.commit(operations, reads=reads, preconditions=self._preconditions, source=self)
         except BaseException as error:
@@ -294,9 +303,9 @@ class Transaction:
                 # A listener raised: the commit is visible and under way all the same.
                 self._sent(taken[0])
                 raise
-            overtaken = self._overtaken(error)
-            if overtaken is not None:
-                self._settle(Signal.REJECTED, overtaken, None)
+            conflict = overtaken(self._held, error, self.replica)
+            if conflict is not None:
+                self._settle(Signal.REJECTED, conflict, None)
                 return
             known = error if isinstance(error, HeadwaterError) else None
             self._settle(Signal.ABORTED if known is None else Signal.REJECTED, None, known)
@@ -323,37 +332,6 @@ class Transaction:
             callback(self)
         else:
             self._callbacks = (*self._callbacks, callback)
-
-    def _operations(self) -> list[Operation]:
-        operations: list[Operation] = []
-        for doc, held in self._held.items():
-            if held.whole:
-                value = held.value
-                operations.append(DeleteDoc(doc) if value is ABSENT else SetDoc(doc, value))
-            elif held.ops:
-                operations.append(PatchDoc(doc, tuple(held.ops)))
-        return operations
-
-    def _stale(self, checked: list[Entry]) -> Conflict | None:
-        """What was read and is no longer so, as far as the replica knows."""
-        now: dict[DocKey, Maybe] = {}
-        for entry in checked:
-            doc = entry.doc
-            if doc not in now:
-                now[doc] = self.replica.read(doc)
-            base = self._held[doc].base
-            if now[doc] is not base and is_touched(entry.path, entry.depth, base, now[doc]):
-                reason = f"{address_text(doc, entry.path)} changed while the transaction was open"
-                return Conflict(reason, doc, entry.path, self.replica.seq)
-        return None
-
-    def _overtaken(self, error: BaseException) -> Conflict | None:
-        """A patch that fitted what was seen and does not fit what is there now: to be done again, as the store says."""
-        if isinstance(error, AddressError):
-            for doc, held in self._held.items():
-                if held.ops and self.replica.read(doc) is not held.base:
-                    return Conflict(error.message, doc, seq=self.replica.seq)
-        return None
 
     def _decided(self, pending: Pending) -> None:
         signal = Signal.ACCEPTED if pending.accepted else Signal.REJECTED

@@ -80,7 +80,7 @@ class AttachedReplica(Replica):
         self._storage = storage
         self._port = port
         # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
-        self._turn = threading.RLock()
+        self.turn = self._turn = threading.RLock()
 
     def commit(
         self,

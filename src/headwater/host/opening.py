@@ -178,7 +178,14 @@ def open_space(
         _held[real] = location.space
     try:
         backend = SqliteBackend(str(path), durability=durability, vfs=_vfs(), create=create)
-        return _storage(backend, location.space, group_max, real)
+        storage = _storage(backend, location.space, group_max, real)
+        if space is not None and storage.name != space:
+            storage.close()
+            message = (
+                f"{path} holds the space {storage.name!r}, not {space!r}; leave out the name, or name another file"
+            )
+            raise NotFoundError(message, path=str(path), found=storage.name)
+        return storage
     except BaseException:
         _release(real)
         raise
@@ -224,6 +231,9 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
                     "is asked for now; open it with the same durability everywhere"
                 )
                 raise UsageError(message, path=str(path), durability=share.durability)
+            elif space is not None and share.storage.name != space:
+                message = f"{path} holds the space {share.storage.name!r}, not {space!r}; leave out the name"
+                raise NotFoundError(message, path=str(path), found=share.storage.name)
             else:
                 # What others here have written is decided: the newcomer sees it from the start.
                 share.storage.wait()
@@ -234,7 +244,9 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
 
 
 def _leave(real: str) -> None:
-    share = _shared[real]
+    share = _shared.get(real)
+    if share is None:
+        return  # disowned
     with share.turn:
         with _sharing:
             share.count -= 1
@@ -295,6 +307,17 @@ def _vfs() -> str | None:
         registered: str = import_module("headwater.testing.powerloss").register()
         return registered
     return name
+
+
+def _disown_all() -> None:
+    """In a forked child: what the parent has open is the parent's. Here it only would look as if it worked."""
+    _held.clear()
+    _shared.clear()
+    for storage in list(_open):
+        storage.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)
 
 
 @atexit.register

@@ -180,9 +180,10 @@ class BaseSpace(Home):
         if self.lost:
             lost, self.lost = self.lost, []
             first = lost[0]
-            if len(lost) > 1:
-                first.add_note(f"and {len(lost) - 1} more transactions were not stored")
-            raise first
+            if len(lost) == 1:
+                raise first
+            message = f"{len(lost)} transactions in space {self.name!r} were taken back. The first: {first.message}"
+            raise type(first)(message, **{**first.facts, "rejected": tuple(lost)})
 
     def check_open(self) -> None:
         """Raise ClosedError if it is not."""

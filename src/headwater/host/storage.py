@@ -79,6 +79,7 @@ class Storage:
         self._told = self._engine.head
         self._torn = False
         self._closed = False
+        self._disowned = False
         # Appended by writers without the lock; taken from by whoever holds it.
         self._waiting: deque[Submission] = deque()
         self._submitted = 0
@@ -147,6 +148,8 @@ class Storage:
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided; raises UnavailableError if that takes too long."""
         target = None
+        if self._disowned:
+            self._check_open()
         while True:
             if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
                 left = len(self._waiting) + len(self._group)
@@ -184,7 +187,19 @@ class Storage:
                 self._tell([outcome])
             return outcome
 
+    def disown(self) -> None:
+        """In a forked child, without the thread that decides: the file is not touched here, nor even closed."""
+        self._disowned = self._closed = True
+        self._lock = threading.Lock()
+        self._engine.backend.disown()
+
     def _check_open(self) -> None:
+        if self._disowned:
+            message = (
+                f"space {self.name!r} was opened by the process that this one was forked from; open it here, "
+                "after that one has closed it, or start the process with spawn instead of fork"
+            )
+            raise ClosedError(message, space=self.name)
         if self._closed:
             message = f"space {self.name!r} was closed; open it again to use it"
             raise ClosedError(message, space=self.name)

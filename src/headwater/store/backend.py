@@ -158,5 +158,8 @@ class Backend(Protocol):
     def bytes_used(self) -> int:
         """Size on disk, or an estimate."""
 
+    def disown(self) -> None:
+        """In a forked child: never touch what the parent has open again, not even to close it."""
+
     def close(self) -> None:
         """Idempotent. Waits for nothing: what was appended is durable already."""

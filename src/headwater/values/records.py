@@ -86,6 +86,8 @@ class RecordSchema(Schema):
     def store(self, value: object) -> Value:
         if not isinstance(value, self.cls):
             raise misfit(self.expected, value)
+        if value.__class__ is not self.cls:
+            self._refuse_more(value.__class__)
         items: dict[str, Value] = {}
         for field in self.fields:
             item = getattr(value, field.name, ABSENT)
@@ -103,6 +105,18 @@ class RecordSchema(Schema):
         if self.tag is not None:
             items[self.tag[0]] = self.tag[1]
         return new_map(items)
+
+    def _refuse_more(self, cls: type) -> None:
+        """A subclass is taken if it has no fields of its own: they would be lost without a word."""
+        for names in ("__dataclass_fields__", "__struct_fields__", "model_fields", "_fields"):
+            found = getattr(cls, names, None)
+            more = [name for name in found or () if name not in {field.name for field in self.fields}]
+            if found is not None and more:
+                lost = ", ".join(map(str, more))
+                raise RefusedError(
+                    f"expected {self.expected}, got {cls.__name__}, whose {lost} would be lost; declare "
+                    f"{cls.__name__}, or {self.expected} | {cls.__name__}"
+                )
 
     # -- loading ---------------------------------------------------------------------------------------------
 

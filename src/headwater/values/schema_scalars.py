@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headwater.values.intake import SCALARS, as_scalar
+from headwater.values.intake import SCALARS, RefusedError, as_scalar
 from headwater.values.limits import INT_MAX, INT_MIN
 from headwater.values.schema import Forms, Schema, misfit
 from headwater.values.tree import Value
@@ -85,9 +85,12 @@ class FloatSchema(LeafSchema):
                 value = float.__float__(value)
             elif isinstance(value, int) and not isinstance(value, bool):
                 try:
-                    value = float(value)
+                    exact = float(value)
                 except OverflowError:
                     raise misfit(self.expected, value) from None
+                if exact != value:
+                    raise RefusedError(f"expected {self.expected}, got int {value}, which no float is equal to")
+                value = exact
             else:
                 raise misfit(self.expected, value)
         _check_float(value)

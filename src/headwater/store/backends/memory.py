@@ -124,5 +124,8 @@ class MemoryBackend:
     def bytes_used(self) -> int:
         return sum(len(row.body) for row in self._log.values())
 
+    def disown(self) -> None:
+        """Nothing that the parent could miss."""
+
     def close(self) -> None:
         """Nothing to let go of."""

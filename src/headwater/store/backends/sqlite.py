@@ -7,6 +7,7 @@ Must never know: what a row means.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -256,6 +257,10 @@ class SqliteBackend:
     def bytes_used(self) -> int:
         [[pages]], [[size]] = self._read("pragma page_count"), self._read("pragma page_size")
         return int(pages) * int(size)  # type: ignore[arg-type]
+
+    def disown(self) -> None:
+        # Never given back, or the end of this process would close the connection, and with it the parent's log.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
     def close(self) -> None:
         # Closing moves the log into the main file. If the disk does not let it, the log stays and holds everything.
