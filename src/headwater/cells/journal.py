@@ -125,8 +125,8 @@ class Journal:
             Entry(doc, path, _SHALLOW_READ if bits & _SHALLOW else _DEEP_READ, 0, mark)
             for doc, path, bits, mark in keys
         ]
-        # One place needs no compaction, and most transactions look at one place.
-        return compact(entries) if len(entries) > 1 else entries
+        # Reads of different documents are never merged, and most transactions look at each document once.
+        return entries if len({key[0] for key in keys}) == len(keys) else compact(entries)
 
     def labels(self) -> list[Entry]:
         """What the result has been made of, and where it was to go: all of it."""

@@ -303,12 +303,13 @@ class Replica:
                 # Not held here, so nothing shadows it: told as it is.
                 step.note(effect.doc, effect.before, effect.after, effect.touches)
             else:
-                self._confirm(record, effect, seq, mine, step)
+                kept = mine is not None and not mine.moved and outcome.effects is mine.effects
+                self._confirm(record, effect, seq, mine, step, kept=kept)
 
     def _confirm(
-        self, record: _Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step[_Document]
+        self, record: _Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step[_Document], *, kept: bool
     ) -> None:
-        """A document moves on; if it was our own layer that moved it, it looks as before."""
+        """A document moves on; if it was our own layer that moved it, and just as it was shown, it looks as before."""
         promoted = bool(record.layers) and record.layers[0] is mine
         if promoted:
             record.layers = record.layers[1:] or _NO_LAYERS
@@ -318,7 +319,7 @@ class Replica:
             if record.seq == seq:
                 step.note(effect.doc, record.visible, effect.after, effect.touches)
                 record.visible = effect.after
-        elif mine is None or not promoted or mine.moved or effect not in mine.effects:
+        elif not promoted or not kept:
             step.stale[effect.doc] = record
 
     def _learn(self, commit: Commit, seq: Seq, mine: Pending | None, step: Step[_Document]) -> None:

@@ -19,7 +19,7 @@ from headwater.store.commit import CommitEntry, Entry, ForkEntry, Operation, Pat
 from headwater.store.conflict import EVERYTHING
 from headwater.values.codec import decode
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis, Seq
-from headwater.values.patch import Touches, apply_patch
+from headwater.values.patch import Touch, Touches, apply_patch
 from headwater.values.tree import ABSENT, Maybe, same
 
 
@@ -41,11 +41,11 @@ def apply_operation(before: Maybe, operation: Operation) -> tuple[Maybe, Touches
         if len(ops) == 1:
             return apply_patch(before, ops[0])
         after = before
-        touches: Touches = ()
+        touches: list[Touch] = []
         for op in ops:
             after, touched = apply_patch(after, op)
             touches += touched
-        return after, touches
+        return after, tuple(touches)
     after = operation.value if kind is SetDoc else ABSENT  # type: ignore[union-attr]
     return (before, ()) if same(before, after) else (after, EVERYTHING)
 
