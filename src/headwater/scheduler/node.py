@@ -67,9 +67,16 @@ class Node:
     error: Exception | None = None
     trace: TracebackType | None = None
     running: bool = False
+    # Greater than that of every computation it read; 0 until it has finished once.
+    rank: int = 0
     # Scheduler._attempt and _subscribe: its function is at work, and what it read before does not count any more.
     reading: bool = False
     runs: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        """Its last run still counts, as far as it has been told."""
+        return self.status is Status.CLEAN
 
     def signal(self, signal: Signal) -> None:
         """Move on, as the table says."""

@@ -10,7 +10,8 @@ Must never know: apps, event loops, threads.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from headwater.cells.here import HERE, Frame
@@ -21,6 +22,7 @@ from headwater.cells.traverse import BREADTH
 from headwater.errors import UserCodeError
 from headwater.scheduler.node import Node, Signal, Status
 from headwater.scheduler.readers import Readers
+from headwater.scheduler.trouble import RUNS_MAX, circular, restless, shown, told
 from headwater.values.change import Notification
 from headwater.values.hints import freeze_with
 from headwater.values.ids import DocId, DocKey
@@ -28,8 +30,17 @@ from headwater.values.link import Link
 from headwater.values.match import touches
 from headwater.values.schema import Schema
 
-RUNS_MAX: Final = 10
-"""Runs of one node in one pass. More means that it, or what it writes, wakes itself for ever."""
+NESTED_MAX: Final = 40
+"""Functions that call each other for the first time, one within another. Each takes seven frames or so of Python's
+stack, of which a thousand are usual, and authors want some, too."""
+
+
+class _TooDeep(BaseException):  # no error: authors' code must not catch it
+    """A computation has to run, and the stack is full of others that wait for it: they make way."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.node = node
 
 
 COMPUTED: Final = "{}() is computed and may not write {{}}; move the write to a @app.handler"
@@ -48,6 +59,12 @@ class Scheduler:
         # Became invalid since a pass last looked. Others may append while one that runs takes.
         self._changed: deque[Node] = deque()
         self._settling = False
+        # Computations that run within one another now.
+        self._within: list[Node] = []
+        # Somebody further out takes care of what does not fit the stack.
+        self._pulling = False
+        # Computations that are invalid: while there are none, every one that is clean is valid, too.
+        self._outdated: set[Node] = set()
         self._closed = False
         self._count = 0
         self._unlisten = home.replica.listen(self._on_change, self._readers)
@@ -72,6 +89,7 @@ class Scheduler:
     def remove(self, node: Node) -> None:
         """Never run it again, and forget what it read."""
         self._readers.replace(node, [])
+        self._outdated.discard(node)
         if node in self._sinks:
             self._sinks.remove(node)
         if node.result is not None and self._by_result.get(node.result) is node:
@@ -100,6 +118,8 @@ class Scheduler:
                     self._invalid(node)
 
     def _invalid(self, node: Node) -> None:
+        if node.result is not None:
+            self._outdated.add(node)
         if not node.queued:
             node.queued = True
             self._changed.append(node)
@@ -162,27 +182,101 @@ class Scheduler:
         return found
 
     def _ensure(self, node: Node, maybe: dict[Node, None], runs: dict[Node, int]) -> None:
-        """Make a node valid: what it read first, then, if any of that is different now, itself."""
+        """Make a node valid: what it read first, then, if any of that is different now, itself.
+
+        Without recursion: chains may be longer than Python's stack.
+        """
+        todo: list[tuple[Node, Iterator[Node]]] = []
+        self._enter(node, maybe, todo)
+        while todo:
+            current, above = todo[-1]
+            if not any(self._enter(other, maybe, todo) for other in above):
+                todo.pop()
+                self._renew(current, runs)
+
+    def _enter(self, node: Node, maybe: dict[Node, None], todo: list[tuple[Node, Iterator[Node]]]) -> bool:
+        """Whether a node has to be looked at; then it is next, before the one that reads it."""
         if self._closed or node not in maybe or node.running:
-            return
+            return False
         del maybe[node]
-        for entry in list(node.reads):
-            above = self._by_result.get(entry.doc)
-            if above is not None:
-                self._ensure(above, maybe, runs)
+        above = [self._by_result[entry.doc] for entry in node.reads if entry.doc in self._by_result]
+        todo.append((node, iter(above)))
+        return True
+
+    def _renew(self, node: Node, runs: dict[Node, int]) -> None:
+        """Run a node unless it is valid, within bounds."""
         if node.status is Status.CLEAN:
             return
         count = runs[node] = runs.get(node, 0) + 1
         if count > RUNS_MAX:
             if count == RUNS_MAX + 1:
-                self._report(_restless(node))
+                self._report(restless(node))
             return
-        self._attempt(node)
+        for _ in range(RUNS_MAX):
+            if node.is_clean:
+                return
+            try:
+                self._attempt(node)
+            except _TooDeep as deep:
+                if self._within or self._pulling:
+                    raise
+                # What it waits for goes first. If that fails, it will be told when it asks again.
+                with suppress(Exception):
+                    self.pull(deep.node)
+            else:
+                return
+        self._report(restless(node))
 
     def pull(self, node: Node) -> None:
-        """A caller wants the value of a computation: make it valid, or raise what it raised."""
+        """A caller wants the value of a computation: make it valid, or raise what it raised.
+
+        However long the chain is that it is the end of: if too many wait within each other, they are stopped, the one
+        that they wait for is run first, and they again. Sinks are not stopped; what they have done is done.
+        """
+        if self._within or self._pulling:
+            self._pull(node)
+            return
+        self._pulling = True
+        try:
+            self._pull_in_turn(node)
+        finally:
+            self._pulling = False
+
+    def _pull_in_turn(self, node: Node) -> None:
+        waiting = [node]
+        while waiting:
+            try:
+                self._pull(waiting[-1])
+            except _TooDeep as deep:
+                if deep.node in waiting:
+                    raise circular(deep.node) from None
+                waiting.append(deep.node)
+                continue
+            except Exception:
+                if len(waiting) == 1:
+                    raise
+                # Whoever asked for it will be told when it asks again.
+            waiting.pop()
+
+    def _pull(self, node: Node) -> None:
         if node.running:
-            raise _circular(node)
+            raise circular(node)
+        if len(self._within) >= NESTED_MAX and node.status is not Status.CLEAN:
+            raise _TooDeep(node)
+        if not self._is_surely_valid(node):
+            self._make_valid(node)
+        if node.error is not None:
+            # From where it was raised, and not from everywhere it was raised again.
+            raise node.error.with_traceback(node.trace)
+
+    def _is_surely_valid(self, node: Node) -> bool:
+        """Told without a walk: it is clean, nothing above can be outdated, and nobody who asks can be above it."""
+        if node.status is not Status.CLEAN or self._outdated:
+            return False
+        # One that has never finished is above nobody.
+        return all(not other.rank or node.rank < other.rank for other in self._within)
+
+    def _make_valid(self, node: Node) -> None:
         for _ in range(RUNS_MAX):
             runs, above = node.runs, self._upstream(node)
             self._ensure(node, dict(above), {})
@@ -190,15 +284,12 @@ class Scheduler:
                 break
             # What it read was changed while it ran: once more.
         else:
-            raise _restless(node)
+            raise restless(node)
         if node.runs == runs:
             # It is as it was: made, among others, from what is asking for it now?
             for other in above:
                 if other.running:
-                    raise _circular(other)
-        if node.error is not None:
-            # From where it was raised, and not from everywhere it was raised again.
-            raise node.error.with_traceback(node.trace)
+                    raise circular(other)
 
     def _upstream(self, node: Node) -> dict[Node, None]:
         """The node and everything above it: what `_ensure` may have to look at."""
@@ -220,10 +311,13 @@ class Scheduler:
         tx = home.begin(f"{node.name}()", read_only=read_only, cause=["run", node.name, node.order])
         token = HERE.set(Frame(home, tx, HERE.get()))
         node.signal(Signal.STARTED)
-        failed = _shown(node.error)
+        self._outdated.discard(node)
+        failed = shown(node.error)
         node.tx, node.error, node.trace = tx, None, None
         node.running = node.reading = True
         node.runs += 1
+        if computed:
+            self._within.append(node)
         try:
             self._finish(node, tx, node.fn())
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
@@ -232,19 +326,22 @@ class Scheduler:
                 # What it had read until then is what may mend it.
                 self._subscribe(node, tx)
         except BaseException:
-            # An interrupt: as if it had not been started.
+            # An interrupt, or a place to be made: as if it had not been started.
+            node.runs -= 1
             node.signal(Signal.TAKEN_BACK)
             self._invalid(node)
             raise
         finally:
             node.running = node.reading = False
+            if computed:
+                self._within.pop()
             HERE.reset(token)
             if tx.is_open:
                 tx.abort()
-        if computed and _shown(node.error) != failed:
+        if computed and shown(node.error) != failed:
             self._wake_readers(node)
         if node.error is not None and not computed:
-            self._report(_told(node, home.name))
+            self._report(told(node, home.name))
 
     def _finish(self, node: Node, tx: Transaction, result: object) -> None:
         if node.result is not None and node.schema is not None:
@@ -272,6 +369,8 @@ class Scheduler:
         reads = [Entry(entry.doc, entry.path, entry.depth) for entry in tx.journal.dependencies()]
         node.reading = False
         self._readers.replace(node, reads)
+        above = [self._by_result[entry.doc].rank for entry in reads if entry.doc in self._by_result]
+        node.rank = max(above, default=0) + 1
         if not tx.is_open or tx.has_writes:
             return
         read = self._home.replica.read
@@ -292,30 +391,3 @@ class Scheduler:
 def _breadth(instance: str) -> int:
     """How narrow a scope is, by the name of its instance."""
     return BREADTH[instance.partition(":")[0]]
-
-
-def _shown(error: Exception | None) -> tuple[type, str] | None:
-    """What can be told of two errors: whether they say the same."""
-    return None if error is None else (type(error), str(error))
-
-
-def _circular(node: Node) -> UserCodeError:
-    message = f"{node.name}() reads itself, directly or through what it calls; a value cannot be made of itself"
-    return UserCodeError(message, node=node.name)
-
-
-def _restless(node: Node) -> UserCodeError:
-    message = (
-        f"{node.name}() does not settle: it ran {RUNS_MAX} times in one pass, each time changing what it or something "
-        "above it reads"
-    )
-    return UserCodeError(message, node=node.name)
-
-
-def _told(node: Node, space: str) -> UserCodeError:
-    error = node.error
-    raised = f"{type(error).__name__}: {error}"
-    message = f"{node.name}() in space {space!r} raised {raised}. It runs again when what it read changes"
-    told = UserCodeError(message, node=node.name, space=space)
-    told.__cause__ = error
-    return told
