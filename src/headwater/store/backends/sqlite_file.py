@@ -132,6 +132,10 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
             return StoreFullError(message, path=path)
         case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError() if _is_damage(error):
             message = f"{path} is damaged: {error}; run `headwater verify`, then restore a backup"
+            if isinstance(error, apsw.NotADBError):
+                message = (
+                    f"{path} is not a space at all, or damaged at its very beginning: restore a backup if it was one"
+                )
             return CorruptError(message, path=path, found=str(error))
         case apsw.CantOpenError():
             return _cannot_open(path)
