@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from headwater.host.opening import open_space
+from headwater.store import engine
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.cache import DocState
 from headwater.store.commit import Commit, SetDoc, Submission
+from headwater.store.conflict import Write, first_unseen
 from headwater.store.engine import Engine
 from headwater.testing import SimClock
-from headwater.values.address import doc_key
-from headwater.values.ids import MAIN, LocalSeq, SessionId
-from headwater.values.tree import freeze
+from headwater.values.address import Depth, doc_key
+from headwater.values.ids import MAIN, LocalSeq, Seq, SessionId
+from headwater.values.tree import ABSENT, freeze
+from headwater.values.tree import Path as TreePath
 from tests.support.spaces import add, edit, put, replace
 
 READS = ["row", "log", "head", "heads", "revisions", "snapshot", "snapshots"]
@@ -99,3 +104,28 @@ def test_writes_are_remembered_for_two_folds_at_most(tmp_path: Path) -> None:
     assert len(write(5).recent) == 5
     assert len(write(3).recent) == 3
     backend.close()
+
+
+def test_read_through_many_layers_looks_no_further_back_than_the_last_whole_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[int] = []
+
+    def counting(path: TreePath, depth: Depth, writes: Iterable[Write]) -> Seq | None:
+        found = list(writes)
+        looked.append(len(found))
+        return first_unseen(path, depth, found)
+
+    monkeypatch.setattr(engine, "first_unseen", counting)
+    docs = [doc_key("a"), doc_key("b")]
+    with open_space("memory:") as storage:
+        here = storage.attach()
+        assert [here.read(doc) for doc in docs] == [ABSENT, ABSENT]
+        with storage._lock:  # nothing is decided meanwhile
+            for number in range(60):  # fewer than a group: a full one would be decided by who writes
+                doc = docs[number % 2]  # so that the layers of a document are not all commits of the session
+                here.commit([SetDoc(doc, number)], reads=[here.read_mark(doc, ())])
+        here.sync()
+        assert here.read(docs[1]) == 59
+    assert len(looked) > 20
+    assert max(looked) <= 1

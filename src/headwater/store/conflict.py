@@ -10,6 +10,7 @@ Must never know: where writes come from, or what happens to a commit in conflict
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import Depth, overlaps
@@ -98,7 +99,11 @@ def possible_touches(operation: Operation) -> Touches:
             return tuple(touches)
 
 
-def first_unseen(path: Path, depth: Depth, writes: Iterable[tuple[Seq, Touches, tuple[Operation, ...]]]) -> Seq | None:
+Write: TypeAlias = tuple[Seq, Touches, tuple[Operation, ...]]
+"""Where in the log, what it touched, and, of an own layer, its operations."""
+
+
+def first_unseen(path: Path, depth: Depth, writes: Iterable[Write]) -> Seq | None:
     """The first foreign write that shows in a read now, but not in the view it was made from; None if none does.
 
     The view was an older document with own layers on top. The writes since then come oldest first, own ones with

@@ -25,9 +25,9 @@ from headwater.store.commit import (
     Effect,
     Entry,
     ForkEntry,
-    Operation,
     OriginCommitted,
     Outcome,
+    PatchDoc,
     PendingRead,
     Precondition,
     Read,
@@ -38,7 +38,7 @@ from headwater.store.commit import (
     encode_entry,
     encode_operations,
 )
-from headwater.store.conflict import first_unseen, notices, possible_touches
+from headwater.store.conflict import Write, first_unseen, notices, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry
 from headwater.store.fold import build_fold
 from headwater.store.limits import FOLD_BYTES, FOLD_COMMITS
@@ -48,7 +48,6 @@ from headwater.values.address import address_text
 from headwater.values.codec import digest, encode
 from headwater.values.ids import BranchId, DocKey, Millis, Seq
 from headwater.values.limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
-from headwater.values.patch import Touches
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT
 
@@ -211,7 +210,7 @@ class Engine:
             if read.basis < self.documents.horizon.seq:
                 return _conflict(read.doc, read, state.seq)
             later = self._recall(branch, state, read)
-        unseen = first_unseen(read.path, read.depth, _told(reversed(later), session, read))
+        unseen = first_unseen(read.path, read.depth, _told(later, session, read))
         return None if unseen is None else _conflict(read.doc, read, unseen)
 
     def _recall(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
@@ -378,15 +377,20 @@ def _too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int)
     return None
 
 
-def _told(
-    later: Iterable[Recent], session: Session, read: PendingRead
-) -> Iterator[tuple[Seq, Touches, tuple[Operation, ...]]]:
-    """Writes of a document as `first_unseen` wants them: with operations those of layers that the read names."""
+def _told(later: Iterable[Recent], session: Session, read: PendingRead) -> Iterator[Write]:
+    """Writes of a document, newest first, as `first_unseen` wants them: oldest first, named layers with operations.
+
+    What came before a layer that wrote the document whole shows nowhere any more, and is left out.
+    """
+    told: list[Write] = []
     for recent in later:
         commit = recent.commit
         named = commit.session == session.id and any(a <= commit.local_seq <= b for a, b in read.layers)
         layer = tuple(operation for operation in commit.operations if operation.doc == read.doc) if named else ()
-        yield recent.seq, recent.touches, layer
+        told.append((recent.seq, recent.touches, layer))
+        if layer and type(layer[0]) is not PatchDoc:
+            break
+    return reversed(told)
 
 
 def _conflict(doc: DocKey, read: Read | PendingRead, seq: Seq) -> Conflict:
