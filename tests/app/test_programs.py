@@ -29,7 +29,7 @@ with app.open("counter.db"):         # settles here: prints "0 doubled is 0"
     count.value += 1                 # one transaction; prints "1 doubled is 2"
 """
 
-TODO = """\
+BOARD = """\
 import headwater as hw
 
 class Person(hw.Doc):
@@ -64,7 +64,7 @@ with app.open("todo.db") as space:
     ann.name = "Anna"                # re-runs row(tea), then show
 """
 
-TODO_PRINTS = [
+BOARD_PRINTS = [
     "home []",
     "home ['[ ] milk (Ann)', '[ ] tea (Ann)']",
     "home ['[ ] tea (Ann)']",
@@ -102,16 +102,16 @@ def test_counter_prints_what_its_comments_say_and_goes_on_from_there_in_the_next
 
 
 def test_todo_prints_what_its_comments_say(tmp_path: Path) -> None:
-    assert run(TODO, tmp_path) == TODO_PRINTS
+    assert run(BOARD, tmp_path) == BOARD_PRINTS
 
 
 def test_todo_shows_what_is_still_to_do_in_the_next_process(tmp_path: Path) -> None:
-    run(TODO, tmp_path)
-    opened = TODO.replace("    ann = ", "    if board.items: raise SystemExit\n    ann = ")
-    assert run(opened, tmp_path) == TODO_PRINTS[-1:]
+    run(BOARD, tmp_path)
+    opened = BOARD.replace("    ann = ", "    if board.items: raise SystemExit\n    ann = ")
+    assert run(opened, tmp_path) == BOARD_PRINTS[-1:]
 
 
-@pytest.mark.parametrize(("text", "prints"), [(COUNTER, ["0 doubled is 0", "1 doubled is 2"]), (TODO, TODO_PRINTS)])
+@pytest.mark.parametrize(("text", "prints"), [(COUNTER, ["0 doubled is 0", "1 doubled is 2"]), (BOARD, BOARD_PRINTS)])
 def test_programs_run_in_any_process(
     text: str,
     prints: list[str],
@@ -127,7 +127,7 @@ def test_programs_run_in_any_process(
         assert capsys.readouterr().out.splitlines() == prints
 
 
-@pytest.mark.parametrize("text", [COUNTER, TODO])
+@pytest.mark.parametrize("text", [COUNTER, BOARD])
 def test_declaring_makes_no_file_opens_none_for_writing_and_starts_no_thread(tmp_path: Path, text: str) -> None:
     program = tmp_path / "program.txt"
     program.write_text(text, encoding="utf-8")

@@ -5,6 +5,7 @@ Must never know: elements and keys.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Self, TypeVar, cast
 
@@ -56,9 +57,9 @@ class Collection(Slot):
         made.declared = None
         return made
 
+    @abstractmethod
     def _plain(self) -> object:
         """What it holds, as the built-in type."""
-        raise NotImplementedError
 
     def _write(self, new: object) -> None:
         super()._write(new._plain() if isinstance(new, Collection) else new)

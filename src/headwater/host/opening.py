@@ -317,7 +317,8 @@ def _disown_all() -> None:
         storage.disown()
 
 
-os.register_at_fork(after_in_child=_disown_all)
+if hasattr(os, "register_at_fork"):  # not where there is no fork
+    os.register_at_fork(after_in_child=_disown_all)
 
 
 @atexit.register

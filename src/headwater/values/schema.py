@@ -9,6 +9,7 @@ Must never know: type hints (see `hints`), cells, documents.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from types import NoneType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -95,13 +96,13 @@ class Schema:
 
     # -- the two ways ----------------------------------------------------------------------------------------
 
+    @abstractmethod
     def store(self, value: object) -> Value:
         """The tree of a value. Raises RefusedError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, value: Value, binder: object) -> object:
         """The value of a tree. Raises RefusedError if the tree does not fit, LinkMet at a link that is no handle."""
-        raise NotImplementedError
 
     # -- what it is made of ----------------------------------------------------------------------------------
 
@@ -192,12 +193,12 @@ class Schema:
     """Can be the K of dict[K, V]."""
 
     def key_text(self, key: object) -> str:
-        """A value of this type as the key of a map."""
-        raise NotImplementedError
+        """A value of this type as the key of a map. Raises RefusedError, always where `is_key` is not set."""
+        raise misfit(f"{self.expected} as key", key)
 
     def key_of(self, text: str) -> object:
         """The way back. Raises RefusedError."""
-        raise NotImplementedError
+        raise misfit(f"{self.expected} as key", text)
 
     def store_key(self, key: object) -> str:
         """The step to a key, of a dict."""
