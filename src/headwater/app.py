@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Addressed, called
 from headwater.cells.reading import SCOPES, ScopeName
-from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
+from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UserCodeError
+from headwater.host.declared import Writable, declare
 from headwater.host.functions import Computed, Sink
 from headwater.host.opening import Lease, default_url, share_space
+from headwater.host.options import DemandPolicy, Options
 from headwater.host.process import Stay
 from headwater.host.space import BaseSpace, Space
+from headwater.scheduler.node import OnInvalid
 from headwater.values.address import doc_key
+from headwater.values.duration import Duration
 from headwater.values.hints import freeze_with, infer, schema_of
 from headwater.values.ids import MAIN
 from headwater.values.schema import ANY
@@ -41,6 +45,15 @@ T = TypeVar("T")
 D = TypeVar("D", bound=Doc)
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class _Decorator(Protocol):
+    """What `@app.computed(...)` is with options."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Computed[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Computed[P, R]: ...
 
 
 class App:
@@ -98,19 +111,39 @@ class App:
         return doc
 
     @overload
+    def computed(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Computed[P, R]: ...
+    @overload
     def computed(self, fn: Callable[P, R], /) -> Computed[P, R]: ...
     @overload
-    def computed(self, /, *, name: str | None = None) -> Callable[[Callable[P, R]], Computed[P, R]]: ...
-    def computed(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-        """A function of cells whose result is kept, and made again when what it read has changed."""
-        if fn is None:
-            return lambda function: self.computed_as(function, name)
-        return self.computed_as(fn, name)
+    def computed(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        eager: bool = ...,
+        debounce: Duration | None = ...,
+        throttle: Duration | None = ...,
+        timeout: Duration | None = ...,
+        on_invalid: OnInvalid = ...,
+        writes: Sequence[Writable] = ...,
+        materializes: Sequence[Writable] = ...,
+    ) -> _Decorator: ...
+    def computed(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """A function of cells whose result is kept, and made again when what it read has changed and somebody looks.
 
-    def computed_as(self, fn: Callable[P, R], name: str | None) -> Computed[P, R]:
-        """As `computed`, with the name given."""
+        `eager`: also if nobody does. `debounce` waits for quiet, `throttle` for a while since the last run. `writes`
+        names cells and documents that it writes besides, `materializes` some below which it may write anything; both
+        have to come out the same each time. For async functions, `timeout`, and what becomes of a run that waits while
+        something it has read changes: `on_invalid="restart"`, or "finish".
+        """
+        if fn is None:
+            return lambda function: self._computed(function, name, options)
+        return self._computed(fn, name, options)
+
+    def _computed(self, fn: Callable[..., Any], name: str | None, options: dict[str, Any]) -> Computed[..., Any]:
         chosen = self._function_name(fn, name, "computed")
-        made: Computed[P, R] = Computed(self, fn, chosen, self._id(chosen))
+        declared = declare(f"@app.computed {chosen}()", is_async=iscoroutinefunction(fn), **options)
+        made: Computed[..., Any] = Computed(self, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, f"@app.computed {chosen}()")
         self._start(chosen, made)
         return made
@@ -118,20 +151,36 @@ class App:
     @overload
     def sink(self, fn: Callable[[], object], /) -> Sink: ...
     @overload
-    def sink(self, /, *, name: str | None = None) -> Callable[[Callable[[], object]], Sink]: ...
-    def sink(self, fn: Callable[[], object] | None = None, /, *, name: str | None = None) -> Any:
-        """A function that is run for what it does: once when the app is opened, then when what it read has changed."""
-        if fn is None:
-            return lambda function: self.sink_as(function, name)
-        return self.sink_as(fn, name)
+    def sink(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        debounce: Duration | None = ...,
+        throttle: Duration | None = ...,
+        auto_debounce: bool = ...,
+        timeout: Duration | None = ...,
+        on_invalid: OnInvalid = ...,
+        change_group: str | None = ...,
+    ) -> Callable[[Callable[[], object]], Sink]: ...
+    def sink(self, fn: Callable[[], object] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """A function that is run for what it does: once when the app is opened, then when what it read has changed.
 
-    def sink_as(self, fn: Callable[[], object], name: str | None) -> Sink:
-        """As `sink`, with the name given."""
+        `debounce` waits for quiet, `throttle` for a while since the last run; one that is slow waits for quiet by
+        itself, unless `auto_debounce=False`. With a `change_group`, what is written in transactions of the same group
+        does not wake it. `timeout` and `on_invalid` as for `computed`.
+        """
+        if fn is None:
+            return lambda function: self._sink(function, name, options)
+        return self._sink(fn, name, options)
+
+    def _sink(self, fn: Callable[[], object], name: str | None, options: dict[str, Any]) -> Sink:
         chosen = self._function_name(fn, name, "sink")
         if signature(fn).parameters:
             message = f"@app.sink {chosen}() takes parameters, and nobody is there to give them; read cells instead"
             raise DeclarationError(message, name=chosen)
-        made = Sink(self, fn, chosen, self._id(chosen))
+        declared = declare(f"@app.sink {chosen}()", is_async=iscoroutinefunction(fn), **options)
+        made = Sink(self, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, f"@app.sink {chosen}()")
         self._start(chosen, made)
         return made
@@ -139,14 +188,11 @@ class App:
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
         if not callable(fn):
             raise DeclarationError(f"@app.{kind} is put in front of a function, not of {fn!r}")
-        if isgeneratorfunction(fn) or isinstance(fn, type):
+        if isgeneratorfunction(fn) or isasyncgenfunction(fn) or isinstance(fn, type):
             what = "a generator, which runs only as far as somebody asks" if not isinstance(fn, type) else "a class"
             raise DeclarationError(
                 f"@app.{kind} {getattr(fn, '__name__', fn)}() is {what}; a plain function is expected"
             )
-        if iscoroutinefunction(fn) or isasyncgenfunction(fn):
-            message = f"@app.{kind} {getattr(fn, '__name__', fn)}() is async; only plain functions can be run so far"
-            raise DeclarationError(message)
         found = name or getattr(fn, "__name__", "")
         if not found or found == "<lambda>":
             raise DeclarationError(f"@app.{kind} needs a name for {fn!r}: give it one with name=...")
@@ -195,27 +241,33 @@ class App:
         branch: str = MAIN,
         durability: Durability = "full",
         create: bool = True,
+        demand: DemandPolicy = "lazy",
+        on_error: Callable[[UserCodeError], None] | None = None,
     ) -> Space:
         """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, or `memory:`.
 
         Use it in a `with` statement. Sinks run once, then whenever something they read changes. `actor` says who acts:
-        cells of scope user and session are that user's own.
+        cells of scope user and session are that user's own. With `demand="eager"` computed functions run although
+        nobody looks. `on_error` is told of what sinks raise; without it, it is logged.
         """
-        return self._open(url, space, actor, branch, durability, create=create, wake=None)
+        options = Options(
+            space=space,
+            actor=actor,
+            branch=branch,
+            durability=durability,
+            create=create,
+            demand=demand,
+            on_error=on_error,
+        )
+        return self.open_with(url, options)
 
-    def _open(
-        self,
-        url: str | PathLike[str] | None,
-        space: str | None,
-        actor: str | None,
-        branch: str,
-        durability: Durability,
-        *,
-        create: bool,
-        wake: Callable[[], None] | None,
+    def open_with(
+        self, url: str | PathLike[str] | None, options: Options, wake: Callable[[], None] | None = None
     ) -> Space:
-        lease = share_space(_url(url), space, create=create, durability=durability)
-        opened = _or_release(lease, lambda: Space(lease, self, actor, branch=branch, wake=wake))
+        """As `open`, with everything in one record."""
+        self._check_plain()
+        lease = self._share(url, options)
+        opened = _or_release(lease, lambda: Space(lease, self, options, wake=wake))
         try:
             self._begin(opened)
             opened.catch_up()
@@ -233,14 +285,29 @@ class App:
         branch: str = MAIN,
         durability: Durability = "full",
         create: bool = True,
+        demand: DemandPolicy = "lazy",
+        on_error: Callable[[UserCodeError], None] | None = None,
     ) -> AsyncOpening:
         """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
+        options = Options(
+            space=space,
+            actor=actor,
+            branch=branch,
+            durability=durability,
+            create=create,
+            demand=demand,
+            on_error=on_error,
+        )
+        return self.aopen_with(url, options)
+
+    def aopen_with(self, url: str | PathLike[str] | None, options: Options) -> AsyncOpening:
+        """As `aopen`, with everything in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
         from headwater.host.async_space import AsyncSpace  # noqa: PLC0415
 
         def make(loop: AbstractEventLoop) -> AsyncSpace:
-            lease = share_space(_url(url), space, create=create, durability=durability)
-            return _or_release(lease, lambda: AsyncSpace(lease, self, actor, branch=branch, loop=loop))
+            lease = self._share(url, options)
+            return _or_release(lease, lambda: AsyncSpace(lease, self, options, loop=loop))
 
         return AsyncOpening(make, self._begin)
 
@@ -252,14 +319,27 @@ class App:
         actor: str | None = None,
         branch: str = MAIN,
         durability: Durability = "full",
+        demand: DemandPolicy = "lazy",
+        on_error: Callable[[UserCodeError], None] | None = None,
     ) -> None:
         """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
-        with (
-            Stay() as stay,
-            self._open(url, space, actor, branch, durability, create=True, wake=stay.wake) as opened,
-        ):
-            while stay.wait():
-                opened.catch_up()
+        options = Options(
+            space=space, actor=actor, branch=branch, durability=durability, demand=demand, on_error=on_error
+        )
+        with Stay() as stay, self.open_with(url, options, stay.wake) as opened:
+            while stay.wait(opened.wake_in()):
+                opened.settle()
+
+    @staticmethod
+    def _share(url: str | PathLike[str] | None, options: Options) -> Lease:
+        return share_space(_url(url), options.space, create=options.create, durability=options.durability)
+
+    def _check_plain(self) -> None:
+        """Refuse what only an event loop can run."""
+        for name, function in self._functions.items():
+            if iscoroutinefunction(function.__wrapped__):
+                message = f"{name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
+                raise DeclarationError(message, app=self.name, name=name)
 
     def _begin(self, opened: BaseSpace) -> None:
         """Everything declared so far lives there now."""

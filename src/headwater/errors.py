@@ -132,6 +132,12 @@ class UserCodeError(HeadwaterError):
     code = "HW150"
 
 
+class NotReadyError(UserCodeError):
+    """An async function was asked for a value that it has not come to yet. Who asked runs again when it has."""
+
+    code = "HW151"
+
+
 class StoreError(HeadwaterError):
     """The place where data lives could not do what was asked."""
 

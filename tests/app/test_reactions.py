@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.scheduler.settle import Scheduler
+from headwater.scheduler.scheduler import Scheduler
 from tests.app.holding import in_thread
 from tests.app.workbench import Bench
 
@@ -401,13 +401,13 @@ def test_transaction_that_read_a_computed_conflicts_when_that_has_changed_meanwh
 
 def test_writing_a_cell_that_nobody_reads_makes_no_notification(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
-    original = Scheduler._on_change
+    original = Scheduler._receive
 
     def spy(self: Scheduler, notification: object) -> None:
         told.append(notification)
         original(self, notification)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Scheduler, "_on_change", spy)
+    monkeypatch.setattr(Scheduler, "_receive", spy)
     x = bench.app.cell("x", 1)
     unread = bench.app.cell("unread", 1)
 

@@ -88,7 +88,7 @@ def test_deleting_a_document_wakes_who_followed_a_link_to_it() -> None:
     live = hw.App("live")
     seen: list[str] = []
     task = live.doc("task", Task)
-    live.sink_as(lambda: seen.append("none" if task.helper is None else task.helper.name), "show")
+    live.sink(name="show")(lambda: seen.append("none" if task.helper is None else task.helper.name))
     with live.open("memory:"):
         bob = Person(name="Bob")
         task.helper = bob

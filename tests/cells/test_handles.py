@@ -107,7 +107,7 @@ def test_who_reads_a_card_is_not_run_for_what_its_cell_holds() -> None:
     live = hw.App("live")
     mine: hw.Cell[Card] = live.cell("card", type=Card)
     titles: list[str] = []
-    live.sink_as(lambda: titles.append(mine.value.title) if mine.exists else None, "show")
+    live.sink(name="show")(lambda: titles.append(mine.value.title) if mine.exists else None)
     with live.open("memory:"):
         mine.value = inline()
         runs = len(titles)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.errors import AddressError
+from headwater.scheduler.node import Kind, NodeSpec
 from tests.cells.kit import ABSENT, link, put, stored
 
 DOCS = ("a", "b", "c", "d")
@@ -192,7 +193,9 @@ def test_whoever_reads_something_else_now_has_what_changed_in_its_journal(
             for name, value in world.items():
                 put(space, name, real(value))
         cell = space.cell(doc).at(*path)
-        node = space.scheduler.add_sink("show", lambda: shown.append(cell.value))
+        node = space.scheduler.register(
+            NodeSpec(name="show", fn=lambda: shown.append(cell.value), kind=Kind.EFFECT)
+        )
         space.settle()
         try:
             space.cell(changed).at(*place).value = "new"

@@ -260,7 +260,7 @@ def test_taking_out_is_seen_by_others_as_one_step() -> None:
     app2 = hw.App("steps")
     doc = app2.doc("bag", Bag)
     seen: list[list[str]] = []
-    app2.sink_as(lambda: seen.append(list(doc.words)), "show")
+    app2.sink(name="show")(lambda: seen.append(list(doc.words)))
     with app2.open("memory:"):
         doc.words = letters()
         doc.words.reverse()

@@ -231,16 +231,17 @@ def test_operations_do_what_they_do_to_lists_and_dicts(program: Any) -> None:
 def test_what_was_stored_is_what_was_seen(program: Any) -> None:
     """A second opening of the same store, which has seen none of it, reads the same."""
     from headwater.host.opening import Lease, open_space
+    from headwater.host.options import Options
 
     storage = open_space("memory:")
-    one = hw.Space(Lease(storage, None), app, None, branch="main")
+    one = hw.Space(Lease(storage, None), app, Options())
     app._begin(one)
     one.enter()
     try:
         run(one, deepcopy(START), program)
         one.sync()
         expected = seen()
-        two = hw.Space(Lease(storage, None), app, None, branch="main")
+        two = hw.Space(Lease(storage, None), app, Options())
         two.enter()
         try:
             assert seen() == expected

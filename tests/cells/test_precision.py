@@ -217,7 +217,7 @@ def test_only_those_run_whose_part_has_changed() -> None:
             runs[name] = runs.get(name, 0) + 1
             look()
 
-        live.sink_as(run, name)
+        live.sink(name=name)(run)
 
     sink("a", lambda: cell.at("a").value)
     sink("first", lambda: cell.at("list", 0).value)

@@ -16,10 +16,8 @@ from headwater.cells.journal import (
     Entry,
     Flags,
     Journal,
-    Mark,
 )
 from headwater.values.address import Depth
-from headwater.values.ids import Seq
 from headwater.values.tree import Path
 from tests.transactions.stage import A, B
 
@@ -50,7 +48,7 @@ def test_entries_come_in_the_order_they_were_first_made() -> None:
 
 def test_places_that_differ_in_anything_are_different_entries() -> None:
     journal = Journal()
-    marks = [NOWHERE, Mark(Seq(1), [], 0)]
+    marks = [NOWHERE]
     paths: list[Path] = [(), ("x",), ("x", "1"), ("x", 1)]
     expected = list(product([A, B], paths, [DEEP, SHALLOW], COMBINATIONS, marks))
     for doc, path, depth, flags, mark in expected:

@@ -34,7 +34,8 @@ LABEL_ONLY: Final = 8
 """Neither wakes nor conflicts; its label counts."""
 ATTEMPTED_WRITE: Final = 16
 """Not a read: a write was tried here, also if it changed nothing."""
-_SHALLOW: Final = 32
+SHALLOW_BIT: Final = 32
+"""Not a flag of reads: how the journal and the index of readers write down that only a shape was looked at."""
 
 _DEEP_READ: Final = Depth.DEEP
 _SHALLOW_READ: Final = Depth.SHALLOW
@@ -84,21 +85,37 @@ class Entry(msgspec.Struct, frozen=True):
     mark: Mark | None = None
 
 
-_Key: TypeAlias = tuple[DocKey, Path, int, Mark | None]
+ReadKey: TypeAlias = tuple[DocKey, Path, int]
+"""Where, and whether only the shape was looked at: 0 or SHALLOW_BIT."""
 
 
 class Journal:
     """The entries of one transaction, each once, in the order they were first made."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_flags")
 
     def __init__(self) -> None:
-        # A dict for its keys: the same place read a thousand times is one entry.
-        self._entries: dict[_Key, None] = {}
+        # A dict for its keys: the same place read a thousand times is one entry. A transaction looks at a document
+        # once, so the version belongs to the document and need not tell entries apart.
+        self._entries: dict[ReadKey, Mark | None] = {}
+        # Of all entries together: mostly none.
+        self._flags: Flags = 0
 
     def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags, mark: Mark | None) -> None:
         """A place was read, or a write was tried there."""
-        self._entries[doc, path, flags if depth is Depth.DEEP else flags | _SHALLOW, mark] = None
+        if flags:
+            self._flags |= flags
+        self._entries[doc, path, flags if depth is _DEEP_READ else flags | SHALLOW_BIT] = mark
+
+    def reads(self) -> dict[ReadKey, Mark | None]:
+        """What the run depends on, as the index of readers takes it: the keys. Not to be changed."""
+        if not self._flags:
+            return self._entries
+        return {
+            (doc, path, bits & SHALLOW_BIT): mark
+            for (doc, path, bits), mark in self._entries.items()
+            if not bits & _NOT_DEPENDED_ON
+        }
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -108,8 +125,8 @@ class Journal:
         return {key[0] for key in self._entries}
 
     def __iter__(self) -> Iterator[Entry]:
-        for doc, path, bits, mark in self._entries:
-            yield Entry(doc, path, Depth.SHALLOW if bits & _SHALLOW else Depth.DEEP, bits & ~_SHALLOW, mark)
+        for (doc, path, bits), mark in self._entries.items():
+            yield Entry(doc, path, _SHALLOW_READ if bits & SHALLOW_BIT else _DEEP_READ, bits & ~SHALLOW_BIT, mark)
 
     def dependencies(self) -> list[Entry]:
         """What has to change for the run to be worth repeating."""
@@ -120,13 +137,13 @@ class Journal:
         return self._without(_NOT_CHECKED)
 
     def _without(self, flags: Flags) -> list[Entry]:
-        keys = [key for key in self._entries if not key[2] & flags]
         entries = [
-            Entry(doc, path, _SHALLOW_READ if bits & _SHALLOW else _DEEP_READ, 0, mark)
-            for doc, path, bits, mark in keys
+            Entry(doc, path, _SHALLOW_READ if bits & SHALLOW_BIT else _DEEP_READ, 0, mark)
+            for (doc, path, bits), mark in self._entries.items()
+            if not bits & flags
         ]
         # Reads of different documents are never merged, and most transactions look at each document once.
-        return entries if len({key[0] for key in keys}) == len(keys) else compact(entries)
+        return entries if len({entry.doc for entry in entries}) == len(entries) else compact(entries)
 
     def labels(self) -> list[Entry]:
         """What the result has been made of, and where it was to go: all of it."""
@@ -134,7 +151,7 @@ class Journal:
 
     def clear(self) -> None:
         """Let go of everything."""
-        self._entries.clear()
+        self._entries = {}
 
 
 def compact(entries: Iterable[Entry], *, keep_flags: bool = False) -> list[Entry]:

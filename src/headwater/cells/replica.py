@@ -81,6 +81,8 @@ class Replica:
         """Held by who does several things with the replica that must not be torn apart; threads take turns by it."""
         self.on_rejected: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
         """Told of each of our commits that did not land, before its own callbacks are."""
+        self.version = 0
+        """Grows with every change of what is visible: who finds it as it was needs not look at documents."""
         self.seq = seq
         """The newest commit of the log that is taken in here: all confirmed documents are as of this place."""
 
@@ -186,6 +188,7 @@ class Replica:
         else:
             record.layers = [pending]
         record.visible = after
+        self.version += 1
         if touches and self._readers and self._is_read(doc):
             changes = changes_of(doc, before, after, touches)
             if changes:
@@ -248,6 +251,7 @@ class Replica:
     def _stack(self, pending: Pending) -> None:
         """Lay the commit over the documents it touches and say what changed."""
         changes: list[Change] = []
+        self.version += 1
         for effect in pending.effects:
             record = self._documents[effect.doc]
             if record.layers:
@@ -265,6 +269,7 @@ class Replica:
     def integrate(self, decided: Iterable[Outcome | Failure]) -> None:
         """Take in decisions in the order of the log, as one step: listeners hear what it comes to."""
         step: Step[_Document] = Step()
+        self.version += 1
         for outcome in decided:
             commit = outcome.commit
             mine = self._pending.pop(commit.local_seq, None) if commit.session == self._session else None
@@ -378,6 +383,7 @@ class Replica:
         if found.seq < record.seq:
             return
         record.confirmed, record.seq = found.value, found.seq
+        self.version += 1
         step: Step[_Document] = Step()
         self._render(doc, record, step)
         self._announce(step, Kind.PULL)

@@ -34,7 +34,7 @@ from headwater.store.commit import (
     Precondition,
     Verdict,
 )
-from headwater.values.address import Depth, address_text
+from headwater.values.address import Depth, address_text, is_prefix
 from headwater.values.ids import DocKey
 from headwater.values.patch import Add, Move, PatchOp, Replace, apply_patch
 from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
@@ -56,6 +56,7 @@ class Transaction:
         "_preconditions",
         "_writers",
         "cause",
+        "change_group",
         "doomed",
         "error",
         "guarded",
@@ -63,10 +64,14 @@ class Transaction:
         "memo",
         "minted",
         "name",
+        "node",
         "read_only",
         "replica",
         "status",
+        "surface",
+        "triggers",
         "verdict",
+        "wrote",
     )
 
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
@@ -74,11 +79,20 @@ class Transaction:
         self.name: str = name
         # Why writing is refused, as a sentence with {} for the place; empty: it is allowed.
         self.read_only: str = read_only
+        # Places at and below which it is allowed all the same.
+        self.surface: tuple[tuple[DocKey, Path], ...] = ()
         # Whoever calls a function in here that may only read: then writers look whether they are in it.
         self.guarded: bool = False
         # What the ids of documents made in here are derived from, and how many were.
         self.cause: object = cause
         self.minted: int = 0
+        # I8: whose run this is, as that object itself, and the places whose change is the reason for it.
+        self.node: object = None
+        self.triggers: tuple[tuple[DocKey, Path], ...] = ()
+        # Whoever subscribes with the same name is not told of what is written in here.
+        self.change_group: str | None = None
+        # Something was written, though it may have been undone since.
+        self.wrote: bool = False
         self.status: Status = _OPEN
         # _settle(): exactly one of the two, once, unless it was aborted.
         self.verdict: Verdict | None = None
@@ -129,6 +143,14 @@ class Transaction:
         held = self._held.get(doc)
         return (held if held is not None else self._hold(doc)).value
 
+    def first_look(self, doc: DocKey) -> Maybe:
+        """A document that was read here, as it was then, without this transaction's own writes."""
+        return self._held[doc].base
+
+    def written(self) -> list[tuple[DocKey, Maybe]]:
+        """The documents that were written here, as they would be."""
+        return [(doc, held.value) for doc, held in self._held.items() if held.whole or held.ops]
+
     def _hold(self, doc: DocKey, verb: str = "read") -> Held:
         if self.status is not _OPEN:
             raise self._ended(verb)
@@ -159,6 +181,24 @@ class Transaction:
         if held.value is not ABSENT or not self._is_elidable(held, ()):
             self._put(held, ABSENT)
 
+    def put_result(self, doc: DocKey, value: Value) -> None:
+        """Write what a run has come to, as a whole. If it stands there already, and by the same node, nothing is.
+
+        Should the commit that put it there be taken back, that node runs again anyway.
+        """
+        held = self._held.get(doc)
+        if held is None:
+            held = self._hold(doc, "write")
+        if same(held.value, value):
+            mark = held.mark
+            if held.whole or not mark.count:
+                return
+            source = mark.layers[mark.count - 1].source
+            if type(source) is Transaction and source.node is self.node:
+                return
+        self.journal.note(doc, (), _DEEP, ATTEMPTED_WRITE, held.mark)
+        self._put(held, value)
+
     def require(self, precondition: Precondition) -> None:
         """The store must find this true, or refuse the whole transaction for good."""
         if self.status is not _OPEN:
@@ -166,7 +206,7 @@ class Transaction:
         self._preconditions.append(precondition)
 
     def _begin_write(self, doc: DocKey, path: Path) -> Held:
-        if (self.read_only or self.guarded) and (refused := self._refusal()):
+        if (self.read_only or self.guarded) and (refused := self._refusal(doc, path)):
             reason, _, advice = refused.partition(" {}")
             raise WriteError(f"{reason} {address_text(doc, path)}{advice}", doc=doc, path=path)
         held = self._held.get(doc)
@@ -177,17 +217,20 @@ class Transaction:
         self.journal.note(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
         return held
 
-    def _refusal(self) -> str:
-        """Why this code may not write here; empty if it may."""
+    def _refusal(self, doc: DocKey, path: Path) -> str:
+        """Why this code may not write there; empty if it may."""
         frame = HERE.get() if self.guarded else None
         while frame is not None and frame.tx is self:
             if frame.read_only:
                 return frame.read_only
             frame = frame.outer
+        if any(doc == at and is_prefix(place, path) for at, place in self.surface):
+            return ""
         return self.read_only
 
     def _put(self, held: Held, value: Maybe) -> None:
         held.value, held.whole, held.ops, held.leanings = value, True, [], None
+        self.wrote = True
         self.memo.clear()
 
     def _apply(self, held: Held, op: PatchOp) -> None:
@@ -195,6 +238,7 @@ class Transaction:
         if not touched and self._is_elidable(held, op.path):
             return
         held.value = after
+        self.wrote = True
         self.memo.clear()
         if held.whole:
             return
@@ -235,7 +279,7 @@ class Transaction:
     @property
     def has_writes(self) -> bool:
         """Has something to commit."""
-        return any(held.whole or held.ops for held in self._held.values())
+        return self.wrote and any(held.whole or held.ops for held in self._held.values())
 
     # -- going back ----------------------------------------------------------------------------------------
 
@@ -276,7 +320,7 @@ class Transaction:
         """
         if self.status is not _OPEN:
             raise self._ended("commit")
-        operations = operations_of(self._held)
+        operations = operations_of(self._held) if self.wrote else []
         if not operations and not self._preconditions:
             self._signal(Signal.SENT)
             self._settle(Signal.ACCEPTED, Committed(self.replica.seq), None)

@@ -14,6 +14,7 @@ from contextvars import copy_context
 from headwater.cells.here import Addressed, called
 from headwater.errors import HeadwaterError, UsageError
 from headwater.host.opening import Lease
+from headwater.host.options import Options
 from headwater.host.space import BaseSpace, log
 from headwater.scheduler.node import Node
 
@@ -21,17 +22,15 @@ from headwater.scheduler.node import Node
 class AsyncSpace(BaseSpace):
     """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
 
-    def __init__(
-        self, lease: Lease, owner: object, actor: str | None, *, branch: str, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, lease: Lease, owner: object, options: Options, *, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         # What is around the code that happens to ask for a pass is not around what runs in it.
         self._context = copy_context()
         # A pass is asked for; one was, while a thread had its turn.
         self._soon = self._missed = False
-        replica = lease.storage.attach(branch=branch, wake=self._wake)
-        super().__init__(lease, replica, owner, actor)
-        self.place = (lease.storage, branch)
+        replica = lease.storage.attach(branch=options.branch, wake=self._wake)
+        super().__init__(lease, replica, owner, options)
+        self.place = (lease.storage, options.branch)
         # Other event loops are refused.
         self.wary = True
 

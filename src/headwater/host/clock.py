@@ -21,3 +21,8 @@ class SystemEntropy:
 
     def token(self) -> str:
         return b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+
+
+def steady_ms() -> float:
+    """Milliseconds on a clock that nobody sets: for durations and gates."""
+    return time.perf_counter() * 1000

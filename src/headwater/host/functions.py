@@ -6,33 +6,41 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
+from inspect import iscoroutinefunction, signature
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.here import HERE, Frame, Owner, find
 from headwater.cells.transaction import Transaction
-from headwater.errors import DeclarationError
+from headwater.errors import DeclarationError, NotReadyError
+from headwater.host.declared import Declared
+from headwater.host.instances import Instance, key_of
 from headwater.host.space import BaseSpace
-from headwater.scheduler.settle import COMPUTED
+from headwater.scheduler.node import Kind, Node, NodeSpec
 from headwater.values.address import Depth, doc_key
-from headwater.values.hints import schema_of
+from headwater.values.hints import freeze_with, schema_of
 from headwater.values.schema import ANY, Schema
+from headwater.values.tree import ABSENT, Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+COMPUTED = "{}() is computed and may not write {{}}; move the write to a @app.handler"
+"""What a computed function is told that writes: for `Transaction.read_only`."""
+
 
 class Computed(Generic[P, R]):
-    """A declared function: still called to be read. Without parameters its result is kept in a document."""
+    """A declared function: still called to be read. Its result is kept in a document, one for each set of arguments."""
 
-    def __init__(self, app: Owner, fn: Callable[P, R], name: str, doc: str) -> None:
+    def __init__(self, app: Owner, fn: Callable[P, object], name: str, doc: str, declared: Declared) -> None:
         self.name = name
         self.__wrapped__ = fn
         self.__doc__ = fn.__doc__
         self.__name__ = name
         self._app = app
-        self._plain = bool(signature(fn).parameters)
+        self._declared = declared
+        self._signature = signature(fn)
+        self._parametrised = bool(self._signature.parameters)
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
         self._doc = doc
@@ -55,44 +63,130 @@ class Computed(Generic[P, R]):
             self._result = Cell(self._app, self._doc, schema=self._type)
         return self._result
 
+    def _store(self, value: object) -> Value:
+        return freeze_with(self._type, value, f"the result of {self.name}()")
+
     def register(self, space: BaseSpace) -> None:
-        """Make it a node of an open space."""
-        if not self._plain:
-            self._resolve()
-            run = cast("Callable[[], object]", self.__wrapped__)
-            space.nodes[self] = space.scheduler.add_computation(self.name, run, doc_key(self._doc), self._type)
+        """Make it a node of an open space; one with parameters becomes one when it is called."""
+        if self._parametrised:
+            return
+        self._resolve()
+        spec = self._spec(space, self.name, self.__wrapped__, self._doc)
+        self._renew(space, space.add_node(self, spec))
+
+    def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+        declared = self._declared
+        sides, envelope = declared.write_surface(space)
+        return NodeSpec(
+            name=name,
+            fn=fn,
+            kind=Kind.COMPUTATION,
+            outputs=(doc_key(doc), *sides),
+            side_write_envelope=envelope,
+            eager=declared.eager,
+            store=self._store,
+            read_only=COMPUTED.format(self.name),
+            has_callers=True,
+            is_async=iscoroutinefunction(self.__wrapped__),
+            on_invalid=declared.on_invalid,
+            timeout_ms=declared.timeout_ms,
+            debounce_ms=declared.debounce_ms,
+            throttle_ms=declared.throttle_ms,
+            change_group=declared.change_group,
+            origin=self.__wrapped__,
+        )
+
+    @staticmethod
+    def _renew(space: BaseSpace, node: Node) -> None:
+        """Whoever has read it from another that was declared before, as in a notebook, is told."""
+        space.scheduler.invalidation.failed_otherwise(node)
+
+    # -- reading -------------------------------------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not args and not kwargs:
+            # As for a cell: read before in this transaction, and nothing was written since.
+            frame = HERE.get()
+            if frame is not None and self in frame.memo:
+                return cast("R", frame.memo[self])
         home, tx = find(self._app, self)
         assert isinstance(home, BaseSpace)
-        node = home.nodes.get(self)
-        if node is None and not self._plain:
-            # Another was declared in its place, and not everybody who calls it knows.
-            node = home.computation(self.name)
-        if node is None or args or kwargs or (tx is not None and tx.has_writes):
-            # With parameters, or in the middle of a transaction whose writes nobody else can see: a plain call, whose
-            # reads are the caller's.
-            if tx is not None:
-                return self._plainly(home, tx, *args, **kwargs)
-            with home.transaction() as own:
-                return self._plainly(home, own, *args, **kwargs)
+        if tx is not None and tx.has_writes:
+            # In the middle of a transaction whose writes nobody else can see: a plain call, whose reads are the
+            # caller's.
+            return self._plainly(home, tx, *args, **kwargs)
+        if self._parametrised:
+            instance = self._instance(home, *args, **kwargs)
+            if instance is None:
+                return self._untold(home, tx, *args, **kwargs)
+            node, cell = instance.node, instance.cell
+        else:
+            found = home.nodes.get(self) or home.computation(self.name)
+            if found is None or args or kwargs:
+                return self._untold(home, tx, *args, **kwargs)
+            node, cell = found, self._resolve()
+        return self._pull(home, tx, node, cell)
+
+    def _pull(self, home: BaseSpace, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
         if tx is None and home.news:
             home.catch_up()
         try:
             home.pull(node)
         except Exception:
-            if tx is not None and node.result is not None:
+            if tx is not None:
                 # Whoever was told of an error has to be told of its end.
-                tx.note(node.result, (), Depth.DEEP)
+                tx.note(node.outputs[0], (), Depth.DEEP)
             raise
-        return cast("R", self._resolve().value)
+        if node.spec.is_async and home.replica.read(node.outputs[0]) is ABSENT:
+            if tx is not None:
+                tx.note(node.outputs[0], (), Depth.DEEP)
+            message = (
+                f"{self.name}() has no value yet: it is under way, and whoever reads it runs again when it is there"
+            )
+            raise NotReadyError(message, node=self.name)
+        value = cell.value
+        if tx is not None and not self._parametrised:
+            tx.memo[self] = value
+        return cast("R", value)
+
+    def _instance(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
+        """The node for these arguments, made if it is not there; None if they cannot be told apart."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        key = key_of(bound.arguments)
+        if key is None:
+            return None
+        instances = home.instances_of(self)
+        found = instances.get(key)
+        if found is None:
+            self._resolve()
+            doc = instances.doc_of(self._doc, key)
+            fn = self.__wrapped__
+            given, named = bound.args, bound.kwargs
+            label = f"{self.name}({instances.label(key)})"
+            spec = self._spec(home, label, lambda: fn(*given, **named), doc)
+            cell: Cell[Any] = Cell(self._app, doc, schema=self._type)
+            found = instances.put(key, cell, lambda: home.add_instance(spec))
+        return found
+
+    def _untold(self, home: BaseSpace, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
+        """A plain call, for arguments that cannot be told apart, or for a function that is declared no more."""
+        if tx is not None:
+            return self._plainly(home, tx, *args, **kwargs)
+        with home.transaction() as own:
+            return self._plainly(home, own, *args, **kwargs)
 
     def _plainly(self, home: BaseSpace, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
         """In a transaction that is not its own, of which it may write nothing."""
+        if iscoroutinefunction(self.__wrapped__):
+            message = (
+                f"{self.name}() is async and cannot be called in a transaction with writes, nor with these arguments"
+            )
+            raise NotReadyError(message, node=self.name)
         tx.guarded = True
         token = HERE.set(Frame(home, tx, HERE.get(), COMPUTED.format(self.name)))
         try:
-            return self.__wrapped__(*args, **kwargs)
+            return cast("R", self.__wrapped__(*args, **kwargs))
         finally:
             HERE.reset(token)
 
@@ -103,17 +197,32 @@ class Computed(Generic[P, R]):
 class Sink:
     """A declared function that runs by itself."""
 
-    def __init__(self, app: Owner, fn: Callable[[], object], name: str, doc: str) -> None:
+    def __init__(self, app: Owner, fn: Callable[[], object], name: str, doc: str, declared: Declared) -> None:
         self.name = name
         self.__wrapped__ = fn
         self.__doc__ = fn.__doc__
         self.__name__ = name
         self._app = app
         self._doc = doc
+        self._declared = declared
 
     def register(self, space: BaseSpace) -> None:
         """Make it a node of an open space."""
-        space.nodes[self] = space.scheduler.add_sink(self.name, self.__wrapped__)
+        declared = self._declared
+        spec = NodeSpec(
+            name=self.name,
+            fn=self.__wrapped__,
+            kind=Kind.EFFECT,
+            is_async=iscoroutinefunction(self.__wrapped__),
+            on_invalid=declared.on_invalid,
+            timeout_ms=declared.timeout_ms,
+            debounce_ms=declared.debounce_ms,
+            throttle_ms=declared.throttle_ms,
+            no_auto_debounce=not declared.auto_debounce,
+            change_group=declared.change_group,
+            origin=self.__wrapped__,
+        )
+        space.add_node(self, spec)
 
     def __call__(self) -> None:
         """Run it once more, by hand."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 from typing import Any, Final, Self, TypeAlias
 
@@ -56,10 +57,11 @@ class Stay:
         """End a wait; from any thread."""
         self._rung.put(None)
 
-    def wait(self) -> bool:
-        """Until there is news. False: it is time to end."""
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until there is news, or for so many seconds. False: it is time to end."""
         if not self._ended:
-            self._rung.get()
+            with suppress(Empty):
+                self._rung.get(timeout=timeout)
         while not self._rung.empty():
             self._rung.get()
         return not self._ended

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Token
@@ -26,10 +27,14 @@ from headwater.cells.show import record_html
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached import AttachedReplica
 from headwater.host.clock import SystemEntropy
+from headwater.host.instances import Instances
 from headwater.host.opening import Lease
-from headwater.scheduler.node import Node
-from headwater.scheduler.settle import Scheduler
+from headwater.host.options import Options
+from headwater.scheduler.node import Node, NodeSpec
+from headwater.scheduler.runner import Attempt
+from headwater.scheduler.scheduler import Scheduler
 from headwater.values.address import doc_key, parse_address, settle_path
+from headwater.values.duration import Duration, to_ms
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import DocKey
 from headwater.values.schema import ANY
@@ -37,6 +42,10 @@ from headwater.values.tree import ABSENT, Maybe
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Doc)
+
+PAUSE_MIN_S: Final = 0.001
+PAUSE_MAX_S: Final = 0.05
+"""A plain program that waits looks this often for what others wrote."""
 
 log: Final = logging.getLogger("headwater")
 
@@ -64,14 +73,25 @@ class Stats(msgspec.Struct, frozen=True):
 class BaseSpace(Home):
     """What both kinds of open spaces have in common."""
 
-    def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, actor: str | None) -> None:
-        super().__init__(replica, lease.storage.name, owner, SystemEntropy(), actor)
+    def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:
+        super().__init__(replica, lease.storage.name, owner, SystemEntropy(), options.actor)
         self._lease = lease
         self._attached = replica
         self.news = replica.inbox
-        self.on_error: Callable[[UserCodeError], None] = _log_error
+        self.on_error: Callable[[UserCodeError], None] = options.on_error or _log_error
         self.nodes: dict[object, Node] = {}
-        self.scheduler: Scheduler = Scheduler(self, self._report)
+        # Functions with parameters: a node for each set of arguments.
+        self.instances: dict[object, Instances] = {}
+        self.scheduler: Scheduler = Scheduler(
+            replica,
+            now=options.now,
+            perform=self._perform,
+            report=self._report,
+            tick=self._tick,
+            space=self.name,
+            demand=options.demand,
+        )
+        self._now = options.now
         # Threads take turns in running what follows from a write, and what a caller asks for.
         self._turn = threading.RLock()
         self._tokens: list[Token[Frame | None]] = []
@@ -81,16 +101,51 @@ class BaseSpace(Home):
     def _report(self, error: UserCodeError) -> None:
         self.on_error(error)
 
+    def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
+        self.restless = due
+
+    def _perform(self, attempt: Attempt) -> None:
+        """Call an author's function, with its transaction around it."""
+        token = HERE.set(Frame(self, attempt.tx, HERE.get()))
+        try:
+            attempt.result = attempt.node.fn()
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            attempt.error = error
+        finally:
+            HERE.reset(token)
+
+    # -- functions -----------------------------------------------------------------------------------------
+
+    def add_node(self, function: object, spec: NodeSpec) -> Node:
+        """A declared function is a node here from now on."""
+        with self._turn:
+            node = self.nodes[function] = self.scheduler.register(spec)
+            return node
+
+    def instances_of(self, function: object) -> Instances:
+        """The nodes of a function with parameters."""
+        found = self.instances.get(function)
+        if found is None:
+            found = self.instances[function] = Instances(self.scheduler.remove)
+        return found
+
+    def add_instance(self, spec: NodeSpec) -> Node:
+        """One more of them."""
+        with self._turn:
+            return self.scheduler.register(spec)
+
     def drop(self, function: object) -> None:
         """A declared function is no longer: another was declared in its place."""
-        node = self.nodes.pop(function, None)
-        if node is not None:
-            with self._turn:
+        with self._turn:
+            node = self.nodes.pop(function, None)
+            if node is not None:
                 self.scheduler.remove(node)
+            for instance in self.instances.pop(function, _NONE).nodes():
+                self.scheduler.remove(instance)
 
     def computation(self, name: str) -> Node | None:
         """The node of a computed function, by its name."""
-        return next((node for node in self.nodes.values() if node.name == name and node.result is not None), None)
+        return next((node for node in self.nodes.values() if node.name == name and node.outputs), None)
 
     def pull(self, node: Node) -> None:
         """Make a computation valid for a caller, or raise what it raised."""
@@ -154,11 +209,19 @@ class BaseSpace(Home):
             rejected=self.rejected,
             groups=self._lease.storage.groups,
             documents=replica.document_count,
-            runs={node.name: node.runs for node in self.nodes.values()},
+            runs=self._run_counts(),
         )
 
+    def _run_counts(self) -> dict[str, int]:
+        counts = {node.name: node.runs for node in self.nodes.values()}
+        for function in self.instances:
+            counts[str(getattr(function, "name", function))] = self.runs(function)
+        return counts
+
     def runs(self, function: object) -> int:
-        """How often a function of the app has run in this opening."""
+        """How often a function of the app has run in this opening; with parameters, for all arguments together."""
+        if function in self.instances:
+            return sum(node.runs for node in self.instances[function].nodes())
         node = self.nodes.get(function)
         if node is None:
             raise UsageError(
@@ -217,7 +280,7 @@ class BaseSpace(Home):
         self.closed = self.wary = True
         if self in OPEN:
             OPEN.remove(self)
-        self.scheduler.close()
+        self.scheduler.dispose()
         for callback in self._closers:
             callback()
 
@@ -234,14 +297,13 @@ class Space(BaseSpace):
         self,
         lease: Lease,
         owner: object,
-        actor: str | None,
+        options: Options,
         *,
-        branch: str,
         wake: Callable[[], None] | None = None,
     ) -> None:
-        replica = lease.storage.attach(branch=branch, wake=wake)
-        super().__init__(lease, replica, owner, actor)
-        self.place = (lease.storage, branch)
+        replica = lease.storage.attach(branch=options.branch, wake=wake)
+        super().__init__(lease, replica, owner, options)
+        self.place = (lease.storage, options.branch)
 
     def catch_up(self) -> None:
         """Take in what was decided and what others wrote, and run what follows from it."""
@@ -251,9 +313,28 @@ class Space(BaseSpace):
                 self.scheduler.settle()
 
     def settle(self) -> None:
-        """Run what is wanted and not up to date. Plain code rarely needs it: every write does it."""
+        """Run what is wanted and not up to date, and what its time has come for. Every write does the former."""
         self.check_open()
-        self.catch_up()
+        with self._turn:
+            self._attached.refresh()
+            self.scheduler.idle()
+
+    def wake_in(self) -> float | None:
+        """Seconds until there may be something to do, if nothing else happens; None: only if something does."""
+        wake_at = self.scheduler.outstanding().wake_at
+        return None if wake_at is None else max(wake_at - self._now(), 0.0) / 1000
+
+    def wait(self, duration: Duration) -> None:
+        """Let time pass, and run what its time comes for: what waits for quiet, or for its turn."""
+        self.check_open()
+        end = self._now() + to_ms(duration, "space.wait(...)")
+        self.settle()
+        while (left := (end - self._now()) / 1000) > 0:
+            wake_in = self.wake_in()
+            # Not at once again, should the clock be a little behind.
+            pause = left if wake_in is None else min(left, max(wake_in, PAUSE_MIN_S))
+            time.sleep(min(pause, PAUSE_MAX_S))
+            self.settle()
 
     def sync(self, timeout: float | None = None) -> None:
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
@@ -287,6 +368,10 @@ class Space(BaseSpace):
             self.close()
         except HeadwaterError as error:
             log.error("while closing space %r after an error: %s", self.name, error)  # noqa: TRY400  # told, not shown
+
+
+_NONE: Final = Instances(lambda _: None)
+"""Of a function without parameters."""
 
 
 def _log_error(error: UserCodeError) -> None:

@@ -1,6 +1,6 @@
-"""The node record: everything that is known about one function in one open space, and the table of its statuses.
+"""The node record: everything the scheduler knows about one unit of work, and the table of its statuses.
 
-Must never know: other nodes.
+Must never know: other nodes, but for the one that made it.
 """
 
 from __future__ import annotations
@@ -9,19 +9,38 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from headwater.cells.journal import Entry
+from headwater.cells.journal import ReadKey
 from headwater.cells.transaction import Transaction
 from headwater.errors import InvariantError
 from headwater.values.ids import DocKey
-from headwater.values.schema import Schema
+from headwater.values.tree import Path, Value, freeze
+
+if TYPE_CHECKING:
+    from headwater.scheduler.gates import Gate
+    from headwater.scheduler.runner import Attempt
+
+Place: TypeAlias = tuple[DocKey, Path]
+"""A place in a document; what a cause names."""
+
+OnInvalid: TypeAlias = Literal["restart", "finish"]
+"""What becomes of an attempt that waits while something it has read changes. Its result is dropped either way."""
+
+
+class Kind(Enum):
+    """What a node is there for."""
+
+    COMPUTATION = "computation"
+    """For its result. Runs when somebody who is live reads it."""
+    EFFECT = "effect"
+    """For what it does. Always live."""
 
 
 class Status(Enum):
     """Whether a node's last run still counts."""
 
-    NEVER_RAN = "never ran"
+    NEVER_RAN = "never-ran"
     CLEAN = "clean"
     INVALID = "invalid"
 
@@ -35,48 +54,141 @@ class Signal(Enum):
 
 
 TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
-    # Clean before the call, not after: a change that lands while the function runs can make it invalid again.
+    # Clean before the call, not after: a change that lands while the function runs can make it invalid again (I3).
     (Status.NEVER_RAN, Signal.STARTED): Status.CLEAN,
     (Status.INVALID, Signal.STARTED): Status.CLEAN,
     (Status.CLEAN, Signal.CHANGED): Status.INVALID,
     (Status.INVALID, Signal.CHANGED): Status.INVALID,
+    # Declared reads of one that never ran wake nobody, but a failure it was told of does.
+    (Status.NEVER_RAN, Signal.CHANGED): Status.NEVER_RAN,
     (Status.CLEAN, Signal.TAKEN_BACK): Status.INVALID,
     (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
 }
 
+_NO_READS: Final[dict[ReadKey, None]] = {}
+_NO_CAUSES: Final[dict[Place, None]] = {}
+_NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NodeSpec:
+    """What is told of a node when it is registered. Fixed for its life."""
+
+    name: str
+    # Called with the transaction, or as the host that performs attempts says.
+    fn: Callable[..., object]
+    kind: Kind = Kind.COMPUTATION
+    # The documents it writes: the first takes its result, the others are written by the function itself.
+    outputs: tuple[DocKey, ...] = ()
+    # Places anywhere below which the function may write, where that cannot be told in advance: a materializer.
+    side_write_envelope: tuple[Place, ...] = ()
+    # What it is known to read before it has run: says who runs first, and wakes nobody.
+    declared_reads: tuple[DocKey, ...] = ()
+    # Who made it; without one, whoever runs when it is registered.
+    parent: Node | None = None
+    # Wanted although nobody reads it.
+    eager: bool = False
+    # From what the function returned to what is stored.
+    store: Callable[[object], Value] = freeze
+    # What the function is told when it writes elsewhere, for Transaction.read_only; empty: it may write anywhere.
+    read_only: str = ""
+    # Its errors are raised where it is called, so they are reported only if nobody is there to be told.
+    has_callers: bool = False
+    # The function returns an awaitable.
+    is_async: bool = False
+    on_invalid: OnInvalid = "restart"
+    timeout_ms: float | None = None
+    change_group: str | None = None
+    # What holds it up from the beginning; see gates.
+    debounce_ms: float | None = None
+    throttle_ms: float | None = None
+    no_auto_debounce: bool = False
+    # For people: which piece of an app it belongs to, and the function as its author wrote it.
+    piece: str = ""
+    origin: Callable[..., object] | None = None
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Node:
-    """One function in one open space. Comments name a field's only writer."""
+    """Everything the scheduler knows about one unit of work. Each comment names the only writer of what follows."""
 
     # Fixed at registration.
+    spec: NodeSpec
     name: str
-    fn: Callable[[], object]
+    title: str
+    fn: Callable[..., object]
     order: int
-    # Where a computation's result stands, and its type; None for a sink.
-    result: DocKey | None = None
-    schema: Schema | None = None
+    tier: int
+    outputs: tuple[DocKey, ...]
+    # Where the function itself may write, with all that is below.
+    surface: tuple[Place, ...]
+    parent: Node | None
+    # registry: no longer known.
+    removed: bool = False
     # signal(): see TRANSITIONS.
     status: Status = Status.NEVER_RAN
-    # Scheduler._invalid and _take: waits for a pass to look at it.
+    # invalidation adds; the runner takes them when it starts, and gives them back if the attempt does not count (I8).
+    invalid_causes: dict[Place, None] = field(default_factory=lambda: _NO_CAUSES)
+    # graph.apply_reads(): what the last run read; and of these documents, those that some node writes.
+    reads: dict[ReadKey, None] = field(default_factory=lambda: _NO_READS)
+    above: dict[DocKey, None] = field(default_factory=lambda: _NOTHING_ABOVE)
+    # liveness: own reasons to be live (an effect, eager, a materializer, provisional, somebody pulls), and these
+    # together with one for each document that a live node reads of it. Zero means dormant (I2).
+    demand: int = 0
+    live_refs: int = 0
+    provisional: bool = False
+    # order: greater than that of every node it reads, or equal to those of its ring, in which all read each other.
+    rank: int = 0
+    ring: list[Node] | None = None
+    # queue: waits for its turn.
     queued: bool = False
-    # Readers.replace: what the last run read.
-    reads: list[Entry] = field(default_factory=list)
-    # Scheduler._attempt: the transaction of the last run, what it raised and from where, how often it ran.
+    # gates; None while there is nothing to say.
+    gate: Gate | None = None
+    # runner: the attempt that is under way, and whether its function is at work right now.
+    attempt: Attempt | None = None
+    running: bool = False
+    # runner: the transaction of the last attempt; what it raised, and from where.
     tx: Transaction | None = None
     error: Exception | None = None
     trace: TracebackType | None = None
-    running: bool = False
-    # Greater than that of every computation it read; 0 until it has finished once.
-    rank: int = 0
-    # Scheduler._attempt and _subscribe: its function is at work, and what it read before does not count any more.
-    reading: bool = False
+    # runner: the pass it last ran in, how often it did in that one, failures of the store in a row.
+    pass_number: int = 0
+    pass_runs: int = 0
+    store_failures: int = 0
+    # runner: the scope of its result, if that is not everybody's.
+    breadth: str = ""
+    # runner and invalidation: counts and times, for people.
     runs: int = 0
+    invalidated: int = 0
+    total_ms: float = 0.0
+    last_ms: float = 0.0
+    last_at_ms: float = 0.0
+    last_causes: tuple[Place, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """Computation or effect."""
+        return self.spec.kind
+
+    @property
+    def id(self) -> str:
+        """Its name in snapshots and traces: unique in one scheduler."""
+        return f"{self.name}#{self.order}"
 
     @property
     def is_clean(self) -> bool:
         """Its last run still counts, as far as it has been told."""
         return self.status is Status.CLEAN
+
+    @property
+    def is_live(self) -> bool:
+        """Somebody is looking."""
+        return self.live_refs > 0
+
+    @property
+    def is_materializer(self) -> bool:
+        """It may write in places that only a run can tell."""
+        return bool(self.spec.side_write_envelope)
 
     def signal(self, signal: Signal) -> None:
         """Move on, as the table says."""
@@ -84,3 +196,6 @@ class Node:
         if after is None:
             raise InvariantError(f"node {self.name}: {signal.value} while {self.status.value}", node=self.name)
         self.status = after
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id}: {self.status.value}{', live' if self.live_refs else ''}>"

@@ -1,41 +1,46 @@
-"""Keeping results current: a change makes its readers invalid, and what a sink shows is made valid again.
+"""The pass: run what is invalid, wanted and eligible, writers before readers, until nothing is.
 
-A sink is always wanted. A computation is run when somebody who is wanted, or a caller, asks for its value while it is
-invalid, and never otherwise. Writers run before readers: a sink is run after every computation above it that may
-have changed, and only if one of them did.
+A generator: it yields each attempt for the host to perform, and at the end says until when there is nothing to do. It
+costs what changed, not what is connected: nodes stand in the queue because a value they read changed while they were
+live, or because they became live while they were invalid.
 
-Must never know: apps, event loops, threads.
+Must never know: event loops, threads, clocks; how a function is called.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import TypeAlias, TypeVar
 
-from headwater.cells.here import HERE, Frame
-from headwater.cells.home import Home
-from headwater.cells.journal import Entry
-from headwater.cells.transaction import Transaction
-from headwater.cells.traverse import BREADTH
+import msgspec
+
 from headwater.errors import UserCodeError
-from headwater.scheduler.node import Node, Signal, Status
-from headwater.scheduler.readers import Readers
-from headwater.scheduler.trouble import RUNS_MAX, circular, restless, shown, told
-from headwater.values.change import Notification
-from headwater.values.hints import freeze_with
-from headwater.values.ids import DocId, DocKey
-from headwater.values.link import Link
-from headwater.values.match import touches
-from headwater.values.schema import Schema
+from headwater.scheduler.gates import Gates
+from headwater.scheduler.graph import Graph
+from headwater.scheduler.invalidation import Invalidation
+from headwater.scheduler.limits import NESTED_MAX, RUNS_MAX
+from headwater.scheduler.node import Kind, Node, NodeSpec, Status
+from headwater.scheduler.order import Queue
+from headwater.scheduler.registry import Registry
+from headwater.scheduler.runner import Attempt, RetryImmediately, Runner
+from headwater.scheduler.trace import Demand, Gated, Pass, Restless, Trace
+from headwater.scheduler.trouble import circular, restless
 
-NESTED_MAX: Final = 40
-"""Functions that call each other for the first time, one within another. Each takes seven frames or so of Python's
-stack, of which a thousand are usual, and authors want some, too."""
+T = TypeVar("T")
 
 
-class _TooDeep(BaseException):  # no error: authors' code must not catch it
+class Idle(msgspec.Struct, frozen=True):
+    """Nothing can run now; `wake_at` says when something may, if time is all it waits for."""
+
+    wake_at: float | None
+
+
+Step: TypeAlias = Attempt | Idle
+Perform: TypeAlias = Callable[[Attempt], None]
+
+
+class TooDeep(BaseException):  # no error: authors' code must not catch it
     """A computation has to run, and the stack is full of others that wait for it: they make way."""
 
     def __init__(self, node: Node) -> None:
@@ -43,351 +48,344 @@ class _TooDeep(BaseException):  # no error: authors' code must not catch it
         self.node = node
 
 
-COMPUTED: Final = "{}() is computed and may not write {{}}; move the write to a @app.handler"
-"""What a computed function is told that writes: for `Transaction.read_only`."""
+class Settle:
+    """Decides who runs next."""
 
-
-class Scheduler:
-    """The nodes of one open space."""
-
-    def __init__(self, home: Home, report: Callable[[UserCodeError], None]) -> None:
-        self._home = home
+    def __init__(
+        self,
+        graph: Graph,
+        gates: Gates,
+        queue: Queue,
+        invalidation: Invalidation,
+        runner: Runner,
+        trace: Trace,
+        now: Callable[[], float],
+        report: Callable[[UserCodeError], None],
+        tick: Callable[[bool], None],
+    ) -> None:
+        self._tick = tick
+        self._graph = graph
+        self._gates = gates
+        self._queue = queue
+        self._invalidation = invalidation
+        self._runner = runner
+        self._trace = trace
+        self._now = now
         self._report = report
-        self._readers = Readers()
-        self._sinks: list[Node] = []
-        self._by_result: dict[DocKey, Node] = {}
-        # Became invalid since a pass last looked. Others may append while one that runs takes.
-        self._changed: deque[Node] = deque()
-        self._settling = False
-        # Computations that run within one another now.
-        self._within: list[Node] = []
+        self.settling = False
         # Somebody further out takes care of what does not fit the stack.
         self._pulling = False
-        # Computations that are invalid: while there are none, every one that is clean is valid, too.
-        self._outdated: set[Node] = set()
-        self._closed = False
-        self._count = 0
-        self._unlisten = home.replica.listen(self._on_change, self._readers)
+        # Made while others ran, and wanted for that alone.
+        self.lent: dict[Node, None] = {}
+        # Stop before these.
+        self.breakpoints: dict[Node, None] = {}
+        self.stopped_at: Node | None = None
 
-    # -- nodes ---------------------------------------------------------------------------------------------
+    # -- the pass ------------------------------------------------------------------------------------------
 
-    def add_computation(self, name: str, fn: Callable[[], object], result: DocKey, schema: Schema) -> Node:
-        """A function whose result is kept in a document of its own."""
-        node = Node(name=name, fn=fn, order=self._next(), result=result, schema=schema)
-        self._by_result[result] = node
-        # Whoever has read it from another that was declared before, as in a notebook.
-        self._wake_readers(node)
-        return node
-
-    def add_sink(self, name: str, fn: Callable[[], object]) -> Node:
-        """A function that is run for what it does, as often as what it reads changes."""
-        node = Node(name=name, fn=fn, order=self._next())
-        self._sinks.append(node)
-        self._invalid(node)
-        return node
-
-    def remove(self, node: Node) -> None:
-        """Never run it again, and forget what it read."""
-        self._readers.replace(node, [])
-        self._outdated.discard(node)
-        if node in self._sinks:
-            self._sinks.remove(node)
-        if node.result is not None and self._by_result.get(node.result) is node:
-            del self._by_result[node.result]
-
-    def close(self) -> None:
-        """Run nothing any more."""
-        self._closed = True
-        self._unlisten()
-        self._sinks.clear()
-        self._changed.clear()
-
-    def _next(self) -> int:
-        self._count += 1
-        return self._count
-
-    # -- changes -------------------------------------------------------------------------------------------
-
-    def _on_change(self, notification: Notification) -> None:
-        """A value changed. Nothing runs here."""
-        for change in notification.changes:
-            for node in self._readers.concerned(change):
-                # One that is at work looks for itself, when it is done, whether what it has read is still so.
-                if not node.reading and node.tx is not notification.source:
-                    node.signal(Signal.CHANGED)
-                    self._invalid(node)
-
-    def _invalid(self, node: Node) -> None:
-        if node.result is not None:
-            self._outdated.add(node)
-        if not node.queued:
-            node.queued = True
-            self._changed.append(node)
-        self._home.restless = True
-
-    def _take(self) -> dict[Node, None]:
-        """What became invalid since the last look, and still is: a caller may have had it run."""
-        # Before the look: what comes after it is for the next one.
-        self._home.restless = False
-        taken: dict[Node, None] = {}
-        while self._changed:
-            node = self._changed.popleft()
-            node.queued = False
-            if node.status is not Status.CLEAN:
-                taken[node] = None
-        return taken
-
-    def _wake_readers(self, node: Node) -> None:
-        """A computation fails, or no longer does, or is another: its result stays, what its callers get does not."""
-        if node.result is not None:
-            for reader in self._readers.of_doc(node.result):
-                if reader is not node and not reader.running:
-                    reader.signal(Signal.CHANGED)
-                    self._invalid(reader)
-
-    # -- running -------------------------------------------------------------------------------------------
-
-    def settle(self) -> None:
-        """Run what is wanted until it is all valid."""
-        if self._settling:
+    def offer(self, node: Node) -> None:
+        """It is live and not clean: its turn will come, at once or when it is eligible."""
+        if node.attempt is not None or node.removed:
+            # One at a time: it is looked at again when that attempt has ended.
             return
-        self._settling = True
-        runs: dict[Node, int] = {}
-        found: dict[Node, None] = {}
+        if node.gate is not None and self._gates.is_held(node):
+            self._gates.wait(node)
+            if self._trace.on:
+                self._trace.emit(Gated(self._now(), node.id, self._gates.eligible_at(node), "not eligible yet"))
+        else:
+            self._queue.put(node)
+            if not self.settling:
+                self._tick(True)
+
+    def became_live(self, node: Node) -> None:
+        """Somebody looks at it."""
+        if self._trace.on:
+            self._trace.emit(Demand(self._now(), node.id, live=True))
+        if node.status is not Status.CLEAN:
+            self.offer(node)
+
+    def became_dormant(self, node: Node) -> None:
+        """Nobody does any more. If it stands in the queue it is passed over when its turn comes."""
+        if self._trace.on:
+            self._trace.emit(Demand(self._now(), node.id, live=False))
+
+    def lend(self, node: Node) -> None:
+        """Made by one that is live: wanted until it has run and this pass is over."""
+        self.lent[node] = None
+        self._graph.liveness.lend(node)
+
+    def regate(self, node: Node) -> None:
+        """A gate was changed: when it may run is looked at anew."""
+        self._gates.regroup(node)
+        if self._is_wanted(node):
+            self.offer(node)
+
+    def steps(self) -> Iterator[Step]:
+        """One pass."""
+        if self.settling:
+            return
+        self.settling = True
+        self._runner.pass_number += 1
+        runs = self._runner.runs
+        exhausted: dict[Node, None] = {}
+        gated: list[Node] = []
         try:
-            while changed := self._take():
-                found = self._downstream(changed)
-                maybe = dict(found)
-                for sink in [sink for sink in self._sinks if sink in found]:
-                    self._ensure(sink, maybe, runs)
+            while (node := self._next()) is not None:
+                if node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX:
+                    # I6: only who hits the bound rests; everybody else goes on.
+                    exhausted[node] = None
+                    continue
+                if node.gate is not None and node.gate.backoff_ms:
+                    gated.append(node)
+                yield from self._attempt(node)
         except BaseException:
             # An interrupt, or an error handler that raised: who was not reached has still to run.
-            for node in found:
-                if node.status is not Status.CLEAN:
-                    self._invalid(node)
+            for node in exhausted:
+                self._queue.put(node)
             raise
         finally:
-            self._settling = False
+            self.settling = False
+        self._rest(exhausted, gated)
+        self._expire()
+        if self._trace.on:
+            self._trace.emit(Pass(self._now(), "", self._runner.pass_number, self._runner.runs - runs))
+        yield Idle(self._gates.wake_at())
 
-    def _downstream(self, changed: dict[Node, None]) -> dict[Node, None]:
-        """The nodes, and everyone who reads their results, directly or not."""
-        found = dict(changed)
-        todo = list(changed)
-        while todo:
-            result = todo.pop().result
-            if result is not None:
-                fresh = [reader for reader in self._readers.of_doc(result) if reader not in found]
-                found.update(dict.fromkeys(fresh))
-                todo += fresh
-        return found
+    def _next(self) -> Node | None:
+        """Whose turn it is: the lowest rank that is still invalid, live and eligible (I9)."""
+        while True:
+            self._invalidation.drain()
+            for waiting in self._gates.due():
+                if self._is_wanted(waiting):
+                    self.offer(waiting)
+            node = self._queue.take()
+            if node is None:
+                # Said before looking once more: who commits in another thread after the look says it anew.
+                self._tick(False)
+                if self._invalidation.inbox:
+                    continue
+                return None
+            if not self._is_wanted(node):
+                continue
+            if node.gate is not None and self._gates.is_held(node):
+                self.offer(node)
+                continue
+            if node in self.breakpoints and self.stopped_at is not node:
+                self.stopped_at = node
+                self._queue.put(node)
+                return None
+            self.stopped_at = None
+            first = self._promoted(node)
+            if first is not None:
+                self._queue.put(node)
+                return first
+            return node
 
-    def _ensure(self, node: Node, maybe: dict[Node, None], runs: dict[Node, int]) -> None:
-        """Make a node valid: what it read first, then, if any of that is different now, itself.
+    @staticmethod
+    def _is_wanted(node: Node) -> bool:
+        return node.status is not Status.CLEAN and node.live_refs > 0 and node.attempt is None and not node.removed
 
-        Without recursion: chains may be longer than Python's stack.
-        """
-        todo: list[tuple[Node, Iterator[Node]]] = []
-        self._enter(node, maybe, todo)
-        while todo:
-            current, above = todo[-1]
-            if not any(self._enter(other, maybe, todo) for other in above):
-                todo.pop()
-                self._renew(current, runs)
+    def _promoted(self, node: Node) -> Node | None:
+        """A materializer that may write what this one reads goes before it, idle priority or not."""
+        for other in self._graph.materializers(node):
+            spent = other.pass_number == self._runner.pass_number and other.pass_runs >= RUNS_MAX
+            if self._is_wanted(other) and not spent and not self._gates.is_held(other):
+                return other
+        return None
 
-    def _enter(self, node: Node, maybe: dict[Node, None], todo: list[tuple[Node, Iterator[Node]]]) -> bool:
-        """Whether a node has to be looked at; then it is next, before the one that reads it."""
-        if self._closed or node not in maybe or node.running:
-            return False
-        del maybe[node]
-        above = [self._by_result[entry.doc] for entry in node.reads if entry.doc in self._by_result]
-        todo.append((node, iter(above)))
-        return True
+    def _attempt(self, node: Node) -> Iterator[Step]:
+        """One attempt. If it, or what it calls, has to be made room for, that is run first."""
+        attempt = self._runner.begin(node)
+        try:
+            yield attempt
+        except TooDeep as deep:
+            self._runner.interrupted(attempt, "made room for what it waits for")
+            # If that fails, it will be told when it asks again.
+            with suppress(UserCodeError):
+                yield from self._pull_in_turn(deep.node)
+        except RetryImmediately:
+            self._runner.interrupted(attempt, "asked to be run again")
+        except BaseException:
+            self._runner.interrupted(attempt, "interrupted")
+            raise
+        else:
+            self._runner.finish(attempt)
 
-    def _renew(self, node: Node, runs: dict[Node, int]) -> None:
-        """Run a node unless it is valid, within bounds."""
-        if node.status is Status.CLEAN:
-            return
-        count = runs[node] = runs.get(node, 0) + 1
-        if count > RUNS_MAX:
-            if count == RUNS_MAX + 1:
-                self._report(restless(node))
-            return
-        for _ in range(RUNS_MAX):
+    def _rest(self, exhausted: dict[Node, None], gated: list[Node]) -> None:
+        """Who ran as often as may be and is still invalid rests; who rested and is clean now is well again."""
+        fresh: list[Node] = []
+        for node in exhausted:
+            if node.is_clean or node.removed:
+                continue
+            if self._gates.back_off(node):
+                fresh.append(node)
+            if self._trace.on:
+                self._trace.emit(Restless(self._now(), node.id, node.pass_runs))
+            if node.live_refs:
+                self.offer(node)
+        for node in gated:
             if node.is_clean:
-                return
-            try:
-                self._attempt(node)
-            except _TooDeep as deep:
-                if self._within or self._pulling:
-                    raise
-                # What it waits for goes first. If that fails, it will be told when it asks again.
-                with suppress(Exception):
-                    self.pull(deep.node)
-            else:
-                return
-        self._report(restless(node))
+                self._gates.settled(node)
+        if fresh:
+            self._report(restless(fresh))
 
-    def pull(self, node: Node) -> None:
+    def _expire(self) -> None:
+        """The pass that made them is over: whoever has run, and found no reader, is dormant again."""
+        for node in [node for node in self.lent if (node.runs and node.attempt is None) or node.removed]:
+            del self.lent[node]
+            if not node.removed:
+                self._graph.liveness.expire(node)
+
+    # -- for a caller --------------------------------------------------------------------------------------
+
+    def pull(self, node: Node, perform: Perform) -> None:
         """A caller wants the value of a computation: make it valid, or raise what it raised.
 
         However long the chain is that it is the end of: if too many wait within each other, they are stopped, the one
-        that they wait for is run first, and they again. Sinks are not stopped; what they have done is done.
+        that they wait for is run first, and they again. Effects are not stopped; what they have done is done.
         """
-        if self._within or self._pulling:
-            self._pull(node)
-            return
-        self._pulling = True
-        try:
-            self._pull_in_turn(node)
-        finally:
-            self._pulling = False
+        stack = self._runner.stack
+        if self._pulling or (stack and stack[-1].outputs):
+            drive(self._pull(node), perform)
+        else:
+            self._pulling = True
+            try:
+                drive(self._pull_in_turn(node), perform)
+            finally:
+                self._pulling = False
+        error = self._runner.raised(node)
+        if error is not None:
+            raise error
 
-    def _pull_in_turn(self, node: Node) -> None:
+    def pull_once(self, read: Callable[..., T], name: str, registry: Registry, perform: Perform) -> T:
+        """An effect for one occasion: what it reads is live while it runs, and until it is current."""
+        results: list[T] = []
+
+        def effect(*args: object) -> None:
+            results[:] = [read(*args)]
+
+        node = registry.add(NodeSpec(name=name, fn=effect, kind=Kind.EFFECT, no_auto_debounce=True), None)
+        try:
+            drive(self.steps(), perform)
+            if not results:
+                raise self._runner.raised(node) or restless([node])
+            return results[0]
+        finally:
+            registry.remove(node)
+
+    def _pull_in_turn(self, node: Node) -> Iterator[Step]:
+        """As `_pull`, for the outermost: what does not fit the stack is taken in turn."""
         waiting = [node]
         while waiting:
             try:
-                self._pull(waiting[-1])
-            except _TooDeep as deep:
+                yield from self._pull(waiting[-1])
+            except TooDeep as deep:
                 if deep.node in waiting:
                     raise circular(deep.node) from None
                 waiting.append(deep.node)
                 continue
-            except Exception:
+            except UserCodeError:
                 if len(waiting) == 1:
                     raise
                 # Whoever asked for it will be told when it asks again.
             waiting.pop()
 
-    def _pull(self, node: Node) -> None:
+    def _pull(self, node: Node) -> Iterator[Step]:
         if node.running:
             raise circular(node)
-        if len(self._within) >= NESTED_MAX and node.status is not Status.CLEAN:
-            raise _TooDeep(node)
-        if not self._is_surely_valid(node):
-            self._make_valid(node)
-        if node.error is not None:
-            # From where it was raised, and not from everywhere it was raised again.
-            raise node.error.with_traceback(node.trace)
+        stack = self._runner.stack
+        self._invalidation.drain()
+        if len(stack) >= NESTED_MAX and node.status is not Status.CLEAN:
+            raise TooDeep(node)
+        if not self.is_surely_valid(node):
+            yield from self._make_valid(node)
 
-    def _is_surely_valid(self, node: Node) -> bool:
-        """Told without a walk: it is clean, nothing above can be outdated, and nobody who asks can be above it."""
-        if node.status is not Status.CLEAN or self._outdated:
+    def is_surely_valid(self, node: Node) -> bool:
+        """Told without a walk: it is clean, nothing above can be invalid, and nobody who asks can be above it."""
+        if node.status is not Status.CLEAN or self._invalidation.inbox:
             return False
-        # One that has never finished is above nobody.
-        return all(not other.rank or node.rank < other.rank for other in self._within)
+        if self._invalidation.invalid and (not node.live_refs or node.ring or self._queue.is_before(node.rank)):
+            # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run.
+            return False
+        index = self._graph.index
+        # One whose result nobody has read is above nobody.
+        return all(
+            node.rank < other.rank or other.outputs[0] not in index for other in self._runner.stack if other.outputs
+        )
 
-    def _make_valid(self, node: Node) -> None:
+    def _make_valid(self, node: Node) -> Iterator[Step]:
+        """What it read first, then, if any of that is different now, itself. Without recursion."""
         for _ in range(RUNS_MAX):
             runs, above = node.runs, self._upstream(node)
-            self._ensure(node, dict(above), {})
-            if node.status is Status.CLEAN:
-                break
-            # What it read was changed while it ran: once more.
-        else:
-            raise restless(node)
-        if node.runs == runs:
-            # It is as it was: made, among others, from what is asking for it now?
             for other in above:
-                if other.running:
-                    raise circular(other)
+                # From above downwards: a run makes those below invalid if it has to.
+                if other.status is not Status.CLEAN and other.attempt is None and not self._is_excused(other):
+                    yield from self._attempt_pulled(other)
+            if node.runs == runs:
+                # It is as it was: made, among others, from what is asking for it now?
+                for other in above:
+                    if other.running:
+                        raise circular(other)
+            if node.status is Status.CLEAN or node.attempt is not None or self._is_excused(node):
+                return
+            # What it read was changed while it ran: once more.
+        raise restless([node])
 
-    def _upstream(self, node: Node) -> dict[Node, None]:
-        """The node and everything above it: what `_ensure` may have to look at."""
+    def _is_excused(self, node: Node) -> bool:
+        """It has a value, and a gate says that this one will do for now."""
+        return node.gate is not None and node.runs > 0 and self._gates.is_held(node)
+
+    def _attempt_pulled(self, node: Node) -> Iterator[Step]:
+        attempt = self._runner.begin(node, pulled=True)
+        try:
+            yield attempt
+        except RetryImmediately:
+            self._runner.interrupted(attempt, "asked to be run again")
+        except BaseException:
+            self._runner.interrupted(attempt, "interrupted")
+            raise
+        else:
+            self._runner.finish(attempt)
+
+    def _upstream(self, node: Node) -> list[Node]:
+        """The node and everything above it, each after what it reads."""
+        # By rank, which is what the order of ranks is for; rings as they were registered.
         found = {node: None}
         todo = [node]
         while todo:
-            for entry in todo.pop().reads:
-                above = self._by_result.get(entry.doc)
-                if above is not None and above not in found:
-                    found[above] = None
-                    todo.append(above)
-        return found
+            current = todo.pop()
+            for other in [*self._graph.sources(current), *self._graph.materializers(current)]:
+                if other not in found:
+                    found[other] = None
+                    todo.append(other)
+        return sorted(found, key=lambda other: (other.rank, other.order))
 
-    def _attempt(self, node: Node) -> None:
-        """One run, one transaction."""
-        home = self._home
-        computed = node.result is not None
-        read_only = COMPUTED.format(node.name) if computed else ""
-        tx = home.begin(f"{node.name}()", read_only=read_only, cause=["run", node.name, node.order])
-        token = HERE.set(Frame(home, tx, HERE.get()))
-        node.signal(Signal.STARTED)
-        self._outdated.discard(node)
-        failed = shown(node.error)
-        node.tx, node.error, node.trace = tx, None, None
-        node.running = node.reading = True
-        node.runs += 1
-        if computed:
-            self._within.append(node)
+
+def drive(steps: Iterator[Step], perform: Perform) -> float | None:
+    """Perform all steps of a generator; what a function lets through is thrown where it was yielded.
+
+    Returns when there may be something to do, if the steps have said it.
+    """
+    wake_at: float | None = None
+    step = next(steps, None)
+    while step is not None:
+        if type(step) is Idle:
+            wake_at = step.wake_at
+            step = next(steps, None)
+            continue
+        assert isinstance(step, Attempt)
         try:
-            self._finish(node, tx, node.fn())
-        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
-            node.error, node.trace = error, error.__traceback__
-            if tx.journal:
-                # What it had read until then is what may mend it.
-                self._subscribe(node, tx)
-        except BaseException:
-            # An interrupt, or a place to be made: as if it had not been started.
-            node.runs -= 1
-            node.signal(Signal.TAKEN_BACK)
-            self._invalid(node)
-            raise
-        finally:
-            node.running = node.reading = False
-            if computed:
-                self._within.pop()
-            HERE.reset(token)
-            if tx.is_open:
-                tx.abort()
-        if computed and shown(node.error) != failed:
-            self._wake_readers(node)
-        if node.error is not None and not computed:
-            self._report(told(node, home.name))
-
-    def _finish(self, node: Node, tx: Transaction, result: object) -> None:
-        if node.result is not None and node.schema is not None:
-            tx.read_only = ""
-            value = freeze_with(node.schema, result, f"the result of {node.name}()")
-            narrowest = max((doc.partition("/")[0] for doc in tx.journal.docs()), key=_breadth, default="space")
-            if narrowest == "space":
-                tx.set(node.result, (), value)
-            else:
-                # Made of what is one user's own, so it is that user's own: in everybody's place stands a link that
-                # leads each reader to his.
-                doc = DocId(node.result.partition("/")[2])
-                tx.set(DocKey(f"{narrowest}/{doc}"), (), value)
-                tx.set(node.result, (), Link(doc=doc, scope=narrowest.partition(":")[0]).to_value())
-        self._subscribe(node, tx)
-        tx.on_settled(lambda settled: self._settled(node, settled))
-        tx.commit()
-
-    def _subscribe(self, node: Node, tx: Transaction) -> None:
-        """From here on the node is told of changes of what it read; what changed since it looked is found here.
-
-        A transaction with writes is not looked through: it is rejected for the same reason when it is committed.
-        """
-        # Without their marks, which hold on to all layers that were there.
-        reads = [Entry(entry.doc, entry.path, entry.depth) for entry in tx.journal.dependencies()]
-        node.reading = False
-        self._readers.replace(node, reads)
-        above = [self._by_result[entry.doc].rank for entry in reads if entry.doc in self._by_result]
-        node.rank = max(above, default=0) + 1
-        if not tx.is_open or tx.has_writes:
-            return
-        read = self._home.replica.read
-        for entry in reads:
-            seen, now = tx.look(entry.doc), read(entry.doc)
-            if seen is not now and touches(entry.path, entry.depth, seen, now):
-                node.signal(Signal.TAKEN_BACK)
-                self._invalid(node)
-                return
-
-    def _settled(self, node: Node, tx: Transaction) -> None:
-        """The store has decided on a run. One that was taken back has to be done again."""
-        if tx.is_rejected and node.tx is tx and node.status is not Status.NEVER_RAN:
-            node.signal(Signal.TAKEN_BACK)
-            self._invalid(node)
+            perform(step)
+        except BaseException as error:  # noqa: BLE001  # thrown into the steps, which know whom it concerns
+            step = _thrown(steps, error)
+        else:
+            step = next(steps, None)
+    return wake_at
 
 
-def _breadth(instance: str) -> int:
-    """How narrow a scope is, by the name of its instance."""
-    return BREADTH[instance.partition(":")[0]]
+def _thrown(steps: Iterator[Step], error: BaseException) -> Step | None:
+    throw: Callable[[BaseException], Step] = steps.throw  # type: ignore[attr-defined]
+    try:
+        return throw(error)
+    except StopIteration:
+        return None

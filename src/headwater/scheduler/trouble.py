@@ -5,13 +5,13 @@ Must never know: when a function runs.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
 
+from headwater.cells.transaction import Transaction
 from headwater.errors import UserCodeError
-from headwater.scheduler.node import Node
-
-RUNS_MAX: Final = 10
-"""Runs of one node in one pass. More means that it, or what it writes, wakes itself for ever."""
+from headwater.scheduler.limits import RUNS_MAX
+from headwater.scheduler.node import Node, Place
+from headwater.values.address import address_text
 
 
 def shown(error: Exception | None) -> tuple[type, str] | None:
@@ -25,20 +25,33 @@ def circular(node: Node) -> UserCodeError:
     return UserCodeError(message, node=node.name)
 
 
-def restless(node: Node) -> UserCodeError:
-    """It runs and runs."""
+def restless(nodes: Sequence[Node]) -> UserCodeError:
+    """They run and run."""
+    names = ", ".join(f"{node.name}()" for node in nodes)
+    does = "does not settle: it" if len(nodes) == 1 else "do not settle: each"
     message = (
-        f"{node.name}() does not settle: it ran {RUNS_MAX} times in one pass, each time changing what it or something "
-        "above it reads"
+        f"{names} {does} ran {RUNS_MAX} times in one pass, each time changing what it or something above it reads. "
+        "It is tried again, ever less often"
     )
-    return UserCodeError(message, node=node.name)
+    return UserCodeError(message, node=nodes[0].name, nodes=tuple(node.name for node in nodes))
 
 
-def told(node: Node, space: str) -> UserCodeError:
-    """What a function raised, with where that was."""
+def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
+    """What a function raised, with where that was and why it ran."""
     error = node.error
     raised = f"{type(error).__name__}: {error}"
     message = f"{node.name}() in space {space!r} raised {raised}. It runs again when what it read changes"
-    told = UserCodeError(message, node=node.name, space=space)
+    triggers = tuple(address_text(*cause) for cause in causes)
+    facts = {"node": node.name, "space": space, "piece": node.spec.piece, "triggers": triggers, "event": None}
+    told = UserCodeError(message, **facts)
     told.__cause__ = error
+    return told
+
+
+def unstorable(node: Node, tx: Transaction) -> UserCodeError:
+    """What it made could not be stored."""
+    found = tx.error or tx.verdict
+    message = f"the result of {node.name}() could not be stored: {found}. It runs again when what it read changes"
+    told = UserCodeError(message, node=node.name)
+    told.__cause__ = tx.error
     return told

@@ -1,0 +1,96 @@
+"""What an author says about a function besides its code: when it may run, what else it writes, who wakes it.
+
+Must never know: how it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from headwater.cells.doc import Doc
+from headwater.cells.home import Home
+from headwater.cells.reading import Readable
+from headwater.errors import DeclarationError, UsageError
+from headwater.scheduler.node import OnInvalid, Place
+from headwater.values.duration import Duration, to_ms
+from headwater.values.ids import DocKey
+
+Writable: TypeAlias = Readable | Doc
+"""What a computed may be allowed to write: a cell, a part of one, or a document."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Declared:
+    """The options of one function, checked."""
+
+    eager: bool = False
+    debounce_ms: float | None = None
+    throttle_ms: float | None = None
+    auto_debounce: bool = True
+    timeout_ms: float | None = None
+    on_invalid: OnInvalid = "restart"
+    change_group: str | None = None
+    writes: tuple[Writable, ...] = ()
+    materializes: tuple[Writable, ...] = ()
+
+    def write_surface(self, home: Home) -> tuple[tuple[DocKey, ...], tuple[Place, ...]]:
+        """The documents it writes besides its result, and the places below which it may write anywhere."""
+        places = [(_place(each, home)[0]) for each in self.writes]
+        return tuple(dict.fromkeys(places)), tuple(_place(each, home) for each in self.materializes)
+
+
+def declare(
+    where: str,
+    *,
+    debounce: Duration | None = None,
+    throttle: Duration | None = None,
+    timeout: Duration | None = None,
+    on_invalid: str = "restart",
+    writes: Sequence[object] = (),
+    materializes: Sequence[object] = (),
+    eager: bool = False,
+    auto_debounce: bool = True,
+    change_group: str | None = None,
+    is_async: bool = False,
+) -> Declared:
+    """Check what was said. Raises DeclarationError."""
+    if on_invalid not in ("restart", "finish"):
+        raise DeclarationError(f"{where}: on_invalid={on_invalid!r}; 'restart' or 'finish' is expected")
+    if timeout is not None and not is_async:
+        message = f"{where}: timeout= is for async functions; a plain one cannot be stopped from outside"
+        raise DeclarationError(message)
+    return Declared(
+        eager=eager,
+        debounce_ms=_ms(debounce, f"{where}, debounce="),
+        throttle_ms=_ms(throttle, f"{where}, throttle="),
+        auto_debounce=auto_debounce,
+        timeout_ms=_ms(timeout, f"{where}, timeout="),
+        on_invalid=cast("OnInvalid", on_invalid),
+        change_group=change_group,
+        writes=_writables(where, "writes", writes),
+        materializes=_writables(where, "materializes", materializes),
+    )
+
+
+def _ms(duration: Duration | None, what: str) -> float | None:
+    try:
+        return None if duration is None else to_ms(duration, what)
+    except UsageError as error:
+        raise DeclarationError(error.message, **error.facts) from None
+
+
+def _writables(where: str, option: str, given: Sequence[object]) -> tuple[Writable, ...]:
+    items = [given] if isinstance(given, Readable | Doc) else list(given)
+    for each in items:
+        if not isinstance(each, Readable | Doc):
+            raise DeclarationError(f"{where}: {option}= takes cells and documents of the app, not {each!r}")
+    return tuple(cast("list[Writable]", items))
+
+
+def _place(target: Writable, home: Home) -> Place:
+    """Where a cell or document stands, in an open space."""
+    if isinstance(target, Doc):
+        return target._hw_key or home.key(*target._hw_scope), ()
+    return target._key(home), target._path

@@ -1,0 +1,40 @@
+"""How a space is opened: one record for all the ways to do it.
+
+Must never know: what is done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from headwater.errors import UsageError, UserCodeError
+from headwater.host.clock import steady_ms
+from headwater.values.ids import MAIN
+
+if TYPE_CHECKING:
+    from headwater.store.backends.sqlite_file import Durability
+
+DemandPolicy: TypeAlias = Literal["lazy", "eager"]
+"""Whether computations run when somebody looks, or always."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """What `app.open`, `app.aopen` and `app.run` are told."""
+
+    space: str | None = None
+    actor: str | None = None
+    branch: str = MAIN
+    durability: Durability = "full"
+    create: bool = True
+    demand: DemandPolicy = "lazy"
+    on_error: Callable[[UserCodeError], None] | None = None
+    # A clock in milliseconds that never goes back.
+    now: Callable[[], float] = steady_ms
+
+    def __post_init__(self) -> None:
+        demand: object = self.demand
+        if demand not in ("lazy", "eager"):
+            raise UsageError(f"{demand!r} is no demand; 'lazy' or 'eager' is expected", demand=demand)

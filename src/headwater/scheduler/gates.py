@@ -1,0 +1,202 @@
+"""When a node may run: one time for each, and one time at which the first of those that wait may.
+
+Debounce, throttle and backoff only write into the same record. A node that has to wait stays invalid; nothing is
+queued anywhere else, and nothing after it runs early.
+
+Must never know: who sleeps until then, and what is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+from headwater.scheduler.limits import (
+    AUTO_DEBOUNCE_MEAN_MS,
+    AUTO_DEBOUNCE_MS,
+    AUTO_DEBOUNCE_RUNS,
+    BACKOFF_MAX_MS,
+    BACKOFF_MS,
+)
+from headwater.scheduler.node import Kind, Node, Status
+
+
+@dataclass(slots=True)
+class Gate:
+    """What may hold up one node. Written by this module only."""
+
+    debounce_ms: float | None = None
+    throttle_ms: float | None = None
+    # Not to be slowed down for being slow.
+    no_auto_debounce: bool = False
+    auto_debounce_ms: float = 0.0
+    # Quiet until then: moved on by every invalidation.
+    debounce_until: float = 0.0
+    throttle_until: float = 0.0
+    backoff_until: float = 0.0
+    backoff_ms: float = 0.0
+    # It waits, for the time under which it stands in the heap.
+    waits_until: float = 0.0
+
+    @property
+    def quiet_ms(self) -> float:
+        """How long it waits for quiet."""
+        return self.debounce_ms if self.debounce_ms is not None else self.auto_debounce_ms
+
+
+class Gates:
+    """The gates of all nodes, and the one wake."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._waiting: list[tuple[float, int, Node]] = []
+
+    # -- policies ------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def configure(node: Node) -> None:
+        """As registered."""
+        spec = node.spec
+        if spec.debounce_ms is not None or spec.throttle_ms is not None or spec.no_auto_debounce:
+            node.gate = Gate(spec.debounce_ms, spec.throttle_ms, spec.no_auto_debounce)
+
+    def set_debounce(self, node: Node, ms: float | None) -> None:
+        """Wait for so much quiet from now on; None: do not."""
+        gate = self._gate(node)
+        gate.debounce_ms = ms
+        if not gate.quiet_ms:
+            gate.debounce_until = 0.0
+        elif node.status is Status.INVALID:
+            gate.debounce_until = self._now() + gate.quiet_ms
+
+    def set_throttle(self, node: Node, ms: float | None) -> None:
+        """Run at most once in so much time from now on; None: as often as needed."""
+        gate = self._gate(node)
+        gate.throttle_ms = ms
+        gate.throttle_until = node.last_at_ms + ms if ms and node.runs else 0.0
+
+    def set_no_auto_debounce(self, node: Node, *, on: bool) -> None:
+        """Do not slow it down for being slow."""
+        gate = self._gate(node)
+        gate.no_auto_debounce = on
+        if on:
+            gate.auto_debounce_ms = 0.0
+            if gate.debounce_ms is None:
+                gate.debounce_until = 0.0
+
+    @staticmethod
+    def _gate(node: Node) -> Gate:
+        if node.gate is None:
+            node.gate = Gate()
+        return node.gate
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    def invalidated(self, node: Node) -> None:
+        """Something it read changed: the quiet begins anew."""
+        gate = node.gate
+        if gate is not None and gate.quiet_ms:
+            gate.debounce_until = self._now() + gate.quiet_ms
+
+    def ran(self, node: Node, now: float, ms: float) -> None:
+        """It has run, and took so long."""
+        gate = node.gate
+        if node.spec.kind is Kind.EFFECT and (ms > AUTO_DEBOUNCE_MEAN_MS or gate is not None):
+            slow = node.runs >= AUTO_DEBOUNCE_RUNS and node.total_ms > AUTO_DEBOUNCE_MEAN_MS * node.runs
+            gate = self._gate(node)
+            gate.auto_debounce_ms = float(AUTO_DEBOUNCE_MS) if slow and not gate.no_auto_debounce else 0.0
+        if gate is not None and gate.throttle_ms:
+            gate.throttle_until = now + gate.throttle_ms
+
+    def back_off(self, node: Node) -> bool:
+        """It does not settle: rest, longer each time. Tells whether this is the beginning of it."""
+        gate = self._gate(node)
+        first = not gate.backoff_ms
+        gate.backoff_ms = min(gate.backoff_ms * 2 or float(BACKOFF_MS), float(BACKOFF_MAX_MS))
+        gate.backoff_until = self._now() + gate.backoff_ms
+        return first
+
+    @staticmethod
+    def settled(node: Node) -> None:
+        """A pass ended and it is clean: whatever was wrong is over."""
+        if node.gate is not None:
+            node.gate.backoff_ms = node.gate.backoff_until = 0.0
+
+    # -- the one question ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def eligible_at(node: Node) -> float:
+        """The time from which on it may run; 0: at any."""
+        gate = node.gate
+        if gate is None:
+            return 0.0
+        return max(gate.debounce_until, gate.throttle_until, gate.backoff_until)
+
+    def is_held(self, node: Node) -> bool:
+        """It may not run yet."""
+        return node.gate is not None and self.eligible_at(node) > self._now()
+
+    # -- the one wake --------------------------------------------------------------------------------------
+
+    def wait(self, node: Node) -> None:
+        """It is wanted, and not yet eligible."""
+        gate = self._gate(node)
+        until = self.eligible_at(node)
+        if gate.waits_until != until:
+            gate.waits_until = until
+            heappush(self._waiting, (until, node.order, node))
+
+    def due(self) -> list[Node]:
+        """Whose time has come, or has to be looked at anew because it was changed."""
+        waiting = self._waiting
+        if not waiting:
+            return []
+        found: list[Node] = []
+        now = self._now()
+        while waiting and waiting[0][0] <= now:
+            until, _, node = heappop(waiting)
+            if node.gate is not None and node.gate.waits_until == until:
+                node.gate.waits_until = 0.0
+                found.append(node)
+        return found
+
+    def waiting(self) -> list[Node]:
+        """Whoever is wanted and waits."""
+        return [node for until, _, node in self._waiting if self._stands(node, until)]
+
+    def wake_at(self) -> float | None:
+        """The earliest time at which there may be something to do; None if nobody waits."""
+        waiting = self._waiting
+        while waiting and not self._stands(waiting[0][2], waiting[0][0]):
+            heappop(waiting)
+        return waiting[0][0] if waiting else None
+
+    def is_due(self, at: float | None) -> bool:
+        """That time has come."""
+        return at is not None and at <= self._now()
+
+    @staticmethod
+    def _stands(node: Node, until: float) -> bool:
+        gate = node.gate
+        if gate is None or gate.waits_until != until:
+            return False
+        if node.removed or not node.is_live or node.is_clean:
+            gate.waits_until = 0.0
+            return False
+        return True
+
+    def regroup(self, node: Node) -> None:
+        """A gate was changed: the entry of a node that waits is made anew."""
+        gate = node.gate
+        if gate is not None and gate.waits_until:
+            gate.waits_until = 0.0
+            self._waiting = [entry for entry in self._waiting if entry[2] is not node]
+            heapify(self._waiting)
+
+    def clear(self) -> None:
+        """Nobody waits any more."""
+        for _, _, node in self._waiting:
+            if node.gate is not None:
+                node.gate.waits_until = 0.0
+        self._waiting.clear()

@@ -1,0 +1,165 @@
+"""Who reads what, who writes what, and so who comes after whom: the edges between nodes.
+
+An edge leads from a node to another that reads a document it writes. Edges are never learnt from what a run writes:
+outputs are fixed at registration. They change when a node is registered or removed, and when a run has read other
+documents than the one before.
+
+Must never know: values, and when anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from headwater.cells.journal import Mark, ReadKey
+from headwater.scheduler.index import ReaderIndex
+from headwater.scheduler.liveness import Liveness
+from headwater.scheduler.node import Node, Place
+from headwater.scheduler.order import Ranks
+from headwater.values.address import overlaps
+from headwater.values.ids import DocKey
+
+
+class Graph:
+    """The nodes of one scheduler and what lies between them."""
+
+    def __init__(self, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None]) -> None:
+        self.index: ReaderIndex[Node] = ReaderIndex()
+        self.writers: dict[DocKey, tuple[Node, ...]] = {}
+        # Nodes that have not run yet, by what they are known to read.
+        self._declared: dict[DocKey, dict[Node, None]] = {}
+        # Materializers, by the documents below a place of which they may write.
+        self._envelopes: dict[DocKey, tuple[tuple[Place, Node], ...]] = {}
+        self.liveness = Liveness(self, on_live, on_dormant)
+        self.ranks = Ranks(self)
+
+    # -- edges ---------------------------------------------------------------------------------------------
+
+    def sources(self, node: Node) -> Iterator[Node]:
+        """Who writes what it reads; once for each document."""
+        writers = self.writers
+        for doc in node.above:
+            for writer in writers[doc]:
+                if writer is not node:
+                    yield writer
+
+    def readers(self, node: Node) -> list[Node]:
+        """Who reads what it writes; once for each document."""
+        found: list[Node] = []
+        for doc in node.outputs:
+            found += [reader for reader in self.readers_of(doc) if reader is not node]
+        return found
+
+    def readers_of(self, doc: DocKey) -> list[Node]:
+        """Who reads in a document, or is known to do so when it will run."""
+        found = self.index.of_doc(doc) if doc in self.index else []
+        if doc in self._declared:
+            found = list(dict.fromkeys([*found, *self._declared[doc]]))
+        return found
+
+    def materializers(self, node: Node) -> list[Node]:
+        """Who may write, somewhere below a place, what it has read."""
+        envelopes = self._envelopes
+        if not envelopes:
+            return []
+        found: dict[Node, None] = {}
+        reads: Iterable[tuple[DocKey, Place | None]] = [(doc, (doc, path)) for doc, path, _ in node.reads]
+        for doc, place in reads or [(doc, None) for doc in node.above]:
+            for (_, path), writer in envelopes.get(doc, ()):
+                if writer is not node and (place is None or overlaps(path, place[1])):
+                    found[writer] = None
+        return list(found)
+
+    # -- nodes come and go ---------------------------------------------------------------------------------
+
+    def insert(self, node: Node) -> None:
+        """Put a node in its place: with what it writes, and with what it is known to read."""
+        for doc in node.outputs:
+            readers = self.readers_of(doc)
+            self.writers[doc] = (*self.writers.get(doc, ()), node)
+            for reader in readers:
+                if reader is not node:
+                    self._put_above(reader, doc)
+                    self.ranks.link(node, reader)
+                    if reader.is_live:
+                        self.liveness.grant(node)
+        for place in node.spec.side_write_envelope:
+            self._envelopes[place[0]] = (*self._envelopes.get(place[0], ()), (place, node))
+        for doc in dict.fromkeys(node.spec.declared_reads):
+            self._declared.setdefault(doc, {})[node] = None
+            self._link(node, doc)
+
+    def take_out(self, node: Node) -> None:
+        """As if it had never been."""
+        self.apply_reads(node, {})
+        self.liveness.forget(node)
+        for doc in node.outputs:
+            left = tuple(writer for writer in self.writers[doc] if writer is not node)
+            if left:
+                self.writers[doc] = left
+                continue
+            del self.writers[doc]
+            for reader in self.readers_of(doc):
+                reader.above = {other: None for other in reader.above if other != doc}
+        for doc, _ in node.spec.side_write_envelope:
+            rest = tuple(entry for entry in self._envelopes.get(doc, ()) if entry[1] is not node)
+            if rest:
+                self._envelopes[doc] = rest
+            else:
+                self._envelopes.pop(doc, None)
+
+    def apply_reads(self, node: Node, reads: dict[ReadKey, Mark | None]) -> bool:
+        """The node has read this now. Only what is different is touched; tells whether anything was.
+
+        Nothing is taken out and put back: whoever has read the same as before stays where it is.
+        """
+        old = node.reads
+        if old.keys() == reads.keys() and not node.spec.declared_reads:
+            return False
+        index = self.index
+        added = [key for key in reads if key not in old]
+        for doc, path, bits in added:
+            index.add(doc, path, bool(bits), node)
+        for doc, path, bits in old:
+            if (doc, path, bits) not in reads:
+                index.remove(doc, path, bool(bits), node)
+        # Without the versions, which would keep every layer alive that was there.
+        node.reads = dict.fromkeys(reads)
+        for doc in node.spec.declared_reads:
+            declared = self._declared.get(doc)
+            if declared is not None and declared.pop(node, node) is None and not declared:
+                del self._declared[doc]
+        self._relink(node, added)
+        return True
+
+    def _relink(self, node: Node, added: list[ReadKey]) -> None:
+        """The edges that follow from what was read."""
+        if node.above:
+            docs = {key[0] for key in node.reads}
+            for doc in [doc for doc in node.above if doc not in docs]:
+                # From now on it is not above: what is withdrawn must not be found again by this way.
+                node.above = {other: None for other in node.above if other != doc}
+                if node.is_live:
+                    for writer in self.writers[doc]:
+                        if writer is not node:
+                            self.liveness.withdraw(writer)
+                self.ranks.loosen(node)
+        for doc, _, _ in added:
+            if doc in self.writers and doc not in node.above:
+                self._link(node, doc)
+
+    def _link(self, node: Node, doc: DocKey) -> None:
+        writers = [writer for writer in self.writers.get(doc, ()) if writer is not node]
+        if writers:
+            self._put_above(node, doc)
+            for writer in writers:
+                self.ranks.link(writer, node)
+                if node.is_live:
+                    self.liveness.grant(writer)
+
+    @staticmethod
+    def _put_above(node: Node, doc: DocKey) -> None:
+        if node.above:
+            node.above[doc] = None
+        else:
+            node.above = {doc: None}

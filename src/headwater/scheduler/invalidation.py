@@ -1,0 +1,124 @@
+"""From a change to the nodes that have read what changed. The one channel: commits, what others wrote, what was taken
+back, and failures all come this way.
+
+A notification only waits here; `drain` looks through it, when the scheduler has its turn. Nothing runs.
+
+Must never know: what a node does, and who is run when.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.gates import Gates
+from headwater.scheduler.graph import Graph
+from headwater.scheduler.limits import CAUSES_MAX
+from headwater.scheduler.node import Node, Place, Signal, Status
+from headwater.scheduler.trace import Invalidated, Trace
+from headwater.values.address import address_text
+from headwater.values.change import Change, Kind, Notification
+from headwater.values.frozen import FrozenDict
+from headwater.values.tree import ABSENT, Value
+
+
+class Invalidation:
+    """Notifications in, invalid nodes out."""
+
+    def __init__(
+        self, graph: Graph, gates: Gates, trace: Trace, now: Callable[[], float], offer: Callable[[Node], None]
+    ) -> None:
+        self._graph = graph
+        self._gates = gates
+        self._trace = trace
+        self._now = now
+        self._offer = offer
+        # Appended to by whichever thread commits; taken from by the one that has the turn.
+        self.inbox: deque[Notification] = deque()
+        # Computations that are invalid: while there are none, every one that is clean is valid, too.
+        self.invalid: dict[Node, None] = {}
+
+    def drain(self) -> None:
+        """Look through what has come."""
+        inbox = self.inbox
+        while inbox:
+            notification = inbox.popleft()
+            source = notification.source
+            own: object = None
+            group: str | None = None
+            if type(source) is Transaction:
+                own, group = source.node, source.change_group
+            for change in notification.changes:
+                for node in self._graph.index.match(change):
+                    # I5: what a run wrote itself is no news to it, by identity and not by name. One that is at work
+                    # looks for itself, when it is done, whether what it has read is still so.
+                    if node is own or node.running:
+                        continue
+                    if group is not None and node.spec.change_group == group:
+                        continue
+                    self.mark(node, (change.doc, change.path), notification.kind.value)
+
+    def mark(self, node: Node, cause: Place, change: str) -> None:
+        """Note that a value this node read has changed. Nothing runs here (I2)."""
+        node.invalidated += 1
+        self.blame(node, (cause,))
+        self._lapse(node, Signal.CHANGED)
+        if self._trace.on:
+            self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), change))
+        if node.attempt is not None and node.spec.on_invalid == "restart":
+            node.attempt.cancel()
+
+    def take_back(self, node: Node, causes: tuple[Place, ...]) -> None:
+        """An attempt does not count: it is to be made again, for what it was made for."""
+        self.blame(node, causes)
+        self._lapse(node, Signal.TAKEN_BACK)
+
+    def _lapse(self, node: Node, signal: Signal) -> None:
+        node.signal(signal)
+        if node.outputs and node.status is Status.INVALID:
+            self.invalid[node] = None
+        if node.gate is not None and signal is Signal.CHANGED:
+            self._gates.invalidated(node)
+        if node.live_refs:
+            self._offer(node)
+
+    def offer_again(self, node: Node) -> None:
+        """It could not be offered while it was under way."""
+        if node.live_refs:
+            self._offer(node)
+
+    def clean(self, node: Node) -> tuple[Place, ...]:
+        """An attempt begins. Returns why (I8)."""
+        node.signal(Signal.STARTED)
+        self.invalid.pop(node, None)
+        causes = tuple(node.invalid_causes)
+        if causes:
+            node.invalid_causes = {}
+        return causes
+
+    @staticmethod
+    def blame(node: Node, causes: tuple[Place, ...]) -> None:
+        """Remember why; of very many places, only their documents."""
+        kept = node.invalid_causes
+        if not kept:
+            node.invalid_causes = dict.fromkeys(causes)
+            return
+        for cause in causes:
+            if (cause[0], ()) not in kept:
+                kept[cause] = None
+        if len(kept) > CAUSES_MAX:
+            node.invalid_causes = dict.fromkeys((doc, ()) for doc, _ in kept)
+
+    def failed_otherwise(self, node: Node) -> None:
+        """A computation fails, or no longer does, or with other words: its document stays, what callers get does not.
+
+        Told as a change of the whole document, whatever was read of it.
+        """
+        changes = tuple(Change(doc, (), ABSENT, _SOMETHING) for doc in node.outputs[:1] if doc in self._graph.index)
+        if changes:
+            self.inbox.append(Notification(Kind.COMMIT, changes, node.tx))
+
+
+_SOMETHING: Value = FrozenDict()
+"""Differs from nothing at every path, by the rules of matching."""

@@ -1,0 +1,44 @@
+"""Every bound and default of the scheduler, each with its reason.
+
+Must never know: what is bounded.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+RUNS_MAX: Final = 10
+"""Runs of one node in one pass. A deep first run may unroll one level at a time; who runs more often than that, wakes
+itself."""
+
+BACKOFF_MS: Final = 250
+"""How long a node rests that ran RUNS_MAX times in one pass and is still invalid."""
+
+BACKOFF_MAX_MS: Final = 2000
+"""Doubled at every further pass that ends so, and no more than this: a graph that settles late is still noticed."""
+
+AUTO_DEBOUNCE_MEAN_MS: Final = 50
+"""An effect that takes longer than this on average is slow to draw: it is not run for every keystroke."""
+
+AUTO_DEBOUNCE_RUNS: Final = 3
+"""Runs before its mean says anything: the first one loads and compiles."""
+
+AUTO_DEBOUNCE_MS: Final = 100
+"""What such an effect waits for quiet. Less is not felt, more is."""
+
+NESTED_MAX: Final = 40
+"""Functions that call each other for the first time, one within another. Each takes seven frames or so of Python's
+stack, of which a thousand are usual, and authors want some, too."""
+
+FAILURES_MAX: Final = 10
+"""Times in a row that a run is done again because the store failed, not because somebody was faster."""
+
+CAUSES_MAX: Final = 64
+"""Places remembered of why a node is invalid. Of more, the documents: a dormant node must not grow with each write."""
+
+KEPT_MAX: Final = 1000
+"""Instances of a function with parameters that are kept although nobody reads them any more. Older ones are forgotten:
+called again, they run again."""
+
+TRACE_MAX: Final = 10_000
+"""Records of each kind that a trace keeps."""

@@ -1,0 +1,171 @@
+"""Who runs first: a rank for every node, and the queue of those that have to run.
+
+A node's rank is greater than that of every node it reads. It is raised when an edge asks for it, and then whatever
+comes after; it is never computed for the whole graph, and never lowered. Nodes that read each other in a ring have one
+rank together; among them, as among all of one rank, who was registered first goes first, and so parents before children.
+
+Must never know: values, liveness, time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Protocol
+
+from headwater.scheduler.liveness import Liveness
+from headwater.scheduler.node import Node
+
+
+class Edges(Protocol):
+    """What ranks ask of the graph."""
+
+    liveness: Liveness
+
+    def sources(self, node: Node) -> Iterator[Node]:
+        """Who writes what it reads."""
+        ...
+
+    def readers(self, node: Node) -> list[Node]:
+        """Who reads what it writes."""
+        ...
+
+
+class Ranks:
+    """The only writer of `rank` and `ring`."""
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self._rings = 0
+        # Nodes whose rank was looked at, for ever: what keeping the order costs.
+        self.visits = 0
+
+    def link(self, source: Node, target: Node) -> None:
+        """The target reads what the source writes, so it comes after it. Without recursion: chains may be long."""
+        if target.rank > source.rank or source is target or (source.ring is not None and source.ring is target.ring):
+            return
+        raised = self._raised([(target, source.rank + 1)], source)
+        if raised is None:
+            self._join(source, target)
+        else:
+            for node, rank in raised.items():
+                node.rank = rank
+
+    def _raised(self, todo: list[tuple[Node, int]], source: Node | None) -> dict[Node, int] | None:
+        """The ranks that follow if these are raised; None if the source itself would have to be."""
+        raised: dict[Node, int] = {}
+        while todo:
+            node, rank = todo.pop()
+            self.visits += 1
+            if raised.get(node, node.rank) >= rank:
+                continue
+            for member in node.ring or (node,):
+                if member is source:
+                    return None
+                raised[member] = rank
+                for reader in self._edges.readers(member):
+                    if raised.get(reader, reader.rank) <= rank and (node.ring is None or reader.ring is not node.ring):
+                        todo.append((reader, rank + 1))
+        return raised
+
+    def _join(self, source: Node, target: Node) -> None:
+        """They read each other, through others or directly: all between them are one ring, with one rank."""
+        below = self._reach(target, source.rank)
+        ring = [node for node in self._leading_to(source, below) if node in below]
+        ring = list(dict.fromkeys([*ring, source, target]))
+        joined = {id(node.ring) for node in ring if node.ring is not None}
+        self._rings += 1 - len(joined)
+        self._edges.liveness.has_rings = True
+        rank = max(node.rank for node in ring)
+        for node in ring:
+            node.rank, node.ring = rank, ring
+        after = [
+            (reader, rank + 1)
+            for node in ring
+            for reader in self._edges.readers(node)
+            if reader.ring is not ring and reader.rank <= rank
+        ]
+        for node, higher in (self._raised(after, None) or {}).items():
+            node.rank = higher
+
+    def _reach(self, node: Node, rank: int) -> dict[Node, None]:
+        """Whoever comes after it, up to a rank."""
+        found = {node: None}
+        todo = [node]
+        while todo:
+            for reader in self._edges.readers(todo.pop()):
+                if reader.rank <= rank and reader not in found:
+                    found[reader] = None
+                    todo.append(reader)
+        return found
+
+    def _leading_to(self, node: Node, among: dict[Node, None]) -> dict[Node, None]:
+        found = {node: None}
+        todo = [node]
+        while todo:
+            for source in self._edges.sources(todo.pop()):
+                if source in among and source not in found:
+                    found[source] = None
+                    todo.append(source)
+        return found
+
+    def loosen(self, node: Node) -> None:
+        """It reads less than it did. If it was part of a ring, that may be none any more: looked at anew."""
+        ring = node.ring
+        if ring is None:
+            return
+        self._rings -= 1
+        for member in ring:
+            member.ring = None
+        for member in ring:
+            for source in list(self._edges.sources(member)):
+                self.link(source, member)
+        self._edges.liveness.has_rings = self._rings > 0
+
+
+class Queue:
+    """Nodes that wait for their turn.
+
+    Computations by rank; when none of them waits, effects as they were registered; then materializers that nobody has
+    waited for.
+    """
+
+    def __init__(self) -> None:
+        # A rank that was raised meanwhile is found when its entry comes up.
+        self._heap: list[tuple[int, int, int, Node]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def put(self, node: Node) -> None:
+        """Once is enough."""
+        if not node.queued:
+            node.queued = True
+            heappush(self._heap, (node.tier, 0 if node.tier else node.rank, node.order, node))
+
+    def take(self) -> Node | None:
+        """Whose turn it is; None if nobody waits."""
+        heap = self._heap
+        while heap:
+            tier, rank, _, node = heappop(heap)
+            if not tier and rank != node.rank:
+                heappush(heap, (tier, node.rank, node.order, node))
+                continue
+            node.queued = False
+            return node
+        return None
+
+    def is_before(self, rank: int) -> bool:
+        """Whether a computation of a lower rank may be waiting."""
+        heap = self._heap
+        return bool(heap) and heap[0][0] == 0 and heap[0][1] < rank
+
+    def nodes(self) -> list[Node]:
+        """Whoever waits, in no order."""
+        return [entry[3] for entry in self._heap]
+
+    def clear(self) -> None:
+        """Nobody waits any more."""
+        for entry in self._heap:
+            entry[3].queued = False
+        self._heap.clear()

@@ -1,0 +1,83 @@
+"""The nodes: a record and its entries in the graph come and go together.
+
+Must never know: what a node does, and when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.errors import UsageError
+from headwater.scheduler.gates import Gates
+from headwater.scheduler.graph import Graph
+from headwater.scheduler.node import Kind, Node, NodeSpec
+from headwater.scheduler.trace import Registered, Removed, Trace
+
+COMPUTATION_TIER = 0
+EFFECT_TIER = 1
+IDLE_TIER = 2
+"""When no primary work is left: for materializers, whose readers cannot be known."""
+
+
+class Registry:
+    """All nodes of one scheduler, as they were registered."""
+
+    def __init__(self, graph: Graph, gates: Gates, trace: Trace, now: Callable[[], float]) -> None:
+        self._graph = graph
+        self._gates = gates
+        self._trace = trace
+        self._now = now
+        self._count = 0
+        self.nodes: dict[Node, None] = {}
+
+    def add(self, spec: NodeSpec, parent: Node | None) -> Node:
+        """Put a node in its place. Nothing is read and nothing runs (I2)."""
+        self._check(spec)
+        self._count += 1
+        effect = spec.kind is Kind.EFFECT
+        node = Node(
+            spec=spec,
+            name=spec.name,
+            title=f"{spec.name}()",
+            fn=spec.fn,
+            order=self._count,
+            tier=EFFECT_TIER if effect else IDLE_TIER if spec.side_write_envelope else COMPUTATION_TIER,
+            outputs=spec.outputs,
+            surface=(*((doc, ()) for doc in spec.outputs[1:]), *spec.side_write_envelope),
+            parent=spec.parent or parent,
+        )
+        self.nodes[node] = None
+        self._gates.configure(node)
+        self._graph.insert(node)
+        if self._trace.on:
+            above = node.parent.id if node.parent is not None else None
+            self._trace.emit(Registered(self._now(), node.id, spec.kind.value, above))
+        if effect or spec.eager or spec.side_write_envelope:
+            self._graph.liveness.demand(node)
+        return node
+
+    def remove(self, node: Node) -> None:
+        """Forget it. Once more is no harm."""
+        if node.removed:
+            return
+        node.removed = True
+        del self.nodes[node]
+        self._graph.take_out(node)
+        if node.attempt is not None:
+            node.attempt.cancel()
+        if self._trace.on:
+            self._trace.emit(Removed(self._now(), node.id))
+
+    @staticmethod
+    def _check(spec: NodeSpec) -> None:
+        """Refuse what has no meaning."""
+        if spec.kind is Kind.EFFECT and (spec.outputs or spec.side_write_envelope or spec.eager):
+            message = f"effect {spec.name} has outputs, an envelope or eager=True; these are for computations"
+            raise UsageError(message, node=spec.name)
+        if spec.kind is Kind.COMPUTATION and not spec.outputs:
+            message = (
+                f"computation {spec.name} has no output; name the document that takes its result, or make it an effect"
+            )
+            raise UsageError(message, node=spec.name)
+        if len(set(spec.outputs)) != len(spec.outputs):
+            raise UsageError(f"computation {spec.name} names an output twice", node=spec.name)

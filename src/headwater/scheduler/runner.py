@@ -1,0 +1,339 @@
+"""One run, one transaction: how an attempt begins, how it ends, and when it does not count.
+
+The author's function itself is called by the host, between the two. What it has read is registered before its writes
+are applied, so that nothing that changes in between is missed.
+
+Must never know: which node comes next, and how a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import BREADTH
+from headwater.errors import HeadwaterError, UserCodeError
+from headwater.scheduler.gates import Gates
+from headwater.scheduler.graph import Graph
+from headwater.scheduler.invalidation import Invalidation
+from headwater.scheduler.limits import FAILURES_MAX
+from headwater.scheduler.node import Kind, Node, Place
+from headwater.scheduler.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
+from headwater.scheduler.trouble import shown, told, unstorable
+from headwater.store.commit import Conflict
+from headwater.values.address import Depth, address_text
+from headwater.values.ids import DocId, DocKey
+from headwater.values.link import Link
+from headwater.values.match import touches
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.cells.journal import ReadKey
+
+EVERYBODYS: Final = "space/"
+"""How the keys of documents begin that are not one user's own."""
+
+
+class RetryImmediately(BaseException):  # no error: `except Exception` in authors' code must not catch it
+    """Raised within a run: forget this attempt and make it again, in the same pass. Counts against its bound."""
+
+
+class Attempt:
+    """One attempt to run a node, from its beginning to its end. A step of `settle`: the host calls the function."""
+
+    __slots__ = (
+        "before",
+        "cancel",
+        "causes",
+        "error",
+        "node",
+        "pulled",
+        "result",
+        "started",
+        "suspended",
+        "tx",
+        "version",
+    )
+
+    def __init__(self, node: Node, tx: Transaction, causes: tuple[Place, ...], version: int, *, pulled: bool) -> None:
+        self.node = node
+        self.tx = tx
+        self.causes = causes
+        # What was visible when it began.
+        self.version = version
+        self.pulled = pulled
+        # How the one before it failed, to tell whether that is different now.
+        self.before: Exception | None = None
+        self.started = 0.0
+        # The host: what the function returned or raised; or that it waits, and how to stop it.
+        self.result: object = None
+        self.error: Exception | None = None
+        self.suspended = False
+        self.cancel: Callable[[], None] = _nothing
+
+
+class Runner:
+    """Begins and ends attempts. The only writer of what a node says of its runs."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        graph: Graph,
+        gates: Gates,
+        invalidation: Invalidation,
+        trace: Trace,
+        now: Callable[[], float],
+        report: Callable[[UserCodeError], None],
+        space: str,
+    ) -> None:
+        self._space = space
+        self._replica = replica
+        self._graph = graph
+        self._gates = gates
+        self._invalidation = invalidation
+        self._trace = trace
+        self._now = now
+        self._report = report
+        # Whose functions are at work now, outermost first; and what is under way besides.
+        self.stack: list[Node] = []
+        self.in_flight: dict[Node, Attempt] = {}
+        self.runs = 0
+        self.pass_number = 0
+        # Called after an attempt that counts: for those who look on.
+        self.after: Callable[[Attempt], None] | None = None
+
+    # -- the beginning -------------------------------------------------------------------------------------
+
+    def begin(self, node: Node, *, pulled: bool = False) -> Attempt:
+        """A transaction of its own, stamped with the node and with why it runs (I8)."""
+        spec = node.spec
+        causes = self._invalidation.clean(node)
+        tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
+        tx.node, tx.triggers, tx.change_group, tx.surface = node, causes, spec.change_group, node.surface
+        attempt = Attempt(node, tx, causes, self._replica.version, pulled=pulled)
+        if node.error is not None:
+            attempt.before, node.error, node.trace = node.error, None, None
+        node.tx, node.attempt, node.running = tx, attempt, True
+        node.runs += 1
+        self.runs += 1
+        if node.pass_number != self.pass_number:
+            node.pass_number, node.pass_runs = self.pass_number, 0
+        node.pass_runs += 1
+        node.last_causes = causes
+        self.stack.append(node)
+        now = attempt.started = self._now()
+        if self._trace.on:
+            names = tuple(address_text(*cause) for cause in causes)
+            demand = "pulled" if pulled and not node.live_refs else "live"
+            first = node.runs == 1
+            self._trace.emit(Started(now, node.id, node.runs, self.pass_number, node.rank, demand, names, first))
+        return attempt
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def finish(self, attempt: Attempt) -> None:
+        """The function has returned or raised; or it waits, and others go on."""
+        node, tx = attempt.node, attempt.tx
+        if attempt.suspended:
+            self._suspend(attempt)
+            return
+        self._leave(node)
+        if node.removed or not tx.is_open:
+            # Its node is gone, or somebody has ended its transaction: nothing of it is kept.
+            if tx.is_open:
+                tx.abort()
+            return
+        error, value = attempt.error, None
+        if error is None and node.outputs:
+            try:
+                value = node.spec.store(attempt.result)
+            except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
+                error = refused
+        # While it counts as running: what came before this moment is judged by what it has seen, below.
+        node.running = True
+        self._invalidation.drain()
+        node.running = False
+        reads = tx.journal.reads()
+        if self._graph.apply_reads(node, reads):
+            node.breadth = _narrowest(reads)
+        if self._replica.version != attempt.version and self._is_outdated(tx, reads):
+            self._outdated(attempt, error)
+            return
+        if error is not None:
+            self._failed(attempt, error)
+        else:
+            self._commit(attempt, value)
+        if not node.is_clean:
+            # Invalid while it waited, and as it was again at its end.
+            self._invalidation.offer_again(node)
+
+    def _leave(self, node: Node) -> None:
+        if self.stack and self.stack[-1] is node:
+            self.stack.pop()
+        node.running, node.attempt = False, None
+        self.in_flight.pop(node, None)
+
+    def _commit(self, attempt: Attempt, value: Value) -> None:
+        node, tx = attempt.node, attempt.tx
+        if node.outputs:
+            self._write(node, tx, value)
+        wrote = tx.wrote
+        if wrote:
+            tx.on_settled(self._decided)
+        try:
+            tx.commit()
+        except HeadwaterError as error:
+            # A limit, or a closed space: nothing was written.
+            self._failed(attempt, error)
+            return
+        if attempt.before is not None:
+            self._invalidation.failed_otherwise(node)
+        self._done(attempt, changed=wrote)
+
+    def _write(self, node: Node, tx: Transaction, value: Value) -> None:
+        """Put the result where it belongs. One that is as it was is not written (I5)."""
+        output = node.outputs[0]
+        tx.read_only = ""
+        if not node.breadth:
+            tx.put_result(output, value)
+            return
+        # Made of what is one user's own, so it is that user's own: in everybody's place stands a link that leads each
+        # reader to his.
+        doc = DocId(output.partition("/")[2])
+        tx.put_result(DocKey(f"{node.breadth}/{doc}"), value)
+        tx.put_result(output, Link(doc=doc, scope=node.breadth.partition(":")[0]).to_value())
+
+    def _done(self, attempt: Attempt, *, changed: bool) -> None:
+        node = attempt.node
+        now = self._now()
+        ms = node.last_ms = now - attempt.started
+        node.total_ms += ms
+        node.last_at_ms = now
+        if node.gate is not None or ms >= 1:
+            self._gates.ran(node, now, ms)
+        self._invalidation.drain()
+        if self._trace.on:
+            self._trace.emit(Finished(now, node.id, node.runs, ms, changed, len(node.reads)))
+        if self.after is not None:
+            self.after(attempt)
+
+    def _failed(self, attempt: Attempt, error: Exception) -> None:
+        """It keeps what it has read until then: that is what may mend it. Nothing it wrote is kept."""
+        node, tx = attempt.node, attempt.tx
+        node.error, node.trace = error, error.__traceback__
+        if tx.is_open:
+            tx.abort()
+        if self._trace.on:
+            self._trace.emit(Failed(self._now(), node.id, node.runs, f"{type(error).__name__}: {error}"))
+        is_news = shown(error) != shown(attempt.before)
+        if is_news:
+            self._invalidation.failed_otherwise(node)
+        self._done(attempt, changed=False)
+        if node.spec.has_callers and (attempt.pulled or any(r.is_live for r in self._graph.readers(node))):
+            return
+        if is_news or node.spec.kind is Kind.EFFECT:
+            self._report(told(node, attempt.causes, self._space))
+
+    # -- when it does not count ----------------------------------------------------------------------------
+
+    def _is_outdated(self, tx: Transaction, reads: Mapping[ReadKey, object]) -> bool:
+        """Whether something it has read is not so any more. What it wrote itself is not looked at."""
+        read = self._replica.read
+        for doc, path, bits in reads:
+            seen, now = tx.first_look(doc), read(doc)
+            if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
+                return True
+        return False
+
+    def _outdated(self, attempt: Attempt, error: Exception | None) -> None:
+        """What it read changed while it ran. What it did outside is done; what it wrote is not kept."""
+        node, tx = attempt.node, attempt.tx
+        tx.abort()
+        failed = error or attempt.before
+        node.error, node.trace = failed, failed.__traceback__ if failed is not None else None
+        self._take_back(attempt, "what it read changed while it ran")
+        if error is not None and node.spec.kind is Kind.EFFECT:
+            self._report(told(node, attempt.causes, self._space))
+
+    def interrupted(self, attempt: Attempt, reason: str) -> None:
+        """As if it had not been started: by Ctrl-C, by a retry, to make room, or because it was cancelled."""
+        node, tx = attempt.node, attempt.tx
+        self._leave(node)
+        if tx.is_open:
+            tx.abort()
+        node.runs -= 1
+        node.error = attempt.before
+        if not node.removed:
+            self._take_back(attempt, reason)
+
+    def _take_back(self, attempt: Attempt, reason: str) -> None:
+        node = attempt.node
+        self._invalidation.take_back(node, attempt.causes)
+        if self._trace.on:
+            self._trace.emit(TakenBack(self._now(), node.id, node.runs, reason))
+
+    def _decided(self, tx: Transaction) -> None:
+        """The store has decided on a run. One that was taken back has to be done again, for the same causes (I8)."""
+        node = tx.node
+        if not isinstance(node, Node) or node.removed or node.tx is not tx:
+            return
+        if not tx.is_rejected:
+            node.store_failures = 0
+            return
+        if not isinstance(tx.verdict, Conflict):
+            # Not that somebody was faster: the store cannot. Tried again, but not for ever.
+            node.store_failures += 1
+            if node.store_failures > FAILURES_MAX or tx.error is None:
+                self._report(unstorable(node, tx))
+                return
+        self._invalidation.take_back(node, tx.triggers)
+        if self._trace.on:
+            self._trace.emit(TakenBack(self._now(), node.id, node.runs, "its commit was rejected"))
+
+    # -- while it waits ------------------------------------------------------------------------------------
+
+    def _suspend(self, attempt: Attempt) -> None:
+        node = attempt.node
+        if self.stack and self.stack[-1] is node:
+            self.stack.pop()
+        node.running = False
+        self.in_flight[node] = attempt
+        if self._trace.on:
+            self._trace.emit(Suspended(self._now(), node.id, node.runs))
+        self.look_again(attempt)
+
+    def look_again(self, attempt: Attempt) -> None:
+        """It waits: what it has read so far is registered, and whatever of it has changed meanwhile is news."""
+        node, tx = attempt.node, attempt.tx
+        if node.attempt is not attempt or not tx.is_open or node.removed:
+            return
+        self._invalidation.drain()
+        reads = tx.journal.reads()
+        if self._graph.apply_reads(node, reads):
+            node.breadth = _narrowest(reads)
+        if self._replica.version != attempt.version:
+            attempt.version = self._replica.version
+            for doc, path, bits in reads:
+                seen, now = tx.first_look(doc), self._replica.read(doc)
+                if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
+                    self._invalidation.mark(node, (doc, path), "while it waited")
+                    return
+
+    def raised(self, node: Node) -> Exception | None:
+        """What a caller of a computation is told; from where it was raised, not from everywhere it was raised again."""
+        error: Exception | None = node.error
+        trace: TracebackType | None = node.trace
+        return error if error is None else error.with_traceback(trace)
+
+
+def _nothing() -> None:
+    """Nothing is under way."""
+
+
+def _narrowest(reads: Mapping[ReadKey, object]) -> str:
+    """The narrowest scope that was read, if it is not everybody's: whose the result has to be."""
+    narrow = {doc.partition("/")[0] for doc, _, _ in reads if not doc.startswith(EVERYBODYS)}
+    return max(narrow, key=lambda instance: BREADTH[instance.partition(":")[0]], default="")

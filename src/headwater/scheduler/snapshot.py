@@ -1,0 +1,90 @@
+"""What the graph of an open space looks like at one moment: plain records for tools that show it.
+
+The scheduler fills them; whoever draws, compares or sends them needs nothing else of it. Everything in here is text
+and numbers: a snapshot can be kept as JSON and looked at when the space is long closed.
+
+Must never know: nodes, documents, or how a picture is made.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+NodeKind = Literal["computation", "effect"]
+NodeStatus = Literal["never-ran", "clean", "invalid"]
+EdgeKind = Literal["data", "envelope", "parent"]
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One function of the space, as it stands."""
+
+    id: str
+    """Unique in the snapshot."""
+    name: str
+    """As the author knows it: `board`, or `row(3)` for one with arguments."""
+    kind: NodeKind
+    status: NodeStatus
+    live: bool
+    """It is run when what it read changes. Others are dormant: they run when somebody asks."""
+    why_live: str = ""
+    """"effect", "eager", "materializer", "read by live nodes", "provisional", or nothing."""
+    rank: int = 0
+    """Greater than that of every computation it read."""
+    runs: int = 0
+    invalidated: int = 0
+    """How often something it had read changed."""
+    mean_ms: float = 0.0
+    error: str = ""
+    """What its last run raised."""
+    gate: str = ""
+    """What holds it back, in words: "debounce 250ms, eligible in 120ms"."""
+    in_flight: bool = False
+    parent: str | None = None
+    """The id of the node in whose run it was made."""
+    outputs: tuple[str, ...] = ()
+    """Addresses it writes, such as "todo.board"."""
+    envelopes: tuple[str, ...] = ()
+    """Addresses below which it may write."""
+    reads: tuple[str, ...] = ()
+    """Addresses its last run read."""
+    file: str = ""
+    line: int = 0
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """From what is written, or made, to who reads it, or was made. Both are ids of nodes or of sources."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+
+
+class SourceView(msgspec.Struct, frozen=True):
+    """A document that nodes read and no node writes. Its id is "doc:" and the address."""
+
+    id: str
+    address: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All nodes of one space at one moment."""
+
+    space: str
+    at_ms: int
+    """When it was taken, in milliseconds of the space's clock."""
+    seq: int
+    """The place of the log it was taken at."""
+    nodes: tuple[NodeView, ...] = ()
+    sources: tuple[SourceView, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+    def to_json(self) -> bytes:
+        """As JSON, everything in the order it was given: equal snapshots give equal bytes."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Snapshot:
+        """The exact inverse. Raises msgspec.DecodeError or ValidationError on anything else."""
+        return msgspec.json.decode(data, type=cls)

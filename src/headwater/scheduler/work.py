@@ -1,0 +1,44 @@
+"""Is there outstanding work, and of which kind: asked by whoever waits, answered here and nowhere else.
+
+Must never know: who waits.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.scheduler.gates import Gates
+from headwater.scheduler.invalidation import Invalidation
+from headwater.scheduler.order import Queue
+from headwater.scheduler.runner import Runner
+
+
+class Outstanding(msgspec.Struct, frozen=True):
+    """What is left to do."""
+
+    is_due: bool
+    """A pass would find something."""
+    in_flight: int
+    """Attempts that wait for something outside."""
+    gated: int
+    """Nodes that are wanted and wait for their time."""
+    wake_at: float | None
+    """The earliest such time."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing but time can bring more. What nobody looks at, and what is gated, does not count."""
+        return not self.is_due and not self.in_flight
+
+
+def outstanding(queue: Queue, gates: Gates, invalidation: Invalidation, runner: Runner) -> Outstanding:
+    """One look at all of it."""
+    waiting = gates.waiting()
+    due = any(not node.is_clean and node.is_live and not node.removed for node in queue.nodes())
+    wake_at = gates.wake_at()
+    return Outstanding(
+        is_due=bool(invalidation.inbox) or due or gates.is_due(wake_at),
+        in_flight=len(runner.in_flight),
+        gated=len(waiting),
+        wake_at=wake_at,
+    )

@@ -1,0 +1,47 @@
+"""How long: "250ms", "5m", a timedelta, or seconds.
+
+Must never know: what time it is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+from headwater.errors import UsageError
+
+Duration: TypeAlias = str | float | timedelta
+"""What authors write: "250ms", "1.5s", "5m", "2h", "1d", a timedelta, or a number of seconds."""
+
+UNITS_MS: Final = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
+
+_WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
+
+
+def to_ms(duration: Duration, what: str) -> float:
+    """In milliseconds. `what` says in messages whose it is. Raises UsageError."""
+    found: object = duration
+    if isinstance(found, timedelta):
+        ms = found.total_seconds() * 1000
+    elif isinstance(found, str):
+        match = _WRITTEN.fullmatch(found.strip())
+        if match is None:
+            raise _refused(duration, what)
+        ms = float(match[1]) * UNITS_MS[match[2]]
+    elif isinstance(found, int | float) and not isinstance(found, bool):
+        ms = found * 1000.0
+    else:
+        raise _refused(duration, what)
+    if not math.isfinite(ms) or ms < 0:
+        raise _refused(duration, what)
+    return ms
+
+
+def _refused(duration: object, what: str) -> UsageError:
+    message = (
+        f'{what}: {duration!r} is no duration; write "250ms", "1.5s", "5m", "2h", "1d", a timedelta, or seconds '
+        "as a number that is not negative"
+    )
+    return UsageError(message, duration=duration)
