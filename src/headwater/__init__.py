@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from headwater.cells.doc import Doc, Link
     from headwater.cells.transaction import Transaction
     from headwater.cells.whole import delete, exists, id_of
-    from headwater.errors import HeadwaterError
+    from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
     from headwater.host.async_space import AsyncSpace
     from headwater.host.functions import Computed, Sink
     from headwater.host.space import Space, Stats
+    from headwater.host.words import why
 
 _HOMES = {
     "App": "headwater.app",
@@ -40,13 +41,16 @@ _HOMES = {
     "Link": "headwater.cells.doc",
     "List": "headwater.cells.collection",
     "Map": "headwater.cells.collection",
+    "NotReadyError": "headwater.errors",
     "Sink": "headwater.host.functions",
     "Space": "headwater.host.space",
     "Stats": "headwater.host.space",
     "Transaction": "headwater.cells.transaction",
+    "UserCodeError": "headwater.errors",
     "delete": "headwater.cells.whole",
     "exists": "headwater.cells.whole",
     "id_of": "headwater.cells.whole",
+    "why": "headwater.host.words",
 }
 
 __all__ = [
@@ -60,14 +64,17 @@ __all__ = [
     "Link",
     "List",
     "Map",
+    "NotReadyError",
     "Sink",
     "Space",
     "Stats",
     "Transaction",
+    "UserCodeError",
     "__version__",
     "delete",
     "exists",
     "id_of",
+    "why",
 ]
 
 

@@ -26,6 +26,12 @@ from headwater.cells.upstream import Upstream
 from headwater.host.attached import AttachedReplica
 from headwater.host.opening import open_space
 from headwater.host.storage import Storage
+from headwater.scheduler.node import Kind as NodeKind
+from headwater.scheduler.node import Node, NodeSpec
+from headwater.scheduler.runner import Attempt, RetryImmediately
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.settle import Idle
+from headwater.scheduler.snapshot import Snapshot
 from headwater.store.backend import Backend
 from headwater.store.browse import diff, history, listing, read
 from headwater.store.commit import (
@@ -78,6 +84,7 @@ __all__ = [
     "Address",
     "Append",
     "AttachedReplica",
+    "Attempt",
     "Backend",
     "BranchId",
     "Change",
@@ -90,12 +97,16 @@ __all__ = [
     "Engine",
     "Entry",
     "Failure",
+    "Idle",
     "Increment",
     "Journal",
     "Kind",
     "Link",
     "Mark",
     "Move",
+    "Node",
+    "NodeKind",
+    "NodeSpec",
     "Notification",
     "OriginCommitted",
     "PatchDoc",
@@ -107,8 +118,11 @@ __all__ = [
     "RemoveByValue",
     "Replace",
     "Replica",
+    "RetryImmediately",
+    "Scheduler",
     "Seq",
     "SetDoc",
+    "Snapshot",
     "Splice",
     "Status",
     "Storage",

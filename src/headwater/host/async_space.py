@@ -8,15 +8,22 @@ Must never know: apps (it is handed what to run).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from typing import ParamSpec, TypeVar
 
 from headwater.cells.here import Addressed, called
-from headwater.errors import HeadwaterError, UsageError
+from headwater.errors import HeadwaterError, NotReadyError, UsageError
+from headwater.host.flight import Flights
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.space import BaseSpace, log
 from headwater.scheduler.node import Node
+from headwater.scheduler.runner import Attempt
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class AsyncSpace(BaseSpace):
@@ -28,9 +35,12 @@ class AsyncSpace(BaseSpace):
         self._context = copy_context()
         # A pass is asked for; one was, while a thread had its turn.
         self._soon = self._missed = False
+        self._wake_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
         replica = lease.storage.attach(branch=options.branch, wake=self._wake)
         super().__init__(lease, replica, owner, options)
         self.place = (lease.storage, options.branch)
+        self._flights = Flights(self, loop, self._context, self.catch_up)
         # Other event loops are refused.
         self.wary = True
 
@@ -65,6 +75,12 @@ class AsyncSpace(BaseSpace):
         if self._missed:
             self.catch_up()
 
+    def _perform(self, attempt: Attempt) -> None:
+        if attempt.node.spec.is_async:
+            self._flights.start(attempt)
+        else:
+            super()._perform(attempt)
+
     def _pass(self) -> None:
         self._soon = False
         # Said before trying: whoever has the turn looks when it is over.
@@ -74,17 +90,79 @@ class AsyncSpace(BaseSpace):
         try:
             self._missed = False
             self._attached.refresh()
-            if self.restless:
-                self.scheduler.settle()
+            self._take_in()
+            if self.restless or self._is_due():
+                self._arm(self.scheduler.settle())
         finally:
             self._turn.release()
 
+    def _take_in(self) -> None:
+        """What async functions have read so far, and what came of those that ended."""
+        flights, scheduler = self._flights, self.scheduler
+        while flights.waits:
+            scheduler.look_again(flights.waits.popleft())
+        while flights.landed:
+            attempt, by_force = flights.landed.popleft()
+            if by_force:
+                scheduler.cancelled(attempt)
+            else:
+                scheduler.resume(attempt)
+            self.restless = True
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        return self._wake_at is not None and self._wake_at <= self._now()
+
+    def _arm(self, wake_at: float | None) -> None:
+        """One timer, for the earliest that something may be to do."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake_at = wake_at
+        self._timer = None
+        if wake_at is not None and not self.closed:
+            delay = max(wake_at - self._now(), 0.0) / 1000
+            self._timer = self._loop.call_later(delay, self._pass, context=self._context)
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
     async def settle(self) -> None:
-        """Wait for quiet: everything written so far is taken in, and what follows has run."""
+        """Wait for quiet: everything written so far is taken in, what follows has run, nothing is under way.
+
+        What waits for its time, debounced or throttled, is not waited for.
+        """
         self.check_open()
-        while not self.closed and (self._soon or self._missed or self.restless or self.news):
-            self._pass()
-            await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
+        while not self.closed:
+            if self._soon or self._missed or self.restless or self.news or self._flights.landed or self._is_due():
+                self._pass()
+                await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
+            elif self._flights:
+                await self._flights.next_landing()
+            else:
+                return
+
+    async def idle(self) -> None:
+        """As `settle`: nothing can run now but what waits for its time."""
+        await self.settle()
+
+    async def settled(self) -> None:
+        """Idle, and everything on disk."""
+        await self.settle()
+        await self.synced()
+
+    async def fresh(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The value of a computed function, async or not, once nothing that it depends on is under way."""
+        while True:
+            try:
+                value = function(*args, **kwargs)
+            except NotReadyError:
+                if not self._flights:
+                    raise
+            else:
+                if not self._flights:
+                    return value
+            await self._flights.next_landing()
+            await self.settle()
 
     def _await_turn(self) -> None:
         with self._turn:
@@ -98,15 +176,21 @@ class AsyncSpace(BaseSpace):
         self._tell_lost()
 
     async def close(self, *, failed: bool = False) -> None:
-        """Sync and let go. Once more is no harm. After a failure, what else goes wrong is logged, not raised."""
+        """Sync and let go. Once more is no harm. After a failure, what else goes wrong is logged, not raised.
+
+        Async functions that are under way are not waited for: they are cancelled.
+        """
         if self.closed:
             return
         try:
+            await self._flights.end()
             await self.synced()
         except HeadwaterError as error:
             if not failed:
                 raise
             log.error("while closing space %r after an error: %s", self.name, error)  # told, not shown
         finally:
+            self._arm(None)
             self._shut()
+            await self._flights.end()
             await asyncio.to_thread(self._let_go)

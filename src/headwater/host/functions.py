@@ -169,6 +169,16 @@ class Computed(Generic[P, R]):
             found = instances.put(key, cell, lambda: home.add_instance(spec))
         return found
 
+    def node_in(self, home: BaseSpace, *args: Any, **kwargs: Any) -> Node | None:
+        """Its node in an open space; with parameters, the one for these arguments if there is one."""
+        if not self._parametrised:
+            return home.nodes.get(self)
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        key = key_of(bound.arguments)
+        found = None if key is None else home.instances_of(self).get(key)
+        return None if found is None else found.node
+
     def _untold(self, home: BaseSpace, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
         """A plain call, for arguments that cannot be told apart, or for a function that is declared no more."""
         if tx is not None:
@@ -223,6 +233,10 @@ class Sink:
             origin=self.__wrapped__,
         )
         space.add_node(self, spec)
+
+    def node_in(self, home: BaseSpace) -> Node | None:
+        """Its node in an open space."""
+        return home.nodes.get(self)
 
     def __call__(self) -> None:
         """Run it once more, by hand."""

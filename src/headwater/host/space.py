@@ -24,7 +24,7 @@ from headwater.cells.doc import Doc, declare_doc, open_doc
 from headwater.cells.here import HERE, OPEN, Frame
 from headwater.cells.home import Home
 from headwater.cells.show import record_html
-from headwater.errors import HeadwaterError, UsageError, UserCodeError
+from headwater.errors import DeclarationError, HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached import AttachedReplica
 from headwater.host.clock import SystemEntropy
 from headwater.host.instances import Instances
@@ -304,6 +304,13 @@ class Space(BaseSpace):
         replica = lease.storage.attach(branch=options.branch, wake=wake)
         super().__init__(lease, replica, owner, options)
         self.place = (lease.storage, options.branch)
+
+    def add_node(self, function: object, spec: NodeSpec) -> Node:
+        """Only plain functions can be run here."""
+        if spec.is_async:
+            message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
+            raise DeclarationError(message, name=spec.name)
+        return super().add_node(function, spec)
 
     def catch_up(self) -> None:
         """Take in what was decided and what others wrote, and run what follows from it."""

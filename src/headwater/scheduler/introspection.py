@@ -199,7 +199,7 @@ class Introspection:
             "an effect" if node.kind is Kind.EFFECT else "a materializer" if node.is_materializer else "a computation"
         )
         live = f"live: {self._why_live(node)}" if node.is_live else "dormant: nobody who is live reads it"
-        return f"{node.name}() is {what}, {node.status.value}, {live}"
+        return f"{node.title} is {what}, {node.status.value}, {live}"
 
     @staticmethod
     def _last(node: Node) -> str:
@@ -280,7 +280,7 @@ class Introspection:
         """Who does not settle, and who goes round in a ring."""
         nodes = list(self._registry.nodes)
         found = [
-            f"{node.name}() does not settle: it ran {RUNS_MAX} times in one pass and rests for {node.gate.backoff_ms:g} ms; "
+            f"{node.title} does not settle: it ran {RUNS_MAX} times in one pass and rests for {node.gate.backoff_ms:g} ms; "
             f"it was woken by {_listed(node.last_causes)}"
             for node in nodes
             if node.gate is not None and node.gate.backoff_ms
@@ -288,15 +288,13 @@ class Introspection:
         rings = {id(node.ring): node.ring for node in nodes if node.ring is not None}
         found += [f"{_names(ring)} read each other in a ring" for ring in rings.values()]
         found += [
-            f"{node.name}() fails: {type(node.error).__name__}: {node.error}"
-            for node in nodes
-            if node.error is not None
+            f"{node.title} fails: {type(node.error).__name__}: {node.error}" for node in nodes if node.error is not None
         ]
         return found
 
 
 def _names(nodes: Iterable[Node]) -> str:
-    return _joined([f"{node.name}()" for node in nodes])
+    return _joined([f"{node.title}" for node in nodes])
 
 
 def _listed(places: Iterable[Place | tuple[DocKey, tuple[str | int, ...]]]) -> str:

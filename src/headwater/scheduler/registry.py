@@ -38,7 +38,8 @@ class Registry:
         node = Node(
             spec=spec,
             name=spec.name,
-            title=f"{spec.name}()",
+            # An instance of a function with parameters is named with its arguments.
+            title=spec.name if spec.name.endswith(")") else f"{spec.name}()",
             fn=spec.fn,
             order=self._count,
             tier=EFFECT_TIER if effect else IDLE_TIER if spec.side_write_envelope else COMPUTATION_TIER,

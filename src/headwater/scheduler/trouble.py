@@ -21,13 +21,13 @@ def shown(error: Exception | None) -> tuple[type, str] | None:
 
 def circular(node: Node) -> UserCodeError:
     """It is asked for by what it is made of."""
-    message = f"{node.name}() reads itself, directly or through what it calls; a value cannot be made of itself"
+    message = f"{node.title} reads itself, directly or through what it calls; a value cannot be made of itself"
     return UserCodeError(message, node=node.name)
 
 
 def restless(nodes: Sequence[Node]) -> UserCodeError:
     """They run and run."""
-    names = ", ".join(f"{node.name}()" for node in nodes)
+    names = ", ".join(f"{node.title}" for node in nodes)
     does = "does not settle: it" if len(nodes) == 1 else "do not settle: each"
     message = (
         f"{names} {does} ran {RUNS_MAX} times in one pass, each time changing what it or something above it reads. "
@@ -40,7 +40,7 @@ def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
     """What a function raised, with where that was and why it ran."""
     error = node.error
     raised = f"{type(error).__name__}: {error}"
-    message = f"{node.name}() in space {space!r} raised {raised}. It runs again when what it read changes"
+    message = f"{node.title} in space {space!r} raised {raised}. It runs again when what it read changes"
     triggers = tuple(address_text(*cause) for cause in causes)
     facts = {"node": node.name, "space": space, "piece": node.spec.piece, "triggers": triggers, "event": None}
     told = UserCodeError(message, **facts)
@@ -51,7 +51,7 @@ def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
 def unstorable(node: Node, tx: Transaction) -> UserCodeError:
     """What it made could not be stored."""
     found = tx.error or tx.verdict
-    message = f"the result of {node.name}() could not be stored: {found}. It runs again when what it read changes"
+    message = f"the result of {node.title} could not be stored: {found}. It runs again when what it read changes"
     told = UserCodeError(message, node=node.name)
     told.__cause__ = tx.error
     return told

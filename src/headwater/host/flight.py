@@ -1,0 +1,122 @@
+"""Async functions under way: each in a task, its transaction around it, and whoever waits for it told when it lands.
+
+What a function has read is known to the scheduler whenever it waits. Landing only notes what came of it: the space takes
+it in between two awaits, when it has its turn.
+
+Must never know: which function runs when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any, cast
+
+from headwater.cells.here import HERE, Frame
+from headwater.cells.home import Home
+from headwater.scheduler.runner import Attempt
+
+
+class Watched:
+    """A coroutine that tells whenever it waits."""
+
+    __slots__ = ("_coroutine", "_on_wait")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, object], on_wait: Callable[[], None]) -> None:
+        self._coroutine = coroutine
+        self._on_wait = on_wait
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        coroutine = self._coroutine
+        sent: Any = None
+        raised: BaseException | None = None
+        try:
+            while True:
+                try:
+                    waits_for = coroutine.send(sent) if raised is None else coroutine.throw(raised)
+                except StopIteration as end:
+                    return end.value
+                self._on_wait()
+                sent, raised = None, None
+                try:
+                    sent = yield waits_for
+                except BaseException as error:  # noqa: BLE001  # handed on: it is meant for whoever waits
+                    raised = error
+        finally:
+            coroutine.close()
+
+
+class Flights:
+    """The async attempts of one space."""
+
+    def __init__(self, home: Home, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]) -> None:
+        self._home = home
+        self._loop = loop
+        self._context = context
+        self._tell = tell
+        self._tasks: dict[asyncio.Task[None], Attempt] = {}
+        # For the space to take in: attempts that wait once more, and those that have ended, with whether by force.
+        self.waits: deque[Attempt] = deque()
+        self.landed: deque[tuple[Attempt, bool]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks or self.landed)
+
+    def start(self, attempt: Attempt) -> None:
+        """Have it run; it goes on when it can."""
+        attempt.suspended = True
+        # What is around the code that asks for a pass is not around what runs in it.
+        task = self._loop.create_task(self._fly(attempt), name=attempt.node.title, context=self._context.copy())
+        self._tasks[task] = attempt
+        attempt.cancel = lambda: self._cancel(task)
+
+    def _cancel(self, task: asyncio.Task[None]) -> None:
+        """From any thread; a loop that is closed has cancelled it already."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(task.cancel)
+
+    async def _fly(self, attempt: Attempt) -> None:
+        HERE.set(Frame(self._home, attempt.tx, None))
+        by_force = False
+        limit = attempt.node.spec.timeout_ms
+        timer = asyncio.timeout(None if limit is None else limit / 1000)
+        try:
+            async with timer:
+                coroutine = cast("Coroutine[Any, Any, object]", attempt.node.fn())
+                attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
+        except asyncio.CancelledError:
+            by_force = True
+        except TimeoutError as error:
+            if timer.expired():
+                error = TimeoutError(f"{attempt.node.title} did not end within {limit:g} ms")
+            attempt.error = error
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            attempt.error = error
+        finally:
+            task = asyncio.current_task()
+            if task is not None:
+                self._tasks.pop(task, None)
+            attempt.suspended = False
+            self.landed.append((attempt, by_force))
+            self._tell()
+
+    def _wait(self, attempt: Attempt) -> None:
+        self.waits.append(attempt)
+        self._tell()
+
+    async def next_landing(self) -> None:
+        """Until one has landed."""
+        if self._tasks and not self.landed:
+            await asyncio.wait(list(self._tasks), return_when=asyncio.FIRST_COMPLETED)
+
+    async def end(self) -> None:
+        """Stop all, and wait until they have stopped."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self.landed.clear()
+        self.waits.clear()
