@@ -55,9 +55,12 @@ def marks_of(held: dict[DocKey, Held], checked: list[Entry], replica: Replica) -
     now: dict[DocKey, tuple[Maybe, Mark]] = {}
     for entry in checked:
         doc, each = entry.doc, held[entry.doc]
-        if doc not in now:
-            now[doc] = replica.hold(doc)
+        if doc not in marks:
             marks[doc] = each.mark
+            if not replica.is_as(doc, each.base, each.mark):
+                now[doc] = replica.hold(doc)
+        if doc not in now:
+            continue
         value, mark = now[doc]
         if value is not each.base and is_touched(entry.path, entry.depth, each.base, value):
             reason = f"{address_text(doc, entry.path)} changed while the transaction was open"

@@ -92,12 +92,13 @@ ReadKey: TypeAlias = tuple[DocKey, Path, int]
 class Journal:
     """The entries of one transaction, each once, in the order they were first made."""
 
-    __slots__ = ("_entries", "_flags")
+    __slots__ = ("_flags", "entries")
 
     def __init__(self) -> None:
         # A dict for its keys: the same place read a thousand times is one entry. A transaction looks at a document
-        # once, so the version belongs to the document and need not tell entries apart.
-        self._entries: dict[ReadKey, Mark | None] = {}
+        # once, so the version belongs to the document and need not tell entries apart. Entries without flags may be
+        # put in by hand: `note` costs a call.
+        self.entries: dict[ReadKey, Mark | None] = {}
         # Of all entries together: mostly none.
         self._flags: Flags = 0
 
@@ -105,27 +106,32 @@ class Journal:
         """A place was read, or a write was tried there."""
         if flags:
             self._flags |= flags
-        self._entries[doc, path, flags if depth is _DEEP_READ else flags | SHALLOW_BIT] = mark
+        self.entries[doc, path, flags if depth is _DEEP_READ else flags | SHALLOW_BIT] = mark
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing was read, or tried, in a special way."""
+        return not self._flags
 
     def reads(self) -> dict[ReadKey, Mark | None]:
         """What the run depends on, as the index of readers takes it: the keys. Not to be changed."""
         if not self._flags:
-            return self._entries
+            return self.entries
         return {
             (doc, path, bits & SHALLOW_BIT): mark
-            for (doc, path, bits), mark in self._entries.items()
+            for (doc, path, bits), mark in self.entries.items()
             if not bits & _NOT_DEPENDED_ON
         }
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def docs(self) -> set[DocKey]:
         """Every document that was looked at."""
-        return {key[0] for key in self._entries}
+        return {key[0] for key in self.entries}
 
     def __iter__(self) -> Iterator[Entry]:
-        for (doc, path, bits), mark in self._entries.items():
+        for (doc, path, bits), mark in self.entries.items():
             yield Entry(doc, path, _SHALLOW_READ if bits & SHALLOW_BIT else _DEEP_READ, bits & ~SHALLOW_BIT, mark)
 
     def dependencies(self) -> list[Entry]:
@@ -139,7 +145,7 @@ class Journal:
     def _without(self, flags: Flags) -> list[Entry]:
         entries = [
             Entry(doc, path, _SHALLOW_READ if bits & SHALLOW_BIT else _DEEP_READ, 0, mark)
-            for (doc, path, bits), mark in self._entries.items()
+            for (doc, path, bits), mark in self.entries.items()
             if not bits & flags
         ]
         # Reads of different documents are never merged, and most transactions look at each document once.
@@ -151,7 +157,7 @@ class Journal:
 
     def clear(self) -> None:
         """Let go of everything."""
-        self._entries = {}
+        self.entries = {}
 
 
 def compact(entries: Iterable[Entry], *, keep_flags: bool = False) -> list[Entry]:

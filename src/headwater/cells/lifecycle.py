@@ -41,6 +41,8 @@ class Signal(Enum):
 TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
     (Status.OPEN, Signal.SENT): Status.PENDING,
     (Status.OPEN, Signal.ABORTED): Status.ABORTED,
+    # There was nothing to write, and so nothing to decide.
+    (Status.OPEN, Signal.ACCEPTED): Status.COMMITTED,
     # Found stale, or refused at the replica's door: it never travelled.
     (Status.OPEN, Signal.REJECTED): Status.REJECTED,
     (Status.PENDING, Signal.ACCEPTED): Status.COMMITTED,

@@ -105,6 +105,16 @@ class Replica:
         record = self._documents.get(doc) or self._load(doc)
         return record.visible, Mark(record.seq, record.layers, len(record.layers))
 
+    def is_as(self, doc: DocKey, value: Maybe, mark: Mark) -> bool:
+        """The document is the very one that was held."""
+        record = self._documents.get(doc)
+        return (
+            record is not None
+            and record.visible is value
+            and record.layers is mark.layers
+            and len(mark.layers) == mark.count
+        )
+
     def _load(self, doc: DocKey) -> _Document:
         check_doc(doc)
         found = self._upstream.load(doc, self.seq) or Found(ABSENT, NEVER)
@@ -161,9 +171,19 @@ class Replica:
         source: object = None,
     ) -> Pending:
         """Apply a commit here, tell the listeners, send it on its way. Raises AddressError: then nothing changed."""
+        with self.turn:
+            return self._commit(operations, reads, preconditions, source)
+
+    def _commit(
+        self,
+        operations: Sequence[Operation],
+        reads: Iterable[Read | PendingRead],
+        preconditions: Sequence[Precondition],
+        source: object,
+    ) -> Pending:
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
-        if len(operations) != 1 or reads or preconditions:
+        if len(operations) != 1 or preconditions:
             return self._commit_many(operations, reads, preconditions, source)
         # The commonest commit, in one piece: going the general way would cost it half as much again.
         operation = operations[0]
@@ -173,11 +193,20 @@ class Replica:
         before = record.visible
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
-        commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
+        seen: tuple[Read, ...] = ()
+        rests: tuple[PendingRead, ...] = ()
+        if reads:
+            marks = tuple(reads)
+            rests = tuple([mark for mark in marks if type(mark) is PendingRead])
+            seen = tuple([mark for mark in marks if type(mark) is Read])
+        commit = Commit(self._session, local_seq, (operation,), seen, rests, (), self._branch)
         pending = Pending(commit, (Effect(doc, before, after, touches),), source)
         if not touches and not record.layers:
             # Equal to what is confirmed: nothing to ask, nothing to tell.
             pending.settle(Committed(self.seq), None)
+            return pending
+        if rests and self._dead and (dead := dead_layer(commit, self._dead)) is not None:
+            pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
         # First of all: whatever happens in there, the number is never used again.
         self._local_seq = local_seq

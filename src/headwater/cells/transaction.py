@@ -9,7 +9,7 @@ Must never know: cells, schemas, who runs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.held import Held, is_within, marks_of, operations_of, overtaken
@@ -18,6 +18,7 @@ from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
     LABEL_ONLY,
+    SHALLOW_BIT,
     Entry,
     Flags,
     Journal,
@@ -31,7 +32,9 @@ from headwater.store.commit import (
     Committed,
     Conflict,
     Operation,
+    PendingRead,
     Precondition,
+    Read,
     Verdict,
 )
 from headwater.values.address import Depth, address_text, is_prefix
@@ -49,66 +52,45 @@ Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]
 class Transaction:
     """One unit of work on one replica. `name` says in messages whose it is."""
 
-    __slots__ = (
-        "_callbacks",
-        "_checks",
-        "_held",
-        "_preconditions",
-        "_writers",
-        "cause",
-        "change_group",
-        "doomed",
-        "error",
-        "guarded",
-        "journal",
-        "memo",
-        "minted",
-        "name",
-        "node",
-        "read_only",
-        "replica",
-        "status",
-        "surface",
-        "triggers",
-        "verdict",
-        "wrote",
-    )
+    # One is made for every run, and most of them change nothing of this: so it stands in the class.
+
+    # Places at and below which writing is allowed although it is refused elsewhere.
+    surface: tuple[tuple[DocKey, Path], ...] = ()
+    # Whoever calls a function in here that may only read: then writers look whether they are in it.
+    guarded: bool = False
+    # How many documents were made in here.
+    minted: int = 0
+    # I8: whose run this is, as that object itself, and the places whose change is the reason for it.
+    node: object = None
+    triggers: tuple[tuple[DocKey, Path], ...] = ()
+    # Whoever subscribes with the same name is not told of what is written in here.
+    change_group: str | None = None
+    # Something was written, though it may have been undone since.
+    wrote: bool = False
+    status: Status = _OPEN
+    # _settle(): exactly one of the two, once, unless it was aborted.
+    verdict: Verdict | None = None
+    error: HeadwaterError | None = None
+    # Some entry of the journal has to be checked by the store.
+    _checks: bool = False
+    _preconditions: tuple[Precondition, ...] = ()
+    # From the first savepoint on: where each write was made, to tell whose it is.
+    _writers: list[Frame | None] | None = None
+    # Why it must not be committed, if so. roll_back() says it, whoever opened the block asks.
+    doomed: str = ""
+    _callbacks: tuple[Callable[[Transaction], None], ...] = ()
 
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
-        self.replica: Replica = replica
-        self.name: str = name
+        self.replica = replica
+        self.name = name
         # Why writing is refused, as a sentence with {} for the place; empty: it is allowed.
-        self.read_only: str = read_only
-        # Places at and below which it is allowed all the same.
-        self.surface: tuple[tuple[DocKey, Path], ...] = ()
-        # Whoever calls a function in here that may only read: then writers look whether they are in it.
-        self.guarded: bool = False
-        # What the ids of documents made in here are derived from, and how many were.
-        self.cause: object = cause
-        self.minted: int = 0
-        # I8: whose run this is, as that object itself, and the places whose change is the reason for it.
-        self.node: object = None
-        self.triggers: tuple[tuple[DocKey, Path], ...] = ()
-        # Whoever subscribes with the same name is not told of what is written in here.
-        self.change_group: str | None = None
-        # Something was written, though it may have been undone since.
-        self.wrote: bool = False
-        self.status: Status = _OPEN
-        # _settle(): exactly one of the two, once, unless it was aborted.
-        self.verdict: Verdict | None = None
-        self.error: HeadwaterError | None = None
-        self.journal: Journal = Journal()
+        self.read_only = read_only
+        # What the ids of documents made in here are derived from.
+        self.cause = cause
+        self.journal = Journal()
         # For cells: what they have read here already, as they handed it out. A write forgets all of it.
         self.memo: dict[object, object] = {}
         self._held: dict[DocKey, Held] = {}
-        # Some entry of the journal has to be checked by the store.
-        self._checks = False
-        self._preconditions: list[Precondition] = []
-        # From the first savepoint on: where each write was made, to tell whose it is.
-        self._writers: list[Frame | None] | None = None
-        # Why it must not be committed, if so. roll_back() says it, whoever opened the block asks.
-        self.doomed: str = ""
-        self._callbacks: tuple[Callable[[Transaction], None], ...] = ()
 
     def __repr__(self) -> str:
         return f"<Transaction {self.name or 'unnamed'}: {self.status.value}>"
@@ -123,6 +105,15 @@ class Transaction:
         if held.whole:
             # Its own words: nobody else's change can make them untrue.
             flags |= IGNORED_FOR_CONFLICT
+        elif not flags:
+            # The commonest read, as `note` would have it.
+            self._checks = True
+            self.journal.entries[doc, path, 0 if depth is _DEEP else SHALLOW_BIT] = held.mark
+            if held.leanings is None:
+                value = held.value
+                for step in path:
+                    value = child(value, step)
+                return value
         elif not flags & _UNCHECKED:
             self._checks = True
         self.journal.note(doc, path, depth, flags, held.mark)
@@ -181,29 +172,11 @@ class Transaction:
         if held.value is not ABSENT or not self._is_elidable(held, ()):
             self._put(held, ABSENT)
 
-    def put_result(self, doc: DocKey, value: Value) -> None:
-        """Write what a run has come to, as a whole. If it stands there already, and by the same node, nothing is.
-
-        Should the commit that put it there be taken back, that node runs again anyway.
-        """
-        held = self._held.get(doc)
-        if held is None:
-            held = self._hold(doc, "write")
-        if same(held.value, value):
-            mark = held.mark
-            if held.whole or not mark.count:
-                return
-            source = mark.layers[mark.count - 1].source
-            if type(source) is Transaction and source.node is self.node:
-                return
-        self.journal.note(doc, (), _DEEP, ATTEMPTED_WRITE, held.mark)
-        self._put(held, value)
-
     def require(self, precondition: Precondition) -> None:
         """The store must find this true, or refuse the whole transaction for good."""
         if self.status is not _OPEN:
             raise self._ended("be given a precondition")
-        self._preconditions.append(precondition)
+        self._preconditions = (*self._preconditions, precondition)
 
     def _begin_write(self, doc: DocKey, path: Path) -> Held:
         if (self.read_only or self.guarded) and (refused := self._refusal(doc, path)):
@@ -304,7 +277,7 @@ class Transaction:
                 "its own, started outside of this block"
             )
             return
-        del self._preconditions[required:]
+        self._preconditions = self._preconditions[:required]
         self.memo.clear()
         for doc, held in self._held.items():
             value, whole, ops = documents.get(doc) or (held.base, False, [])
@@ -322,8 +295,7 @@ class Transaction:
             raise self._ended("commit")
         operations = operations_of(self._held) if self.wrote else []
         if not operations and not self._preconditions:
-            self._signal(Signal.SENT)
-            self._settle(Signal.ACCEPTED, Committed(self.replica.seq), None)
+            self.end()
             return
         checked = self.journal.conflicts() if self._checks else []
         if checked:
@@ -333,12 +305,18 @@ class Transaction:
         else:
             self._send(operations, checked)
 
+    def end(self) -> None:
+        """Commit what has written nothing: there is nothing to decide."""
+        self._settle(Signal.ACCEPTED, Committed(self.replica.seq), None)
+
     def _send(self, operations: list[Operation], checked: list[Entry]) -> None:
         marks = marks_of(self._held, checked, self.replica)
         if isinstance(marks, Conflict):
             self._settle(Signal.REJECTED, marks, None)
             return
-        reads = [marks[entry.doc].read(entry.doc, entry.path, entry.depth) for entry in checked]
+        self._submit(operations, [marks[entry.doc].read(entry.doc, entry.path, entry.depth) for entry in checked])
+
+    def _submit(self, operations: Sequence[Operation], reads: Sequence[Read | PendingRead]) -> None:
         try:
             pending = self.replica.commit(operations, reads=reads, preconditions=self._preconditions, source=self)
         except BaseException as error:
@@ -358,7 +336,7 @@ class Transaction:
 
     def _sent(self, pending: Pending) -> None:
         self._signal(Signal.SENT)
-        self._held = {}
+        self._held = _NOTHING_HELD
         self.memo.clear()
         pending.on_settled(self._decided)
 
@@ -385,12 +363,14 @@ class Transaction:
         """The one end. What was kept for it is let go before anybody is called: a callback may start anew."""
         self._signal(signal)
         self.verdict, self.error = verdict, error
-        self._held = {}
-        self.memo.clear()
-        self._preconditions = []
-        self.journal.clear()
-        callbacks, self._callbacks = self._callbacks, ()
-        if callbacks:
+        self._held = _NOTHING_HELD
+        if self.memo:
+            self.memo.clear()
+        if self._preconditions:
+            self._preconditions = ()
+        self.journal = _EMPTY
+        if self._callbacks:
+            callbacks, self._callbacks = self._callbacks, ()
             call_all(callbacks, self)
 
     def _signal(self, signal: Signal) -> None:
@@ -410,3 +390,7 @@ class Transaction:
 
 
 _UNCHECKED: Final = IGNORED_FOR_CONFLICT | LABEL_ONLY | ATTEMPTED_WRITE
+
+_EMPTY: Final = Journal()
+_NOTHING_HELD: Final[dict[DocKey, Held]] = {}
+"""Of every transaction that has ended."""

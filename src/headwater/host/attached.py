@@ -82,18 +82,6 @@ class AttachedReplica(Replica):
         # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
         self.turn = self._turn = threading.RLock()
 
-    def commit(
-        self,
-        operations: Sequence[Operation],
-        *,
-        reads: Iterable[Read | PendingRead] = (),
-        preconditions: Sequence[Precondition] = (),
-        source: object = None,
-    ) -> Pending:
-        """As for every replica; threads that share one take turns."""
-        with self._turn:
-            return super().commit(operations, reads=reads, preconditions=preconditions, source=source)
-
     def read(self, doc: DocKey) -> Maybe:
         """The document as it looks from here."""
         with self._turn:
@@ -101,8 +89,10 @@ class AttachedReplica(Replica):
 
     def hold(self, doc: DocKey) -> tuple[Maybe, Mark]:
         """The document as it looks now, and which version that is."""
+        # In one piece: a transaction looks at every document this way.
         with self._turn:
-            return super().hold(doc)
+            record = self._documents.get(doc) or self._load(doc)
+            return record.visible, Mark(record.seq, record.layers, len(record.layers))
 
     def read_mark(self, doc: DocKey, path: Path, depth: Depth = Depth.DEEP) -> Read | PendingRead:
         """What a commit has to name when it is made from what `read` returned."""

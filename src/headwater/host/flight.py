@@ -70,7 +70,7 @@ class Flights:
         # What is around the code that asks for a pass is not around what runs in it.
         task = self._loop.create_task(self._fly(attempt), name=attempt.node.title, context=self._context.copy())
         self._tasks[task] = attempt
-        attempt.cancel = lambda: self._cancel(task)
+        attempt.cancel = lambda: self._cancel(task)  # type: ignore[method-assign]  # as it is meant
 
     def _cancel(self, task: asyncio.Task[None]) -> None:
         """From any thread; a loop that is closed has cancelled it already."""

@@ -131,7 +131,8 @@ class Computed(Generic[P, R]):
         if tx is None and home.news:
             home.catch_up()
         try:
-            home.pull(node)
+            if tx is None or not home.scheduler.is_current(node):
+                home.pull(node)
         except Exception:
             if tx is not None:
                 # Whoever was told of an error has to be told of its end.

@@ -147,6 +147,11 @@ class Gates:
             gate.waits_until = until
             heappush(self._waiting, (until, node.order, node))
 
+    @property
+    def anybody(self) -> bool:
+        """Somebody may be waiting."""
+        return bool(self._waiting)
+
     def due(self) -> list[Node]:
         """Whose time has come, or has to be looked at anew because it was changed."""
         waiting = self._waiting

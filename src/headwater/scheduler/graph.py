@@ -57,6 +57,11 @@ class Graph:
             found = list(dict.fromkeys([*found, *self._declared[doc]]))
         return found
 
+    @property
+    def has_envelopes(self) -> bool:
+        """There are materializers."""
+        return bool(self._envelopes)
+
     def materializers(self, node: Node) -> list[Node]:
         """Who may write, somewhere below a place, what it has read."""
         envelopes = self._envelopes

@@ -62,7 +62,10 @@ class Invalidation:
     def mark(self, node: Node, cause: Place, change: str) -> None:
         """Note that a value this node read has changed. Nothing runs here (I2)."""
         node.invalidated += 1
-        self.blame(node, (cause,))
+        if node.invalid_causes:
+            self.blame(node, (cause,))
+        else:
+            node.invalid_causes = {cause: None}
         self._lapse(node, Signal.CHANGED)
         if self._trace.on:
             self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), change))

@@ -40,6 +40,9 @@ class Kind(Enum):
 class Status(Enum):
     """Whether a node's last run still counts."""
 
+    # Members are singletons: an enum's own hash, which is Python code, would be felt in every run.
+    __hash__ = object.__hash__
+
     NEVER_RAN = "never-ran"
     CLEAN = "clean"
     INVALID = "invalid"
@@ -47,6 +50,8 @@ class Status(Enum):
 
 class Signal(Enum):
     """What can happen to a node."""
+
+    __hash__ = object.__hash__
 
     STARTED = "attempt-started"
     CHANGED = "something-it-read-changed"
@@ -123,6 +128,8 @@ class Node:
     # Where the function itself may write, with all that is below.
     surface: tuple[Place, ...]
     parent: Node | None
+    # What the ids of documents that its runs make are derived from.
+    cause: tuple[str, str, int]
     # registry: no longer known.
     removed: bool = False
     # signal(): see TRANSITIONS.
@@ -147,8 +154,9 @@ class Node:
     # runner: the attempt that is under way, and whether its function is at work right now.
     attempt: Attempt | None = None
     running: bool = False
-    # runner: the transaction of the last attempt; what it raised, and from where.
+    # runner: the transaction of the last attempt, and of the last that has written; what it raised, and from where.
     tx: Transaction | None = None
+    commit: Transaction | None = None
     error: Exception | None = None
     trace: TracebackType | None = None
     # runner: the pass it last ran in, how often it did in that one, failures of the store in a row.
@@ -163,12 +171,16 @@ class Node:
     total_ms: float = 0.0
     last_ms: float = 0.0
     last_at_ms: float = 0.0
-    last_causes: tuple[Place, ...] = ()
 
     @property
     def kind(self) -> Kind:
         """Computation or effect."""
         return self.spec.kind
+
+    @property
+    def last_causes(self) -> tuple[Place, ...]:
+        """Why it last ran."""
+        return () if self.tx is None else self.tx.triggers
 
     @property
     def id(self) -> str:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from headwater.cells.replica import Replica
+from headwater.cells.result import commit_result, put_result
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import BREADTH
 from headwater.errors import HeadwaterError, UserCodeError
@@ -20,7 +21,7 @@ from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.limits import FAILURES_MAX
-from headwater.scheduler.node import Kind, Node, Place
+from headwater.scheduler.node import Kind, Node, Place, Status
 from headwater.scheduler.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
 from headwater.scheduler.trouble import shown, told, unstorable
 from headwater.store.commit import Conflict
@@ -33,6 +34,8 @@ from headwater.values.tree import Value
 if TYPE_CHECKING:
     from headwater.cells.journal import ReadKey
 
+_CLEAN: Final = Status.CLEAN
+
 EVERYBODYS: Final = "space/"
 """How the keys of documents begin that are not one user's own."""
 
@@ -44,35 +47,26 @@ class RetryImmediately(BaseException):  # no error: `except Exception` in author
 class Attempt:
     """One attempt to run a node, from its beginning to its end. A step of `settle`: the host calls the function."""
 
-    __slots__ = (
-        "before",
-        "cancel",
-        "causes",
-        "error",
-        "node",
-        "pulled",
-        "result",
-        "started",
-        "suspended",
-        "tx",
-        "version",
-    )
+    # How the one before it failed, to tell whether that is different now.
+    before: Exception | None = None
+    # The host: what the function returned or raised; or that it waits, and how to stop it.
+    result: object = None
+    error: Exception | None = None
+    suspended: bool = False
 
-    def __init__(self, node: Node, tx: Transaction, causes: tuple[Place, ...], version: int, *, pulled: bool) -> None:
+    def __init__(
+        self, node: Node, tx: Transaction, causes: tuple[Place, ...], version: int, started: float, *, pulled: bool
+    ) -> None:
         self.node = node
         self.tx = tx
         self.causes = causes
         # What was visible when it began.
         self.version = version
+        self.started = started
         self.pulled = pulled
-        # How the one before it failed, to tell whether that is different now.
-        self.before: Exception | None = None
-        self.started = 0.0
-        # The host: what the function returned or raised; or that it waits, and how to stop it.
-        self.result: object = None
-        self.error: Exception | None = None
-        self.suspended = False
-        self.cancel: Callable[[], None] = _nothing
+
+    def cancel(self) -> None:
+        """Stop it, if it is under way: whoever starts it puts the way to do so here."""
 
 
 class Runner:
@@ -104,6 +98,7 @@ class Runner:
         self.pass_number = 0
         # Called after an attempt that counts: for those who look on.
         self.after: Callable[[Attempt], None] | None = None
+        self._on_decided = (self._decided,)
 
     # -- the beginning -------------------------------------------------------------------------------------
 
@@ -111,20 +106,24 @@ class Runner:
         """A transaction of its own, stamped with the node and with why it runs (I8)."""
         spec = node.spec
         causes = self._invalidation.clean(node)
-        tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
-        tx.node, tx.triggers, tx.change_group, tx.surface = node, causes, spec.change_group, node.surface
-        attempt = Attempt(node, tx, causes, self._replica.version, pulled=pulled)
+        tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=node.cause)
+        tx.node, tx.triggers = node, causes
+        if spec.change_group is not None:
+            tx.change_group = spec.change_group
+        if node.surface:
+            tx.surface = node.surface
+        now = self._now()
+        attempt = Attempt(node, tx, causes, self._replica.version, now, pulled=pulled)
         if node.error is not None:
             attempt.before, node.error, node.trace = node.error, None, None
         node.tx, node.attempt, node.running = tx, attempt, True
         node.runs += 1
         self.runs += 1
         if node.pass_number != self.pass_number:
-            node.pass_number, node.pass_runs = self.pass_number, 0
-        node.pass_runs += 1
-        node.last_causes = causes
+            node.pass_number, node.pass_runs = self.pass_number, 1
+        else:
+            node.pass_runs += 1
         self.stack.append(node)
-        now = attempt.started = self._now()
         if self._trace.on:
             names = tuple(address_text(*cause) for cause in causes)
             demand = "pulled" if pulled and not node.live_refs else "live"
@@ -152,10 +151,11 @@ class Runner:
                 value = node.spec.store(attempt.result)
             except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
                 error = refused
-        # While it counts as running: what came before this moment is judged by what it has seen, below.
-        node.running = True
-        self._invalidation.drain()
-        node.running = False
+        if self._invalidation.inbox:
+            # While it counts as running: what came before this moment is judged by what it has seen, below.
+            node.running = True
+            self._invalidation.drain()
+            node.running = False
         reads = tx.journal.reads()
         if self._graph.apply_reads(node, reads):
             node.breadth = _narrowest(reads)
@@ -166,7 +166,7 @@ class Runner:
             self._failed(attempt, error)
         else:
             self._commit(attempt, value)
-        if not node.is_clean:
+        if node.status is not _CLEAN:
             # Invalid while it waited, and as it was again at its end.
             self._invalidation.offer_again(node)
 
@@ -174,37 +174,49 @@ class Runner:
         if self.stack and self.stack[-1] is node:
             self.stack.pop()
         node.running, node.attempt = False, None
-        self.in_flight.pop(node, None)
+        if self.in_flight:
+            self.in_flight.pop(node, None)
 
     def _commit(self, attempt: Attempt, value: Value) -> None:
         node, tx = attempt.node, attempt.tx
-        if node.outputs:
-            self._write(node, tx, value)
-        wrote = tx.wrote
-        if wrote:
-            tx.on_settled(self._decided)
+        before, wrote = node.commit, False
         try:
-            tx.commit()
+            if node.outputs:
+                tx.read_only = ""
+                # Before it is sent: it may be decided at once.
+                tx._callbacks = self._on_decided
+                node.commit = tx
+                if node.breadth:
+                    wrote = self._commit_own(node, tx, value)
+                else:
+                    wrote = commit_result(tx, node.outputs[0], value)
+                if not wrote:
+                    node.commit = before
+            elif tx.wrote:
+                wrote = True
+                tx._callbacks = self._on_decided
+                node.commit = tx
+                tx.commit()
+            else:
+                tx.end()
         except HeadwaterError as error:
             # A limit, or a closed space: nothing was written.
+            node.commit = before
             self._failed(attempt, error)
             return
         if attempt.before is not None:
             self._invalidation.failed_otherwise(node)
         self._done(attempt, changed=wrote)
 
-    def _write(self, node: Node, tx: Transaction, value: Value) -> None:
-        """Put the result where it belongs. One that is as it was is not written (I5)."""
-        output = node.outputs[0]
-        tx.read_only = ""
-        if not node.breadth:
-            tx.put_result(output, value)
-            return
-        # Made of what is one user's own, so it is that user's own: in everybody's place stands a link that leads each
-        # reader to his.
-        doc = DocId(output.partition("/")[2])
-        tx.put_result(DocKey(f"{node.breadth}/{doc}"), value)
-        tx.put_result(output, Link(doc=doc, scope=node.breadth.partition(":")[0]).to_value())
+    @staticmethod
+    def _commit_own(node: Node, tx: Transaction, value: Value) -> bool:
+        """Made of what is one user's own, so it is that user's own.
+
+        In everybody's place stands a link that leads each reader to his.
+        """
+        doc = DocId(node.outputs[0].partition("/")[2])
+        put_result(tx, DocKey(f"{node.breadth}/{doc}"), value)
+        return commit_result(tx, node.outputs[0], Link(doc=doc, scope=node.breadth.partition(":")[0]).to_value())
 
     def _done(self, attempt: Attempt, *, changed: bool) -> None:
         node = attempt.node
@@ -214,7 +226,8 @@ class Runner:
         node.last_at_ms = now
         if node.gate is not None or ms >= 1:
             self._gates.ran(node, now, ms)
-        self._invalidation.drain()
+        if self._invalidation.inbox:
+            self._invalidation.drain()
         if self._trace.on:
             self._trace.emit(Finished(now, node.id, node.runs, ms, changed, len(node.reads)))
         if self.after is not None:
@@ -278,7 +291,8 @@ class Runner:
     def _decided(self, tx: Transaction) -> None:
         """The store has decided on a run. One that was taken back has to be done again, for the same causes (I8)."""
         node = tx.node
-        if not isinstance(node, Node) or node.removed or node.tx is not tx:
+        if not isinstance(node, Node) or node.removed or node.commit is not tx:
+            # A later run has written since, or it had nothing to write.
             return
         if not tx.is_rejected:
             node.store_failures = 0
@@ -327,10 +341,6 @@ class Runner:
         error: Exception | None = node.error
         trace: TracebackType | None = node.trace
         return error if error is None else error.with_traceback(trace)
-
-
-def _nothing() -> None:
-    """Nothing is under way."""
 
 
 def _narrowest(reads: Mapping[ReadKey, object]) -> str:

@@ -78,7 +78,7 @@ class Scheduler:
         )
         self.diagnosis = Diagnosis(self.runner, replica, perform)
         self.disposed = False
-        self._unlisten = replica.listen(self._receive, self.graph.index)
+        self._unlisten = replica.listen(self._receive, self.graph.index.docs)
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 
@@ -142,6 +142,10 @@ class Scheduler:
     def pull(self, node: Node) -> None:
         """A caller wants the value of a computation: make it valid, or raise what it raised."""
         self._settle.pull(node, self._perform)
+
+    def is_current(self, node: Node) -> bool:
+        """A call of it gives what is stored, for sure and at once."""
+        return self._settle.is_surely_valid(node) and node.error is None
 
     def pull_once(self, read: Callable[..., T], name: str = "pull_once") -> T:
         """Run a function as an effect until what it read is current, once; returns what it returned."""

@@ -137,7 +137,13 @@ class Settle:
                     continue
                 if node.gate is not None and node.gate.backoff_ms:
                     gated.append(node)
-                yield from self._attempt(node)
+                attempt = self._runner.begin(node)
+                try:
+                    yield attempt
+                except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
+                    yield from self._stopped(attempt, stop)
+                else:
+                    self._runner.finish(attempt)
         except BaseException:
             # An interrupt, or an error handler that raised: who was not reached has still to run.
             for node in exhausted:
@@ -154,10 +160,12 @@ class Settle:
     def _next(self) -> Node | None:
         """Whose turn it is: the lowest rank that is still invalid, live and eligible (I9)."""
         while True:
-            self._invalidation.drain()
-            for waiting in self._gates.due():
-                if self._is_wanted(waiting):
-                    self.offer(waiting)
+            if self._invalidation.inbox:
+                self._invalidation.drain()
+            if self._gates.anybody:
+                for waiting in self._gates.due():
+                    if self._is_wanted(waiting):
+                        self.offer(waiting)
             node = self._queue.take()
             if node is None:
                 # Said before looking once more: who commits in another thread after the look says it anew.
@@ -170,12 +178,13 @@ class Settle:
             if node.gate is not None and self._gates.is_held(node):
                 self.offer(node)
                 continue
-            if node in self.breakpoints and self.stopped_at is not node:
-                self.stopped_at = node
-                self._queue.put(node)
-                return None
-            self.stopped_at = None
-            first = self._promoted(node)
+            if self.breakpoints:
+                if node in self.breakpoints and self.stopped_at is not node:
+                    self.stopped_at = node
+                    self._queue.put(node)
+                    return None
+                self.stopped_at = None
+            first = self._promoted(node) if self._graph.has_envelopes else None
             if first is not None:
                 self._queue.put(node)
                 return first
@@ -193,23 +202,18 @@ class Settle:
                 return other
         return None
 
-    def _attempt(self, node: Node) -> Iterator[Step]:
-        """One attempt. If it, or what it calls, has to be made room for, that is run first."""
-        attempt = self._runner.begin(node)
-        try:
-            yield attempt
-        except TooDeep as deep:
+    def _stopped(self, attempt: Attempt, stop: BaseException) -> Iterator[Step]:
+        """An attempt did not come to its end. If it has to make room for what it waits for, that is run first."""
+        if isinstance(stop, TooDeep):
             self._runner.interrupted(attempt, "made room for what it waits for")
             # If that fails, it will be told when it asks again.
             with suppress(UserCodeError):
-                yield from self._pull_in_turn(deep.node)
-        except RetryImmediately:
+                yield from self._pull_in_turn(stop.node)
+        elif isinstance(stop, RetryImmediately):
             self._runner.interrupted(attempt, "asked to be run again")
-        except BaseException:
-            self._runner.interrupted(attempt, "interrupted")
-            raise
         else:
-            self._runner.finish(attempt)
+            self._runner.interrupted(attempt, "interrupted")
+            raise stop
 
     def _rest(self, exhausted: dict[Node, None], gated: list[Node]) -> None:
         """Who ran as often as may be and is still invalid rests; who rested and is clean now is well again."""
@@ -302,7 +306,7 @@ class Settle:
 
     def is_surely_valid(self, node: Node) -> bool:
         """Told without a walk: it is clean, nothing above can be invalid, and nobody who asks can be above it."""
-        if node.status is not Status.CLEAN or self._invalidation.inbox:
+        if node.status is not Status.CLEAN or node.running or self._invalidation.inbox:
             return False
         if self._invalidation.invalid and (not node.live_refs or node.ring or self._queue.is_before(node.rank)):
             # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run.

@@ -1,0 +1,30 @@
+"""Measurements that need a process of their own: they may never end, or look at the memory of all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import ParamSpec
+
+P = ParamSpec("P")
+
+
+def apart(limit_s: float, work: Callable[P, float], *args: P.args, **kwargs: P.kwargs) -> float | None:
+    """What a function of a module returns in a new process; None if it takes longer than that."""
+    processes = get_context("spawn")
+    ours, theirs = processes.Pipe(duplex=False)
+    child = processes.Process(target=_answer, args=(theirs, work, args, kwargs))
+    child.start()
+    theirs.close()
+    try:
+        return float(ours.recv()) if ours.poll(limit_s) else None
+    except EOFError:
+        raise RuntimeError(f"{work.__name__} ended without an answer in a process of its own; see above") from None
+    finally:
+        child.kill()
+        child.join()
+
+
+def _answer(pipe: Connection, work: Callable[..., float], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    pipe.send(work(*args, **kwargs))

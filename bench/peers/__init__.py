@@ -1,0 +1,1 @@
+"""The engines that table `reactive` compares, each behind the same few verbs."""
