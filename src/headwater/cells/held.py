@@ -5,6 +5,8 @@ Must never know: how a transaction ends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headwater.cells.here import Frame
 from headwater.cells.journal import Entry, Leanings, Mark
 from headwater.cells.replica import Replica
@@ -20,17 +22,18 @@ from headwater.values.tree import ABSENT, Maybe
 class Held:
     """One document as a transaction sees it."""
 
-    __slots__ = ("base", "leanings", "mark", "ops", "value", "whole")
+    # Most documents are only read: what writing needs stands in the class until it is needed.
+
+    # Written as a whole: then the operations before and after it are part of the value.
+    whole: bool = False
+    ops: Sequence[PatchOp] = ()
+    # None while every operation says all of what it leaves.
+    leanings: Leanings | None = None
 
     def __init__(self, base: Maybe, mark: Mark) -> None:
         self.base = base
         self.mark = mark
         self.value = base
-        # Written as a whole: then the operations before and after it are part of the value.
-        self.whole = False
-        self.ops: list[PatchOp] = []
-        # None while every operation says all of what it leaves.
-        self.leanings: Leanings | None = None
 
 
 def operations_of(held: dict[DocKey, Held]) -> list[Operation]:

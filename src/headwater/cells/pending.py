@@ -77,9 +77,13 @@ class Pending(Submission, eq=False):
         if self.verdict is not None or self.error is not None:
             raise InvariantError(f"commit {self.commit.local_seq} was settled twice", pending=self)
         self.verdict, self.error = verdict, error
-        if self.callbacks:
-            callbacks, self.callbacks = self.callbacks, ()
-            call_all(callbacks, self)
+        callbacks = self.callbacks
+        if callbacks:
+            self.callbacks = ()
+            if len(callbacks) == 1:
+                callbacks[0](self)
+            else:
+                call_all(callbacks, self)
 
 
 def ranges(layers: Sequence[Pending]) -> tuple[tuple[LocalSeq, LocalSeq], ...]:

@@ -29,15 +29,17 @@ from headwater.store.commit import (
     PendingRead,
     Precondition,
     Read,
+    SetDoc,
     Verdict,
 )
+from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
 from headwater.store.document import Found, apply_operation
 from headwater.store.wellformed import check_doc, check_operation
 from headwater.values.address import Depth
 from headwater.values.change import Change, Kind, Notification
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.tree import ABSENT, Maybe, Path
+from headwater.values.tree import ABSENT, CONTAINERS, Maybe, Path
 
 _DEAD_MAX: Final = 4096
 """Rejected commits a replica remembers, to stop commits made on top of them before they travel."""
@@ -183,7 +185,7 @@ class Replica:
     ) -> Pending:
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
-        if len(operations) != 1 or preconditions:
+        if len(operations) != 1 or reads or preconditions:
             return self._commit_many(operations, reads, preconditions, source)
         # The commonest commit, in one piece: going the general way would cost it half as much again.
         operation = operations[0]
@@ -193,20 +195,11 @@ class Replica:
         before = record.visible
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
-        seen: tuple[Read, ...] = ()
-        rests: tuple[PendingRead, ...] = ()
-        if reads:
-            marks = tuple(reads)
-            rests = tuple([mark for mark in marks if type(mark) is PendingRead])
-            seen = tuple([mark for mark in marks if type(mark) is Read])
-        commit = Commit(self._session, local_seq, (operation,), seen, rests, (), self._branch)
+        commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
         pending = Pending(commit, (Effect(doc, before, after, touches),), source)
         if not touches and not record.layers:
             # Equal to what is confirmed: nothing to ask, nothing to tell.
             pending.settle(Committed(self.seq), None)
-            return pending
-        if rests and self._dead and (dead := dead_layer(commit, self._dead)) is not None:
-            pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
         # First of all: whatever happens in there, the number is never used again.
         self._local_seq = local_seq
@@ -221,8 +214,44 @@ class Replica:
         if touches and self._readers and self._is_read(doc):
             changes = changes_of(doc, before, after, touches)
             if changes:
-                call_all(self._listeners, Notification(_COMMIT, tuple(changes), source))
+                self._tell(Notification(_COMMIT, tuple(changes), source))
         return pending
+
+    def put(
+        self, operation: SetDoc, before: Maybe, seen: Sequence[Read], rests: Sequence[PendingRead], source: object
+    ) -> Pending:
+        """As `commit`, for a document that is held here and is to be another as a whole. The caller has the turn."""
+        if type(operation.value) not in CONTAINERS:
+            check_operation(operation)
+        doc, after = operation.doc, operation.value
+        local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
+        commit = Commit(self._session, local_seq, (operation,), tuple(seen), tuple(rests), (), self._branch)
+        pending = Pending(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), source)
+        if rests and self._dead and (dead := dead_layer(commit, self._dead)) is not None:
+            pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
+            return pending
+        self._local_seq = local_seq
+        self._upstream.submit(pending)
+        self._pending[local_seq] = pending
+        record = self._documents[doc]
+        if record.layers:
+            record.layers.append(pending)
+        else:
+            record.layers = [pending]
+        record.visible = after
+        self.version += 1
+        for readers in self._readers:
+            if doc in readers:
+                self._tell(Notification(_COMMIT, (Change(doc, (), before, after),), source))
+                break
+        return pending
+
+    def _tell(self, notification: Notification) -> None:
+        listeners = self._listeners
+        if len(listeners) == 1:
+            listeners[0](notification)
+        else:
+            call_all(listeners, notification)
 
     def _commit_many(
         self,
@@ -291,7 +320,7 @@ class Replica:
             if effect.touches and self._is_read(effect.doc):
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
         if changes:
-            call_all(self._listeners, Notification(_COMMIT, tuple(changes), pending.source))
+            self._tell(Notification(_COMMIT, tuple(changes), pending.source))
 
     # -- taking in what the store decided ------------------------------------------------------------------
 
@@ -426,7 +455,7 @@ class Replica:
         reverted, arrived = step.changes(self._is_read)
         try:
             if reverted:
-                call_all(self._listeners, Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
+                self._tell(Notification(Kind.REVERT, tuple(reverted), step.rejected_source()))
         finally:
             if arrived:
-                call_all(self._listeners, Notification(kind, tuple(arrived)))
+                self._tell(Notification(kind, tuple(arrived)))

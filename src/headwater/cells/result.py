@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.cells.journal import ATTEMPTED_WRITE, Mark
+from headwater.cells.pending import ranges
 from headwater.cells.transaction import Transaction
 from headwater.store.commit import PendingRead, Read, SetDoc
 from headwater.values.address import Depth
@@ -36,15 +37,36 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
         if _stands(tx, base, mark, value):
             tx.end()
             return False
-        reads: list[Read | PendingRead] = []
+        seen_reads: list[Read] = []
+        resting: list[PendingRead] = []
+        documents = replica._documents
         for (read, path, bits), seen in tx.journal.entries.items():
-            if seen is None or not replica.is_as(read, held[read].base, seen):
+            record = documents.get(read)
+            if (
+                seen is None
+                or record is None
+                or record.visible is not held[read].base
+                or record.layers is not seen.layers
+                or len(seen.layers) != seen.count
+            ):
                 put_result(tx, doc, value)
                 tx.commit()
                 return True
-            reads.append(seen.read(read, path, _SHALLOW if bits else _DEEP))
+            depth = _SHALLOW if bits else _DEEP
+            if not seen.count:
+                seen_reads.append(Read(read, path, seen.seq, depth))
+            elif seen.count == 1:
+                number = seen.layers[0].commit.local_seq
+                resting.append(PendingRead(read, path, seen.seq, ((number, number),), depth))
+            else:
+                resting.append(PendingRead(read, path, seen.seq, ranges(seen.layers), depth))
         tx.wrote = True
-        tx._submit((SetDoc(doc, value),), reads)
+        try:
+            pending = replica.put(SetDoc(doc, value), base, seen_reads, resting, tx)
+        except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
+            tx._broken(error)
+        else:
+            tx._sent(pending)
         return True
 
 

@@ -44,6 +44,7 @@ from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
 
 _DEEP: Final = Depth.DEEP
 _OPEN: Final = Status.OPEN
+_ACCEPTED: Final = Signal.ACCEPTED
 
 
 Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]], int]
@@ -101,7 +102,9 @@ class Transaction:
         """What stands there, with this transaction's own writes; noted in the journal."""
         held = self._held.get(doc)
         if held is None:
-            held = self._hold(doc)
+            if self.status is not _OPEN:
+                raise self._ended("read")
+            held = self._held[doc] = Held(*self.replica.hold(doc))
         if held.whole:
             # Its own words: nobody else's change can make them untrue.
             flags |= IGNORED_FOR_CONFLICT
@@ -202,7 +205,7 @@ class Transaction:
         return self.read_only
 
     def _put(self, held: Held, value: Maybe) -> None:
-        held.value, held.whole, held.ops, held.leanings = value, True, [], None
+        held.value, held.whole, held.ops, held.leanings = value, True, (), None
         self.wrote = True
         self.memo.clear()
 
@@ -216,6 +219,8 @@ class Transaction:
         if held.whole:
             return
         ops = held.ops
+        if not isinstance(ops, list):
+            ops = held.ops = list(ops)
         if type(op) is not Replace:
             held.leanings = held.leanings or Leanings()
             held.leanings.add(op)
@@ -307,7 +312,7 @@ class Transaction:
 
     def end(self) -> None:
         """Commit what has written nothing: there is nothing to decide."""
-        self._settle(Signal.ACCEPTED, Committed(self.replica.seq), None)
+        self._settle(_ACCEPTED, Committed(self.replica.seq), None)
 
     def _send(self, operations: list[Operation], checked: list[Entry]) -> None:
         marks = marks_of(self._held, checked, self.replica)
@@ -318,21 +323,27 @@ class Transaction:
 
     def _submit(self, operations: Sequence[Operation], reads: Sequence[Read | PendingRead]) -> None:
         try:
-            pending = self.replica.commit(operations, reads=reads, preconditions=self._preconditions, source=self)
+            with self.replica.turn:
+                pending = self.replica._commit(operations, reads, self._preconditions, self)
         except BaseException as error:
-            taken = [sent for sent in list(self.replica._pending.values()) if sent.source is self]
-            if taken:
-                # A listener raised: the commit is visible and under way all the same.
-                self._sent(taken[0])
-                raise
-            conflict = overtaken(self._held, error, self.replica)
-            if conflict is not None:
-                self._settle(Signal.REJECTED, conflict, None)
-                return
-            known = error if isinstance(error, HeadwaterError) else None
-            self._settle(Signal.ABORTED if known is None else Signal.REJECTED, None, known)
-            raise
-        self._sent(pending)
+            self._broken(error)
+        else:
+            self._sent(pending)
+
+    def _broken(self, error: BaseException) -> None:
+        """Sending failed. Raises the error, unless it only says that somebody was faster."""
+        taken = [sent for sent in list(self.replica._pending.values()) if sent.source is self]
+        if taken:
+            # A listener raised: the commit is visible and under way all the same.
+            self._sent(taken[0])
+            raise error
+        conflict = overtaken(self._held, error, self.replica)
+        if conflict is not None:
+            self._settle(Signal.REJECTED, conflict, None)
+            return
+        known = error if isinstance(error, HeadwaterError) else None
+        self._settle(Signal.ABORTED if known is None else Signal.REJECTED, None, known)
+        raise error
 
     def _sent(self, pending: Pending) -> None:
         self._signal(Signal.SENT)
@@ -356,8 +367,8 @@ class Transaction:
             self._callbacks = (*self._callbacks, callback)
 
     def _decided(self, pending: Pending) -> None:
-        signal = Signal.ACCEPTED if pending.accepted else Signal.REJECTED
-        self._settle(signal, pending.verdict, pending.error)
+        verdict = pending.verdict
+        self._settle(_ACCEPTED if type(verdict) is Committed else Signal.REJECTED, verdict, pending.error)
 
     def _settle(self, signal: Signal, verdict: Verdict | None, error: HeadwaterError | None) -> None:
         """The one end. What was kept for it is let go before anybody is called: a callback may start anew."""
@@ -369,9 +380,13 @@ class Transaction:
         if self._preconditions:
             self._preconditions = ()
         self.journal = _EMPTY
-        if self._callbacks:
-            callbacks, self._callbacks = self._callbacks, ()
-            call_all(callbacks, self)
+        callbacks = self._callbacks
+        if callbacks:
+            self._callbacks = ()
+            if len(callbacks) == 1:
+                callbacks[0](self)
+            else:
+                call_all(callbacks, self)
 
     def _signal(self, signal: Signal) -> None:
         after = TRANSITIONS.get((self.status, signal))

@@ -18,7 +18,8 @@ from headwater.errors import HeadwaterError, NotReadyError, UsageError
 from headwater.host.flight import Flights
 from headwater.host.opening import Lease
 from headwater.host.options import Options
-from headwater.host.space import BaseSpace, log
+from headwater.host.report import log
+from headwater.host.space import BaseSpace
 from headwater.scheduler.node import Node
 from headwater.scheduler.runner import Attempt
 
@@ -41,6 +42,7 @@ class AsyncSpace(BaseSpace):
         super().__init__(lease, replica, owner, options)
         self.place = (lease.storage, options.branch)
         self._flights = Flights(self, loop, self._context, self.catch_up)
+        self.window.after = self._make_up
         # Other event loops are refused.
         self.wary = True
 
@@ -72,6 +74,9 @@ class AsyncSpace(BaseSpace):
     def pull(self, node: Node) -> None:
         """As in a plain space. A pass that came meanwhile and was not let in is made up for."""
         super().pull(node)
+        self._make_up()
+
+    def _make_up(self) -> None:
         if self._missed:
             self.catch_up()
 
@@ -102,11 +107,13 @@ class AsyncSpace(BaseSpace):
         while flights.waits:
             scheduler.look_again(flights.waits.popleft())
         while flights.landed:
-            attempt, by_force = flights.landed.popleft()
-            if by_force:
-                scheduler.cancelled(attempt)
-            else:
+            attempt, how = flights.landed.popleft()
+            if how == "ended":
                 scheduler.resume(attempt)
+            elif how == "again":
+                scheduler.again(attempt)
+            else:
+                scheduler.cancelled(attempt)
             self.restless = True
 
     # -- time ----------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Async functions under way: each in a task, its transaction around it, and whoever waits for it told when it lands.
 
-What a function has read is known to the scheduler whenever it waits. Landing only notes what came of it: the space takes
-it in between two awaits, when it has its turn.
+What a function has read is known to the scheduler whenever it waits. Landing only notes what came of it: the space
+takes it in between two awaits, when it has its turn.
 
 Must never know: which function runs when.
 """
@@ -12,11 +12,15 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from headwater.cells.here import HERE, Frame
 from headwater.cells.home import Home
-from headwater.scheduler.runner import Attempt
+from headwater.host.console import LISTENERS, run_begins, run_ends
+from headwater.scheduler.runner import Attempt, RetryImmediately
+
+Landing: TypeAlias = Literal["ended", "cancelled", "again"]
+"""By itself; stopped from outside; or it asks to be run again."""
 
 
 class Watched:
@@ -57,9 +61,9 @@ class Flights:
         self._context = context
         self._tell = tell
         self._tasks: dict[asyncio.Task[None], Attempt] = {}
-        # For the space to take in: attempts that wait once more, and those that have ended, with whether by force.
+        # For the space to take in: attempts that wait once more, and those that have landed, with how.
         self.waits: deque[Attempt] = deque()
-        self.landed: deque[tuple[Attempt, bool]] = deque()
+        self.landed: deque[tuple[Attempt, Landing]] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._tasks or self.landed)
@@ -78,8 +82,10 @@ class Flights:
             self._loop.call_soon_threadsafe(task.cancel)
 
     async def _fly(self, attempt: Attempt) -> None:
+        if LISTENERS:
+            run_begins(self._home)
         HERE.set(Frame(self._home, attempt.tx, None))
-        by_force = False
+        how: Landing = "ended"
         limit = attempt.node.spec.timeout_ms
         timer = asyncio.timeout(None if limit is None else limit / 1000)
         try:
@@ -87,20 +93,26 @@ class Flights:
                 coroutine = cast("Coroutine[Any, Any, object]", attempt.node.fn())
                 attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
         except asyncio.CancelledError:
-            by_force = True
+            how = "cancelled"
+        except RetryImmediately:
+            how = "again"
         except TimeoutError as error:
-            if timer.expired():
-                error = TimeoutError(f"{attempt.node.title} did not end within {limit:g} ms")
-            attempt.error = error
+            title = attempt.node.title
+            attempt.error = TimeoutError(f"{title} did not end within {limit:g} ms") if timer.expired() else error
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
             attempt.error = error
+        except BaseException:
+            how = "cancelled"
+            raise
         finally:
             task = asyncio.current_task()
             if task is not None:
                 self._tasks.pop(task, None)
             attempt.suspended = False
-            self.landed.append((attempt, by_force))
+            self.landed.append((attempt, how))
             self._tell()
+            if LISTENERS:
+                run_ends(attempt.tx)
 
     def _wait(self, attempt: Attempt) -> None:
         self.waits.append(attempt)
@@ -118,5 +130,8 @@ class Flights:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        for task in tasks:
+            # One that was stopped before its first step has said nothing.
+            self._tasks.pop(task, None)
         self.landed.clear()
         self.waits.clear()

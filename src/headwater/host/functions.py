@@ -104,11 +104,19 @@ class Computed(Generic[P, R]):
     # -- reading -------------------------------------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if not args and not kwargs:
+        frame = HERE.get()
+        if frame is not None and not args and not kwargs:
             # As for a cell: read before in this transaction, and nothing was written since.
-            frame = HERE.get()
-            if frame is not None and self in frame.memo:
-                return cast("R", frame.memo[self])
+            memo = frame.memo
+            if self in memo:
+                return memo[self]  # type: ignore[return-value]  # a cast is a call
+            home, tx = frame.home, frame.tx
+            if tx is not None and not tx.wrote and home.owner is self._app and not home.wary:
+                # As below, for what is current, which nearly all is that is read in a run.
+                node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
+                if node is not None and node.is_plain and home.scheduler.is_current(node):  # type: ignore[attr-defined]
+                    value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # it is registered
+                    return value  # type: ignore[return-value]
         home, tx = find(self._app, self)
         assert isinstance(home, BaseSpace)
         if tx is not None and tx.has_writes:

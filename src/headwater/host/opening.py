@@ -196,6 +196,7 @@ class Lease:
 
     def __init__(self, storage: Storage, real: str | None) -> None:
         self.storage = storage
+        self.path = real
         # What is to be let go, once.
         self._held: list[str | None] = [real]
 

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from headwater.errors import UsageError, UserCodeError
+from headwater.errors import UsageError
 from headwater.host.clock import steady_ms
+from headwater.host.console import OnConsole, check_handler
+from headwater.host.report import OnError
 from headwater.values.ids import MAIN
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ class Options:
     durability: Durability = "full"
     create: bool = True
     demand: DemandPolicy = "lazy"
-    on_error: Callable[[UserCodeError], None] | None = None
+    on_error: OnError | None = None
+    on_console: OnConsole | None = None
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = steady_ms
 
@@ -38,3 +41,4 @@ class Options:
         demand: object = self.demand
         if demand not in ("lazy", "eager"):
             raise UsageError(f"{demand!r} is no demand; 'lazy' or 'eager' is expected", demand=demand)
+        check_handler(self.on_console)

@@ -8,7 +8,6 @@ Must never know: apps (it is handed what to run).
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -27,9 +26,12 @@ from headwater.cells.show import record_html
 from headwater.errors import DeclarationError, HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached import AttachedReplica
 from headwater.host.clock import SystemEntropy
+from headwater.host.console import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
 from headwater.host.instances import Instances
 from headwater.host.opening import Lease
 from headwater.host.options import Options
+from headwater.host.report import OnError, log, log_error, tell
+from headwater.host.window import Window
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.runner import Attempt
 from headwater.scheduler.scheduler import Scheduler
@@ -46,8 +48,6 @@ D = TypeVar("D", bound=Doc)
 PAUSE_MIN_S: Final = 0.001
 PAUSE_MAX_S: Final = 0.05
 """A plain program that waits looks this often for what others wrote."""
-
-log: Final = logging.getLogger("headwater")
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class BaseSpace(Home):
         self._lease = lease
         self._attached = replica
         self.news = replica.inbox
-        self.on_error: Callable[[UserCodeError], None] = options.on_error or _log_error
+        self.on_error: OnError = options.on_error or log_error
         self.nodes: dict[object, Node] = {}
         # Functions with parameters: a node for each set of arguments.
         self.instances: dict[object, Instances] = {}
@@ -97,15 +97,31 @@ class BaseSpace(Home):
         self._tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[], None]] = []
         OPEN.append(self)
+        self.on_console = options.on_console
+        self.window: Window = Window(self, self._turn, lease, options)
+
+    @property
+    def on_console(self) -> OnConsole | None:
+        """Called with what functions print and log in their runs here, as `hw.Console`; says what is forwarded."""
+        return handler_of(self)
+
+    @on_console.setter
+    def on_console(self, handler: OnConsole | None) -> None:
+        if handler is not None:
+            self.check_open()
+        listen(self, handler, self._report)
 
     def _report(self, error: UserCodeError) -> None:
-        self.on_error(error)
+        error.facts.setdefault("space", self.name)
+        tell(self.on_error, error)
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         self.restless = due
 
     def _perform(self, attempt: Attempt) -> None:
         """Call an author's function, with its transaction around it."""
+        if LISTENERS:
+            run_begins(self)
         token = HERE.set(Frame(self, attempt.tx, HERE.get()))
         try:
             attempt.result = attempt.node.fn()
@@ -113,6 +129,8 @@ class BaseSpace(Home):
             attempt.error = error
         finally:
             HERE.reset(token)
+            if LISTENERS:
+                run_ends(attempt.tx)
 
     # -- functions -----------------------------------------------------------------------------------------
 
@@ -280,13 +298,16 @@ class BaseSpace(Home):
         self.closed = self.wary = True
         if self in OPEN:
             OPEN.remove(self)
+        self.window.close()
         self.scheduler.dispose()
+        self.on_console = None
         for callback in self._closers:
             callback()
 
     def _let_go(self) -> None:
         """Hear no more; the last one in this process closes the store. Waits for the disk."""
         self._attached.detach()
+        self.window.keep()
         self._lease.release()
 
 
@@ -294,12 +315,7 @@ class Space(BaseSpace):
     """An open space for plain code. Made by `app.open`; a `with` block closes it."""
 
     def __init__(
-        self,
-        lease: Lease,
-        owner: object,
-        options: Options,
-        *,
-        wake: Callable[[], None] | None = None,
+        self, lease: Lease, owner: object, options: Options, *, wake: Callable[[], None] | None = None
     ) -> None:
         replica = lease.storage.attach(branch=options.branch, wake=wake)
         super().__init__(lease, replica, owner, options)
@@ -374,12 +390,8 @@ class Space(BaseSpace):
         try:
             self.close()
         except HeadwaterError as error:
-            log.error("while closing space %r after an error: %s", self.name, error)  # noqa: TRY400  # told, not shown
+            log.error("while closing space %r after an error: %s", self.name, error)  # told, not shown
 
 
 _NONE: Final = Instances(lambda _: None)
 """Of a function without parameters."""
-
-
-def _log_error(error: UserCodeError) -> None:
-    log.error("%s", error, exc_info=error.__cause__)

@@ -7,13 +7,16 @@ Must never know: who runs next.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.node import Node
-from headwater.scheduler.runner import Attempt, Runner
-from headwater.scheduler.settle import Perform
+from headwater.scheduler.runner import Attempt, RetryImmediately, Runner
+from headwater.scheduler.settle import TooDeep
+from headwater.scheduler.steps import Perform
 from headwater.scheduler.trouble import shown
 from headwater.values.address import address_text
 from headwater.values.tree import Maybe, same
@@ -58,8 +61,10 @@ class Diagnosis:
         self._runner.stack.append(node)
         node.running = True
         try:
-            self._perform(again)
-            self._compare(node, again)
+            # What asks to be run again, or for room, is not compared.
+            with suppress(RetryImmediately, TooDeep):
+                self._perform(again)
+                self._compare(node, again)
         finally:
             node.running = False
             self._runner.stack.pop()

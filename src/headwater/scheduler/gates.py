@@ -50,7 +50,7 @@ class Gates:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._waiting: list[tuple[float, int, Node]] = []
+        self.heap: list[tuple[float, int, Node]] = []
 
     # -- policies ------------------------------------------------------------------------------------------
 
@@ -84,6 +84,11 @@ class Gates:
             gate.auto_debounce_ms = 0.0
             if gate.debounce_ms is None:
                 gate.debounce_until = 0.0
+
+    @staticmethod
+    def of(node: Node) -> Gate:
+        """What was set for a node."""
+        return node.gate or Gate()
 
     @staticmethod
     def _gate(node: Node) -> Gate:
@@ -145,16 +150,11 @@ class Gates:
         until = self.eligible_at(node)
         if gate.waits_until != until:
             gate.waits_until = until
-            heappush(self._waiting, (until, node.order, node))
-
-    @property
-    def anybody(self) -> bool:
-        """Somebody may be waiting."""
-        return bool(self._waiting)
+            heappush(self.heap, (until, node.order, node))
 
     def due(self) -> list[Node]:
         """Whose time has come, or has to be looked at anew because it was changed."""
-        waiting = self._waiting
+        waiting = self.heap
         if not waiting:
             return []
         found: list[Node] = []
@@ -168,11 +168,11 @@ class Gates:
 
     def waiting(self) -> list[Node]:
         """Whoever is wanted and waits."""
-        return [node for until, _, node in self._waiting if self._stands(node, until)]
+        return [node for until, _, node in self.heap if self._stands(node, until)]
 
     def wake_at(self) -> float | None:
         """The earliest time at which there may be something to do; None if nobody waits."""
-        waiting = self._waiting
+        waiting = self.heap
         while waiting and not self._stands(waiting[0][2], waiting[0][0]):
             heappop(waiting)
         return waiting[0][0] if waiting else None
@@ -196,12 +196,12 @@ class Gates:
         gate = node.gate
         if gate is not None and gate.waits_until:
             gate.waits_until = 0.0
-            self._waiting = [entry for entry in self._waiting if entry[2] is not node]
-            heapify(self._waiting)
+            self.heap = [entry for entry in self.heap if entry[2] is not node]
+            heapify(self.heap)
 
     def clear(self) -> None:
         """Nobody waits any more."""
-        for _, _, node in self._waiting:
+        for _, _, node in self.heap:
             if node.gate is not None:
                 node.gate.waits_until = 0.0
-        self._waiting.clear()
+        self.heap.clear()

@@ -29,7 +29,7 @@ class Graph:
         # Nodes that have not run yet, by what they are known to read.
         self._declared: dict[DocKey, dict[Node, None]] = {}
         # Materializers, by the documents below a place of which they may write.
-        self._envelopes: dict[DocKey, tuple[tuple[Place, Node], ...]] = {}
+        self.envelopes: dict[DocKey, tuple[tuple[Place, Node], ...]] = {}
         self.liveness = Liveness(self, on_live, on_dormant)
         self.ranks = Ranks(self)
 
@@ -47,7 +47,8 @@ class Graph:
         """Who reads what it writes; once for each document."""
         found: list[Node] = []
         for doc in node.outputs:
-            found += [reader for reader in self.readers_of(doc) if reader is not node]
+            # The same edges as of `sources`: what a run has newly read becomes one document by document.
+            found += [reader for reader in self.readers_of(doc) if reader is not node and doc in reader.above]
         return found
 
     def readers_of(self, doc: DocKey) -> list[Node]:
@@ -57,14 +58,9 @@ class Graph:
             found = list(dict.fromkeys([*found, *self._declared[doc]]))
         return found
 
-    @property
-    def has_envelopes(self) -> bool:
-        """There are materializers."""
-        return bool(self._envelopes)
-
     def materializers(self, node: Node) -> list[Node]:
         """Who may write, somewhere below a place, what it has read."""
-        envelopes = self._envelopes
+        envelopes = self.envelopes
         if not envelopes:
             return []
         found: dict[Node, None] = {}
@@ -89,7 +85,7 @@ class Graph:
                     if reader.is_live:
                         self.liveness.grant(node)
         for place in node.spec.side_write_envelope:
-            self._envelopes[place[0]] = (*self._envelopes.get(place[0], ()), (place, node))
+            self.envelopes[place[0]] = (*self.envelopes.get(place[0], ()), (place, node))
         for doc in dict.fromkeys(node.spec.declared_reads):
             self._declared.setdefault(doc, {})[node] = None
             self._link(node, doc)
@@ -107,11 +103,11 @@ class Graph:
             for reader in self.readers_of(doc):
                 reader.above = {other: None for other in reader.above if other != doc}
         for doc, _ in node.spec.side_write_envelope:
-            rest = tuple(entry for entry in self._envelopes.get(doc, ()) if entry[1] is not node)
+            rest = tuple(entry for entry in self.envelopes.get(doc, ()) if entry[1] is not node)
             if rest:
-                self._envelopes[doc] = rest
+                self.envelopes[doc] = rest
             else:
-                self._envelopes.pop(doc, None)
+                self.envelopes.pop(doc, None)
 
     def apply_reads(self, node: Node, reads: dict[ReadKey, Mark | None]) -> bool:
         """The node has read this now. Only what is different is touched; tells whether anything was.
@@ -157,8 +153,8 @@ class Graph:
         writers = [writer for writer in self.writers.get(doc, ()) if writer is not node]
         if writers:
             self._put_above(node, doc)
+            self.ranks.link_all([(writer, node) for writer in writers])
             for writer in writers:
-                self.ranks.link(writer, node)
                 if node.is_live:
                     self.liveness.grant(writer)
 

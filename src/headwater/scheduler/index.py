@@ -152,6 +152,17 @@ class ReaderIndex(Generic[R]):
         _take_all([] if root is None else [root], groups)
         return _each_once(groups)
 
+    def entries(self) -> Iterator[tuple[DocKey, Path, bool, R]]:
+        """All there is, one by one, as it was added: for those who look on."""
+        for doc, root in list(self._roots.items()):
+            todo: list[tuple[Path, _Place[R]]] = [((), root)]
+            for path, place in todo:
+                for group, shallow in ((place.deep, False), (place.shallow, True)):
+                    if group is not None:
+                        for reader in list(group) if isinstance(group, dict) else [group]:
+                            yield doc, path, shallow, reader
+                todo += [((*path, kid.step), kid) for kid in place.all_kids()]
+
     def match(self, change: Change) -> list[R]:
         """Everyone with a read that the change touches, each once. Upper places come first; at each, who came first."""
         place = self._roots.get(change.doc)

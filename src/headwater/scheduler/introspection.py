@@ -74,7 +74,7 @@ class FilterStats(msgspec.Struct, frozen=True):
 class Introspection:
     """Answers."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # the parts it looks at
         self,
         registry: Registry,
         graph: Graph,
@@ -222,6 +222,9 @@ class Introspection:
             return "It is under way and waits for something outside"
         if node.is_clean:
             return "It does not run now: nothing it read has changed since"
+        return self._held_up(node)
+
+    def _held_up(self, node: Node) -> str:
         since = f" ({_listed(node.invalid_causes)} changed)" if node.invalid_causes else ""
         if not node.is_live:
             return f"It does not run although it is {node.status.value}{since}: nobody is looking"
@@ -230,9 +233,9 @@ class Introspection:
         left = self._gates.eligible_at(node) - self._now()
         if left > 0:
             return f"It does not run yet{since}: {self._gate_words(node)}"
-        ahead = [other for other in self._graph.sources(node) if not other.is_clean and other.is_live]
+        ahead = [other for other in dict.fromkeys(self._graph.sources(node)) if not other.is_clean and other.is_live]
         if ahead:
-            return f"It waits for {_names(ahead)}, which come first"
+            return f"It waits for {_names(ahead)}, which {'comes' if len(ahead) == 1 else 'come'} first"
         return f"It runs in the next pass{since}"
 
     def _wakers(self, node: Node) -> str:
@@ -252,7 +255,7 @@ class Introspection:
             return "effect"
         if spec.side_write_envelope:
             return "materializer"
-        if spec.eager:
+        if spec.eager or self._registry.eager:
             return "eager"
         if node.provisional:
             return "provisional"
@@ -280,13 +283,14 @@ class Introspection:
         """Who does not settle, and who goes round in a ring."""
         nodes = list(self._registry.nodes)
         found = [
-            f"{node.title} does not settle: it ran {RUNS_MAX} times in one pass and rests for {node.gate.backoff_ms:g} ms; "
-            f"it was woken by {_listed(node.last_causes)}"
+            f"{node.title} does not settle: it ran {RUNS_MAX} times in one pass and rests for "
+            f"{node.gate.backoff_ms:g} ms; it was woken by {_listed(node.last_causes)}"
             for node in nodes
             if node.gate is not None and node.gate.backoff_ms
         ]
         rings = {id(node.ring): node.ring for node in nodes if node.ring is not None}
-        found += [f"{_names(ring)} read each other in a ring" for ring in rings.values()]
+        for ring in rings.values():
+            found.append(f"{_names(sorted(ring, key=lambda node: node.order))} read each other in a ring")
         found += [
             f"{node.title} fails: {type(node.error).__name__}: {node.error}" for node in nodes if node.error is not None
         ]

@@ -10,17 +10,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.limits import CAUSES_MAX
-from headwater.scheduler.node import Node, Place, Signal, Status
+from headwater.scheduler.node import NO_CAUSES, Node, Place, Signal, Status
 from headwater.scheduler.trace import Invalidated, Trace
 from headwater.values.address import address_text
 from headwater.values.change import Change, Kind, Notification
 from headwater.values.frozen import FrozenDict
 from headwater.values.tree import ABSENT, Value
+
+
+_STARTED: Final = Signal.STARTED
+_CHANGED: Final = Signal.CHANGED
+_INVALID: Final = Status.INVALID
 
 
 class Invalidation:
@@ -33,7 +39,8 @@ class Invalidation:
         self._gates = gates
         self._trace = trace
         self._now = now
-        self._offer = offer
+        # Settle: it is live and not clean.
+        self.offer = offer
         # Appended to by whichever thread commits; taken from by the one that has the turn.
         self.inbox: deque[Notification] = deque()
         # Computations that are invalid: while there are none, every one that is clean is valid, too.
@@ -57,47 +64,52 @@ class Invalidation:
                         continue
                     if group is not None and node.spec.change_group == group:
                         continue
-                    self.mark(node, (change.doc, change.path), notification.kind.value)
+                    self.mark(node, (change.doc, change.path), notification.kind.value, own)
 
-    def mark(self, node: Node, cause: Place, change: str) -> None:
+    def mark(self, node: Node, cause: Place, change: str, by: object = None) -> None:
         """Note that a value this node read has changed. Nothing runs here (I2)."""
         node.invalidated += 1
         if node.invalid_causes:
             self.blame(node, (cause,))
         else:
             node.invalid_causes = {cause: None}
-        self._lapse(node, Signal.CHANGED)
+        node.signal(_CHANGED)
+        if node.outputs and node.status is _INVALID:
+            self.invalid[node] = None
+        if node.gate is not None:
+            self._gates.invalidated(node)
         if self._trace.on:
-            self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), change))
-        if node.attempt is not None and node.spec.on_invalid == "restart":
-            node.attempt.cancel()
+            source = by.id if isinstance(by, Node) else ""
+            self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), change, source))
+        if node.attempt is not None:
+            if node.spec.on_invalid == "restart":
+                node.attempt.cancel()
+        elif node.live_refs:
+            self.offer(node)
 
     def take_back(self, node: Node, causes: tuple[Place, ...]) -> None:
         """An attempt does not count: it is to be made again, for what it was made for."""
         self.blame(node, causes)
-        self._lapse(node, Signal.TAKEN_BACK)
-
-    def _lapse(self, node: Node, signal: Signal) -> None:
-        node.signal(signal)
-        if node.outputs and node.status is Status.INVALID:
+        node.signal(Signal.TAKEN_BACK)
+        if node.outputs:
             self.invalid[node] = None
-        if node.gate is not None and signal is Signal.CHANGED:
-            self._gates.invalidated(node)
         if node.live_refs:
-            self._offer(node)
+            self.offer(node)
 
     def offer_again(self, node: Node) -> None:
         """It could not be offered while it was under way."""
         if node.live_refs:
-            self._offer(node)
+            self.offer(node)
 
     def clean(self, node: Node) -> tuple[Place, ...]:
         """An attempt begins. Returns why (I8)."""
-        node.signal(Signal.STARTED)
-        self.invalid.pop(node, None)
+        node.signal(_STARTED)
+        if node.outputs:
+            self.invalid.pop(node, None)
+        if not node.invalid_causes:
+            return ()
         causes = tuple(node.invalid_causes)
-        if causes:
-            node.invalid_causes = {}
+        node.invalid_causes = NO_CAUSES
         return causes
 
     @staticmethod

@@ -71,7 +71,8 @@ TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
 }
 
 _NO_READS: Final[dict[ReadKey, None]] = {}
-_NO_CAUSES: Final[dict[Place, None]] = {}
+NO_CAUSES: Final[dict[Place, None]] = {}
+"""Of every node that has none: never written to."""
 _NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
 
 
@@ -135,7 +136,7 @@ class Node:
     # signal(): see TRANSITIONS.
     status: Status = Status.NEVER_RAN
     # invalidation adds; the runner takes them when it starts, and gives them back if the attempt does not count (I8).
-    invalid_causes: dict[Place, None] = field(default_factory=lambda: _NO_CAUSES)
+    invalid_causes: dict[Place, None] = field(default_factory=lambda: NO_CAUSES)
     # graph.apply_reads(): what the last run read; and of these documents, those that some node writes.
     reads: dict[ReadKey, None] = field(default_factory=lambda: _NO_READS)
     above: dict[DocKey, None] = field(default_factory=lambda: _NOTHING_ABOVE)
@@ -196,6 +197,11 @@ class Node:
     def is_live(self) -> bool:
         """Somebody is looking."""
         return self.live_refs > 0
+
+    @property
+    def is_plain(self) -> bool:
+        """Its function returns a value, not something to be awaited."""
+        return not self.spec.is_async
 
     @property
     def is_materializer(self) -> bool:

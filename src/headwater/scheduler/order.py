@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import Final, Protocol
 
 from headwater.scheduler.liveness import Liveness
 from headwater.scheduler.node import Node
@@ -37,6 +37,8 @@ class Ranks:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._rings = 0
+        # Edges that were not looked at yet: to the others, as if they were not there.
+        self._untied: set[tuple[Node, Node]] = set()
         # Nodes whose rank was looked at, for ever: what keeping the order costs.
         self.visits = 0
 
@@ -51,6 +53,17 @@ class Ranks:
             for node, rank in raised.items():
                 node.rank = rank
 
+    def link_all(self, edges: list[tuple[Node, Node]]) -> None:
+        """Several at once. One after the other all the same: a way round must not lead over one without a rank."""
+        self._untied = set(edges)
+        for source, target in edges:
+            self._untied.discard((source, target))
+            self.link(source, target)
+
+    def _readers(self, node: Node) -> list[Node]:
+        found = self._edges.readers(node)
+        return [reader for reader in found if (node, reader) not in self._untied] if self._untied else found
+
     def _raised(self, todo: list[tuple[Node, int]], source: Node | None) -> dict[Node, int] | None:
         """The ranks that follow if these are raised; None if the source itself would have to be."""
         raised: dict[Node, int] = {}
@@ -63,7 +76,7 @@ class Ranks:
                 if member is source:
                     return None
                 raised[member] = rank
-                for reader in self._edges.readers(member):
+                for reader in self._readers(member):
                     if raised.get(reader, reader.rank) <= rank and (node.ring is None or reader.ring is not node.ring):
                         todo.append((reader, rank + 1))
         return raised
@@ -82,7 +95,7 @@ class Ranks:
         after = [
             (reader, rank + 1)
             for node in ring
-            for reader in self._edges.readers(node)
+            for reader in self._readers(node)
             if reader.ring is not ring and reader.rank <= rank
         ]
         for node, higher in (self._raised(after, None) or {}).items():
@@ -93,7 +106,7 @@ class Ranks:
         found = {node: None}
         todo = [node]
         while todo:
-            for reader in self._edges.readers(todo.pop()):
+            for reader in self._readers(todo.pop()):
                 if reader.rank <= rank and reader not in found:
                     found[reader] = None
                     todo.append(reader)
@@ -103,8 +116,9 @@ class Ranks:
         found = {node: None}
         todo = [node]
         while todo:
-            for source in self._edges.sources(todo.pop()):
-                if source in among and source not in found:
+            target = todo.pop()
+            for source in self._edges.sources(target):
+                if source in among and source not in found and (source, target) not in self._untied:
                     found[source] = None
                     todo.append(source)
         return found
@@ -117,9 +131,10 @@ class Ranks:
         self._rings -= 1
         for member in ring:
             member.ring = None
-        for member in ring:
-            for source in list(self._edges.sources(member)):
-                self.link(source, member)
+        inside = set(ring)
+        self.link_all(
+            [(source, member) for member in ring for source in self._edges.sources(member) if source in inside]
+        )
         self._edges.liveness.has_rings = self._rings > 0
 
 
@@ -131,8 +146,10 @@ class Queue:
     """
 
     def __init__(self) -> None:
-        # A rank that was raised meanwhile is found when its entry comes up.
-        self._heap: list[tuple[int, int, int, Node]] = []
+        # A heap of numbers, which compare fastest: tier, rank and order in one. A rank that was raised meanwhile is
+        # found when its number comes up.
+        self._heap: list[int] = []
+        self._waiting: dict[int, Node] = {}
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -141,16 +158,19 @@ class Queue:
         """Once is enough."""
         if not node.queued:
             node.queued = True
-            heappush(self._heap, (node.tier, 0 if node.tier else node.rank, node.order, node))
+            self._waiting[node.order] = node
+            heappush(self._heap, _turn(node))
 
     def take(self) -> Node | None:
         """Whose turn it is; None if nobody waits."""
         heap = self._heap
         while heap:
-            tier, rank, _, node = heappop(heap)
-            if not tier and rank != node.rank:
-                heappush(heap, (tier, node.rank, node.order, node))
+            turn = heappop(heap)
+            node = self._waiting[turn & _ORDER]
+            if not node.tier and turn >> _ORDER_BITS != node.rank:
+                heappush(heap, _turn(node))
                 continue
+            del self._waiting[node.order]
             node.queued = False
             return node
         return None
@@ -158,14 +178,28 @@ class Queue:
     def is_before(self, rank: int) -> bool:
         """Whether a computation of a lower rank may be waiting."""
         heap = self._heap
-        return bool(heap) and heap[0][0] == 0 and heap[0][1] < rank
+        return bool(heap) and heap[0] >> _ORDER_BITS < rank
 
     def nodes(self) -> list[Node]:
         """Whoever waits, in no order."""
-        return [entry[3] for entry in self._heap]
+        return list(self._waiting.values())
 
     def clear(self) -> None:
         """Nobody waits any more."""
-        for entry in self._heap:
-            entry[3].queued = False
+        for node in self._waiting.values():
+            node.queued = False
         self._heap.clear()
+        self._waiting.clear()
+
+
+def _turn(node: Node) -> int:
+    """Lower goes first."""
+    if node.tier:
+        return node.tier << _TIER_SHIFT | node.order
+    return node.rank << _ORDER_BITS | node.order
+
+
+_ORDER_BITS: Final = 40
+_ORDER: Final = (1 << _ORDER_BITS) - 1
+_TIER_SHIFT: Final = 80
+"""Room for a million million nodes in the life of a scheduler, and for as many ranks: then the tiers."""

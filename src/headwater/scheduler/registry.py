@@ -22,12 +22,16 @@ IDLE_TIER = 2
 class Registry:
     """All nodes of one scheduler, as they were registered."""
 
-    def __init__(self, graph: Graph, gates: Gates, trace: Trace, now: Callable[[], float]) -> None:
+    def __init__(
+        self, graph: Graph, gates: Gates, trace: Trace, now: Callable[[], float], *, eager: bool = False
+    ) -> None:
         self._graph = graph
         self._gates = gates
         self._trace = trace
         self._now = now
         self._count = 0
+        # Every computation is wanted, although nobody reads it.
+        self.eager = eager
         self.nodes: dict[Node, None] = {}
 
     def add(self, spec: NodeSpec, parent: Node | None) -> Node:
@@ -54,7 +58,7 @@ class Registry:
         if self._trace.on:
             above = node.parent.id if node.parent is not None else None
             self._trace.emit(Registered(self._now(), node.id, spec.kind.value, above))
-        if effect or spec.eager or spec.side_write_envelope:
+        if effect or self.eager or spec.eager or spec.side_write_envelope:
             self._graph.liveness.demand(node)
         return node
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
+from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.replica import Replica
 from headwater.cells.result import commit_result, put_result
 from headwater.cells.transaction import Transaction
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from headwater.cells.journal import ReadKey
 
 _CLEAN: Final = Status.CLEAN
+_OPEN: Final = TxStatus.OPEN
 
 EVERYBODYS: Final = "space/"
 """How the keys of documents begin that are not one user's own."""
@@ -100,6 +102,11 @@ class Runner:
         self.after: Callable[[Attempt], None] | None = None
         self._on_decided = (self._decided,)
 
+    @property
+    def innermost(self) -> Node | None:
+        """Whose function is at work right now."""
+        return self.stack[-1] if self.stack else None
+
     # -- the beginning -------------------------------------------------------------------------------------
 
     def begin(self, node: Node, *, pulled: bool = False) -> Attempt:
@@ -140,7 +147,7 @@ class Runner:
             self._suspend(attempt)
             return
         self._leave(node)
-        if node.removed or not tx.is_open:
+        if node.removed or tx.status is not _OPEN:
             # Its node is gone, or somebody has ended its transaction: nothing of it is kept.
             if tx.is_open:
                 tx.abort()
@@ -157,22 +164,27 @@ class Runner:
             self._invalidation.drain()
             node.running = False
         reads = tx.journal.reads()
-        if self._graph.apply_reads(node, reads):
+        if reads.keys() != node.reads.keys() or node.spec.declared_reads:
+            self._graph.apply_reads(node, reads)
             node.breadth = _narrowest(reads)
         if self._replica.version != attempt.version and self._is_outdated(tx, reads):
             self._outdated(attempt, error)
             return
         if error is not None:
             self._failed(attempt, error)
-        else:
+        elif node.outputs or tx.wrote or attempt.before is not None:
             self._commit(attempt, value)
+        else:
+            tx.end()
+            self._done(attempt, changed=False)
         if node.status is not _CLEAN:
             # Invalid while it waited, and as it was again at its end.
             self._invalidation.offer_again(node)
 
     def _leave(self, node: Node) -> None:
-        if self.stack and self.stack[-1] is node:
-            self.stack.pop()
+        stack = self.stack
+        if stack and stack[-1] is node:
+            stack.pop()
         node.running, node.attempt = False, None
         if self.in_flight:
             self.in_flight.pop(node, None)
@@ -282,6 +294,11 @@ class Runner:
         if not node.removed:
             self._take_back(attempt, reason)
 
+    def again(self, attempt: Attempt) -> None:
+        """It waited, and then asked to be run again. That counts as if it had not left the pass it began in."""
+        self.interrupted(attempt, "asked to be run again")
+        attempt.node.pass_number = self.pass_number + 1
+
     def _take_back(self, attempt: Attempt, reason: str) -> None:
         node = attempt.node
         self._invalidation.take_back(node, attempt.causes)
@@ -291,10 +308,13 @@ class Runner:
     def _decided(self, tx: Transaction) -> None:
         """The store has decided on a run. One that was taken back has to be done again, for the same causes (I8)."""
         node = tx.node
-        if not isinstance(node, Node) or node.removed or node.commit is not tx:
+        assert isinstance(node, Node)
+        if node.removed or node.commit is not tx:
             # A later run has written since, or it had nothing to write.
             return
         if not tx.is_rejected:
+            # Let go of it.
+            node.commit = None
             node.store_failures = 0
             return
         if not isinstance(tx.verdict, Conflict):

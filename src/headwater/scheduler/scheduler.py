@@ -10,18 +10,21 @@ from typing import TypeVar
 
 from headwater.cells.replica import Replica
 from headwater.errors import UserCodeError
-from headwater.scheduler.diagnosis import Diagnosis, Difference
+from headwater.scheduler.diagnosis import Diagnosis
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
-from headwater.scheduler.introspection import ActionStats, FilterStats, Introspection, SchedulerStats
+from headwater.scheduler.introspection import Introspection
 from headwater.scheduler.invalidation import Invalidation
-from headwater.scheduler.node import Kind, Node, NodeSpec
+from headwater.scheduler.node import Node, NodeSpec
+from headwater.scheduler.once import pull_once
+from headwater.scheduler.onlooker import Onlooker
 from headwater.scheduler.order import Queue
 from headwater.scheduler.registry import Registry
 from headwater.scheduler.runner import Attempt, Runner
-from headwater.scheduler.settle import Perform, Settle, Step, drive
-from headwater.scheduler.snapshot import Snapshot
-from headwater.scheduler.trace import Listener, Record, Trace
+from headwater.scheduler.settle import Settle
+from headwater.scheduler.steps import Perform, Step, drive
+from headwater.scheduler.trace import Trace
+from headwater.scheduler.trouble import Reports
 from headwater.scheduler.work import Outstanding, outstanding
 from headwater.values.change import Notification
 
@@ -41,7 +44,7 @@ def raise_it(error: UserCodeError) -> None:
     raise error
 
 
-class Scheduler:
+class Scheduler(Onlooker):
     """Keeps the nodes of one replica current.
 
     `now` is a clock in milliseconds that never goes back. `perform` calls a function. `report` is told of what went
@@ -62,17 +65,20 @@ class Scheduler:
         self._replica = replica
         self._perform = perform
         self._tick = tick
-        self._eager = demand == "eager"
+        self.reports = Reports(report)
         self.trace = Trace()
         self.gates = Gates(now)
         self.queue = Queue()
         self.graph = Graph(self._on_live, self._on_dormant)
-        self.registry = Registry(self.graph, self.gates, self.trace, now)
-        self.invalidation = Invalidation(self.graph, self.gates, self.trace, now, self._offer)
-        self.runner = Runner(replica, self.graph, self.gates, self.invalidation, self.trace, now, report, space)
-        self._settle = Settle(
-            self.graph, self.gates, self.queue, self.invalidation, self.runner, self.trace, now, report, tick
+        self.registry = Registry(self.graph, self.gates, self.trace, now, eager=demand == "eager")
+        self.invalidation = Invalidation(self.graph, self.gates, self.trace, now, self.queue.put)
+        self.runner = Runner(
+            replica, self.graph, self.gates, self.invalidation, self.trace, now, self.reports.tell, space
         )
+        self._settle = Settle(
+            self.graph, self.gates, self.queue, self.invalidation, self.runner, self.trace, now, self.reports.tell, tick
+        )
+        self.invalidation.offer = self._settle.offer
         self.introspection = Introspection(
             self.registry, self.graph, self.gates, self.runner, self._settle, replica, now, space
         )
@@ -84,13 +90,8 @@ class Scheduler:
 
     def register(self, spec: NodeSpec) -> Node:
         """Add a node. A computation runs when somebody live reads it, an effect in the next pass."""
-        stack = self.runner.stack
-        parent = stack[-1] if stack else None
-        if self._eager and spec.kind is Kind.COMPUTATION:
-            spec.eager = True
-        node = self.registry.add(spec, parent)
-        if parent is not None and parent.is_live and spec.kind is Kind.COMPUTATION:
-            self._settle.lend(node)
+        node = self.registry.add(spec, self.runner.innermost)
+        self._settle.adopt(node)
         return node
 
     def remove(self, node: Node) -> None:
@@ -113,9 +114,6 @@ class Scheduler:
         self.invalidation.inbox.append(notification)
         self._tick(True)
 
-    def _offer(self, node: Node) -> None:
-        self._settle.offer(node)
-
     def _on_live(self, node: Node) -> None:
         self._settle.became_live(node)
 
@@ -135,7 +133,8 @@ class Scheduler:
     def idle(self) -> float | None:
         """Run until nothing is left but what waits for time, or is under way. Returns when to come again."""
         wake_at = self.settle()
-        while self.outstanding().is_due:
+        # Inside of a run, the pass that is under way does it.
+        while not self._settle.settling and self.outstanding().is_due:
             wake_at = self.settle()
         return wake_at
 
@@ -149,7 +148,7 @@ class Scheduler:
 
     def pull_once(self, read: Callable[..., T], name: str = "pull_once") -> T:
         """Run a function as an effect until what it read is current, once; returns what it returned."""
-        return self._settle.pull_once(read, name, self.registry, self._perform)
+        return pull_once(self._settle, self.registry, self._perform, read, name)
 
     def resume(self, attempt: Attempt) -> None:
         """An attempt that waited has come to its end."""
@@ -158,6 +157,10 @@ class Scheduler:
     def look_again(self, attempt: Attempt) -> None:
         """An attempt waits once more."""
         self.runner.look_again(attempt)
+
+    def again(self, attempt: Attempt) -> None:
+        """An attempt that waited asks to be made again."""
+        self.runner.again(attempt)
 
     def cancelled(self, attempt: Attempt) -> None:
         """An attempt that waited was stopped."""
@@ -181,7 +184,7 @@ class Scheduler:
 
     def get_debounce(self, node: Node) -> float | None:
         """How long it waits for quiet, as set; None if it does not."""
-        return None if node.gate is None else node.gate.debounce_ms
+        return self.gates.of(node).debounce_ms
 
     def set_throttle(self, node: Node, ms: float) -> None:
         """Run it at most once in so much time."""
@@ -195,79 +198,9 @@ class Scheduler:
 
     def get_throttle(self, node: Node) -> float | None:
         """The least time between two runs, as set."""
-        return None if node.gate is None else node.gate.throttle_ms
+        return self.gates.of(node).throttle_ms
 
     def set_no_auto_debounce(self, node: Node, *, on: bool = True) -> None:
         """Do not slow an effect down for being slow."""
         self.gates.set_no_auto_debounce(node, on=on)
         self._settle.regate(node)
-
-    # -- looking on ----------------------------------------------------------------------------------------
-
-    def is_effect(self, node: Node) -> bool:
-        """Runs for what it does."""
-        return node.kind is Kind.EFFECT
-
-    def is_computation(self, node: Node) -> bool:
-        """Runs for its result."""
-        return node.kind is Kind.COMPUTATION
-
-    def is_invalid(self, node: Node) -> bool:
-        """Has to run if anybody wants it."""
-        return not node.is_clean
-
-    def get_dependents(self, node: Node) -> list[Node]:
-        """Who reads what it writes."""
-        return list(dict.fromkeys(self.graph.readers(node)))
-
-    def get_stats(self) -> SchedulerStats:
-        """Counts of everything."""
-        return self.introspection.stats()
-
-    def get_action_stats(self, node: Node) -> ActionStats:
-        """Counts and times of one node."""
-        return self.introspection.action_stats(node)
-
-    def get_filter_stats(self) -> FilterStats:
-        """How many invalidations, and how many runs they led to."""
-        return self.introspection.filter_stats()
-
-    def get_graph_snapshot(self) -> Snapshot:
-        """All nodes and what lies between them."""
-        return self.introspection.snapshot()
-
-    def why(self, node: Node) -> str:
-        """In words: why it last ran, why it does not run now, what would wake it."""
-        return self.introspection.why(node)
-
-    def set_trace_enabled(self, kind: str, on: bool) -> None:  # noqa: FBT001  # as the specification has it
-        """Keep records of a kind."""
-        self.trace.keep(kind, on=on)
-
-    def get_trace(self, kind: str | None = None) -> list[Record]:
-        """The records that were kept."""
-        return self.trace.kept(kind)
-
-    def on_trace(self, listener: Listener) -> Callable[[], None]:
-        """Be told of everything that happens. Returns what ends it."""
-        return self.trace.listen(listener)
-
-    def run_diagnosis(self) -> list[str]:
-        """In words: who does not settle, and who goes round in a ring."""
-        return self.introspection.diagnosis()
-
-    def set_idempotency_check(self, on: bool) -> None:  # noqa: FBT001  # as the specification has it
-        """Run every computation twice, and note what differed."""
-        self.diagnosis.check_idempotency(on=on)
-
-    def get_idempotency_violations(self) -> list[Difference]:
-        """What differed."""
-        return list(self.diagnosis.differences)
-
-    def set_breakpoint(self, node: Node) -> None:
-        """Stop the pass before it runs; the next pass runs it."""
-        self._settle.breakpoints[node] = None
-
-    def clear_breakpoint(self, node: Node) -> None:
-        """Do not stop there."""
-        self._settle.breakpoints.pop(node, None)

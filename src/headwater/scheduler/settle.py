@@ -11,33 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TypeAlias, TypeVar
-
-import msgspec
+from typing import Final
 
 from headwater.errors import UserCodeError
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.limits import NESTED_MAX, RUNS_MAX
-from headwater.scheduler.node import Kind, Node, NodeSpec, Status
+from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.order import Queue
-from headwater.scheduler.registry import Registry
 from headwater.scheduler.runner import Attempt, RetryImmediately, Runner
+from headwater.scheduler.steps import Idle, Perform, Step, drive
 from headwater.scheduler.trace import Demand, Gated, Pass, Restless, Trace
 from headwater.scheduler.trouble import circular, restless
 
-T = TypeVar("T")
-
-
-class Idle(msgspec.Struct, frozen=True):
-    """Nothing can run now; `wake_at` says when something may, if time is all it waits for."""
-
-    wake_at: float | None
-
-
-Step: TypeAlias = Attempt | Idle
-Perform: TypeAlias = Callable[[Attempt], None]
+_CLEAN: Final = Status.CLEAN
 
 
 class TooDeep(BaseException):  # no error: authors' code must not catch it
@@ -80,6 +68,8 @@ class Settle:
         # Stop before these.
         self.breakpoints: dict[Node, None] = {}
         self.stopped_at: Node | None = None
+        # They rested, and were tried again: whoever is clean when all have had their turn is well.
+        self._recovering: dict[Node, None] = {}
 
     # -- the pass ------------------------------------------------------------------------------------------
 
@@ -92,10 +82,11 @@ class Settle:
             self._gates.wait(node)
             if self._trace.on:
                 self._trace.emit(Gated(self._now(), node.id, self._gates.eligible_at(node), "not eligible yet"))
-        else:
+            return
+        if not node.queued:
             self._queue.put(node)
-            if not self.settling:
-                self._tick(True)
+        if not self.settling:
+            self._tick(True)
 
     def became_live(self, node: Node) -> None:
         """Somebody looks at it."""
@@ -109,16 +100,20 @@ class Settle:
         if self._trace.on:
             self._trace.emit(Demand(self._now(), node.id, live=False))
 
-    def lend(self, node: Node) -> None:
+    def adopt(self, node: Node) -> None:
         """Made by one that is live: wanted until it has run and this pass is over."""
-        self.lent[node] = None
-        self._graph.liveness.lend(node)
+        maker = self._runner.innermost
+        if maker is not None and maker.is_live and node.spec.kind is Kind.COMPUTATION:
+            self.lent[node] = None
+            self._graph.liveness.lend(node)
 
     def regate(self, node: Node) -> None:
-        """A gate was changed: when it may run is looked at anew."""
+        """A gate was changed: when it may run is looked at anew, and so is until when there is nothing to do."""
         self._gates.regroup(node)
         if self._is_wanted(node):
             self.offer(node)
+            if not self.settling:
+                self._tick(True)
 
     def steps(self) -> Iterator[Step]:
         """One pass."""
@@ -128,7 +123,6 @@ class Settle:
         self._runner.pass_number += 1
         runs = self._runner.runs
         exhausted: dict[Node, None] = {}
-        gated: list[Node] = []
         try:
             while (node := self._next()) is not None:
                 if node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX:
@@ -136,7 +130,7 @@ class Settle:
                     exhausted[node] = None
                     continue
                 if node.gate is not None and node.gate.backoff_ms:
-                    gated.append(node)
+                    self._recovering[node] = None
                 attempt = self._runner.begin(node)
                 try:
                     yield attempt
@@ -151,7 +145,7 @@ class Settle:
             raise
         finally:
             self.settling = False
-        self._rest(exhausted, gated)
+        self._rest(exhausted)
         self._expire()
         if self._trace.on:
             self._trace.emit(Pass(self._now(), "", self._runner.pass_number, self._runner.runs - runs))
@@ -162,7 +156,7 @@ class Settle:
         while True:
             if self._invalidation.inbox:
                 self._invalidation.drain()
-            if self._gates.anybody:
+            if self._gates.heap:
                 for waiting in self._gates.due():
                     if self._is_wanted(waiting):
                         self.offer(waiting)
@@ -173,7 +167,7 @@ class Settle:
                 if self._invalidation.inbox:
                     continue
                 return None
-            if not self._is_wanted(node):
+            if node.status is _CLEAN or not node.live_refs or node.attempt is not None or node.removed:
                 continue
             if node.gate is not None and self._gates.is_held(node):
                 self.offer(node)
@@ -184,7 +178,7 @@ class Settle:
                     self._queue.put(node)
                     return None
                 self.stopped_at = None
-            first = self._promoted(node) if self._graph.has_envelopes else None
+            first = self._promoted(node) if self._graph.envelopes else None
             if first is not None:
                 self._queue.put(node)
                 return first
@@ -215,7 +209,7 @@ class Settle:
             self._runner.interrupted(attempt, "interrupted")
             raise stop
 
-    def _rest(self, exhausted: dict[Node, None], gated: list[Node]) -> None:
+    def _rest(self, exhausted: dict[Node, None]) -> None:
         """Who ran as often as may be and is still invalid rests; who rested and is clean now is well again."""
         fresh: list[Node] = []
         for node in exhausted:
@@ -227,11 +221,15 @@ class Settle:
                 self._trace.emit(Restless(self._now(), node.id, node.pass_runs))
             if node.live_refs:
                 self.offer(node)
-        for node in gated:
-            if node.is_clean:
-                self._gates.settled(node)
+        self._recover()
         if fresh:
             self._report(restless(fresh))
+
+    def _recover(self) -> None:
+        for node in self._recovering:
+            if node.is_clean:
+                self._gates.settled(node)
+        self._recovering.clear()
 
     def _expire(self) -> None:
         """The pass that made them is over: whoever has run, and found no reader, is dormant again."""
@@ -257,25 +255,11 @@ class Settle:
                 drive(self._pull_in_turn(node), perform)
             finally:
                 self._pulling = False
+                if self._recovering and not self.settling:
+                    self._recover()
         error = self._runner.raised(node)
         if error is not None:
             raise error
-
-    def pull_once(self, read: Callable[..., T], name: str, registry: Registry, perform: Perform) -> T:
-        """An effect for one occasion: what it reads is live while it runs, and until it is current."""
-        results: list[T] = []
-
-        def effect(*args: object) -> None:
-            results[:] = [read(*args)]
-
-        node = registry.add(NodeSpec(name=name, fn=effect, kind=Kind.EFFECT, no_auto_debounce=True), None)
-        try:
-            drive(self.steps(), perform)
-            if not results:
-                raise self._runner.raised(node) or restless([node])
-            return results[0]
-        finally:
-            registry.remove(node)
 
     def _pull_in_turn(self, node: Node) -> Iterator[Step]:
         """As `_pull`, for the outermost: what does not fit the stack is taken in turn."""
@@ -308,38 +292,60 @@ class Settle:
         """Told without a walk: it is clean, nothing above can be invalid, and nobody who asks can be above it."""
         if node.status is not Status.CLEAN or node.running or self._invalidation.inbox:
             return False
-        if self._invalidation.invalid and (not node.live_refs or node.ring or self._queue.is_before(node.rank)):
-            # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run.
+        if self._invalidation.invalid and (
+            not node.live_refs or node.ring or self._graph.envelopes or self._queue.is_before(node.rank)
+        ):
+            # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run; but
+            # for materializers, which wait for the others.
             return False
-        index = self._graph.index
-        # One whose result nobody has read is above nobody.
-        return all(
-            node.rank < other.rank or other.outputs[0] not in index for other in self._runner.stack if other.outputs
-        )
+        for other in self._runner.stack:
+            # One whose result nobody has read is above nobody.
+            if other.rank <= node.rank and other.outputs and other.outputs[0] in self._graph.index.docs:
+                return False
+        return True
 
     def _make_valid(self, node: Node) -> Iterator[Step]:
         """What it read first, then, if any of that is different now, itself. Without recursion."""
         for _ in range(RUNS_MAX):
             runs, above = node.runs, self._upstream(node)
+            ran: list[Node] = []
             for other in above:
                 # From above downwards: a run makes those below invalid if it has to.
                 if other.status is not Status.CLEAN and other.attempt is None and not self._is_excused(other):
+                    ran.append(other)
                     yield from self._attempt_pulled(other)
             if node.runs == runs:
                 # It is as it was: made, among others, from what is asking for it now?
                 for other in above:
                     if other.running:
                         raise circular(other)
-            if node.status is Status.CLEAN or node.attempt is not None or self._is_excused(node):
+            if node.attempt is not None or self._is_excused(node):
+                return
+            if node.status is Status.CLEAN and not self._found_more(ran, above):
                 return
             # What it read was changed while it ran: once more.
         raise restless([node])
+
+    def _found_more(self, ran: list[Node], above: list[Node]) -> bool:
+        """Whether one of these has read, without a call, what another writes that may have to run."""
+        if not ran:
+            return False
+        known = set(above)
+        for reader in ran:
+            for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:
+                if other in known or other.attempt is not None or self._is_excused(other):
+                    continue
+                if other.status is not Status.CLEAN or self._invalidation.invalid:
+                    return True
+        return False
 
     def _is_excused(self, node: Node) -> bool:
         """It has a value, and a gate says that this one will do for now."""
         return node.gate is not None and node.runs > 0 and self._gates.is_held(node)
 
     def _attempt_pulled(self, node: Node) -> Iterator[Step]:
+        if node.gate is not None and node.gate.backoff_ms:
+            self._recovering[node] = None
         attempt = self._runner.begin(node, pulled=True)
         try:
             yield attempt
@@ -363,33 +369,3 @@ class Settle:
                     found[other] = None
                     todo.append(other)
         return sorted(found, key=lambda other: (other.rank, other.order))
-
-
-def drive(steps: Iterator[Step], perform: Perform) -> float | None:
-    """Perform all steps of a generator; what a function lets through is thrown where it was yielded.
-
-    Returns when there may be something to do, if the steps have said it.
-    """
-    wake_at: float | None = None
-    step = next(steps, None)
-    while step is not None:
-        if type(step) is Idle:
-            wake_at = step.wake_at
-            step = next(steps, None)
-            continue
-        assert isinstance(step, Attempt)
-        try:
-            perform(step)
-        except BaseException as error:  # noqa: BLE001  # thrown into the steps, which know whom it concerns
-            step = _thrown(steps, error)
-        else:
-            step = next(steps, None)
-    return wake_at
-
-
-def _thrown(steps: Iterator[Step], error: BaseException) -> Step | None:
-    throw: Callable[[BaseException], Step] = steps.throw  # type: ignore[attr-defined]
-    try:
-        return throw(error)
-    except StopIteration:
-        return None

@@ -36,10 +36,11 @@ class Removed(Record, frozen=True, tag="removed"):
 
 
 class Invalidated(Record, frozen=True, tag="invalidated"):
-    """A value that it had read changed."""
+    """A value that it had read changed. `by`: the node whose run changed it; empty if it was nobody's."""
 
     cause: str
     change: str
+    by: str = ""
 
 
 class Started(Record, frozen=True, tag="started"):
@@ -129,19 +130,22 @@ Listener: TypeAlias = Callable[[Record], None]
 class Trace:
     """Where records go. `on` is asked before one is made."""
 
-    __slots__ = ("_kept", "_kinds", "_listeners", "on")
+    __slots__ = ("_count", "_kept", "_kinds", "_listeners", "on")
 
     def __init__(self) -> None:
         self.on = False
         self._kinds: set[type[Record]] = set()
-        self._kept: dict[type[Record], deque[Record]] = {}
+        # Numbered, each kind for itself: what happened in between is found again although no time has passed.
+        self._kept: dict[type[Record], deque[tuple[int, Record]]] = {}
+        self._count = 0
         self._listeners: tuple[Listener, ...] = ()
 
     def emit(self, record: Record) -> None:
         """Keep it if its kind is asked for, and tell the listeners."""
         kind = type(record)
         if kind in self._kinds:
-            self._kept[kind].append(record)
+            self._count += 1
+            self._kept[kind].append((self._count, record))
         for listener in self._listeners:
             listener(record)
 
@@ -171,8 +175,9 @@ class Trace:
     def kept(self, kind: str | None = None) -> list[Record]:
         """What was kept of a kind, or of all, oldest first."""
         if kind is not None:
-            return list(self._kept.get(self._kind(kind), ()))
-        return sorted((record for kept in self._kept.values() for record in kept), key=lambda record: record.at_ms)
+            return [record for _, record in self._kept.get(self._kind(kind), ())]
+        numbered = [entry for kept in self._kept.values() for entry in kept]
+        return [record for _, record in sorted(numbered, key=lambda entry: entry[0])]
 
     def clear(self) -> None:
         """Forget what was kept."""

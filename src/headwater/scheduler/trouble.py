@@ -5,7 +5,7 @@ Must never know: when a function runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headwater.cells.transaction import Transaction
 from headwater.errors import UserCodeError
@@ -17,6 +17,17 @@ from headwater.values.address import address_text
 def shown(error: Exception | None) -> tuple[type, str] | None:
     """What can be told of two errors: whether they say the same."""
     return None if error is None else (type(error), str(error))
+
+
+def facts_of(node: Node, causes: Sequence[Place]) -> dict[str, object]:
+    """Of every error that is told: whose it is, and why that ran."""
+    return {
+        "piece": node.spec.piece,
+        "node": node.name,
+        "event": None,
+        "triggers": tuple(address_text(*cause) for cause in causes),
+        "run": node.runs,
+    }
 
 
 def circular(node: Node) -> UserCodeError:
@@ -33,7 +44,8 @@ def restless(nodes: Sequence[Node]) -> UserCodeError:
         f"{names} {does} ran {RUNS_MAX} times in one pass, each time changing what it or something above it reads. "
         "It is tried again, ever less often"
     )
-    return UserCodeError(message, node=nodes[0].name, nodes=tuple(node.name for node in nodes))
+    first = nodes[0]
+    return UserCodeError(message, nodes=tuple(node.name for node in nodes), **facts_of(first, first.last_causes))
 
 
 def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
@@ -41,9 +53,7 @@ def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
     error = node.error
     raised = f"{type(error).__name__}: {error}"
     message = f"{node.title} in space {space!r} raised {raised}. It runs again when what it read changes"
-    triggers = tuple(address_text(*cause) for cause in causes)
-    facts = {"node": node.name, "space": space, "piece": node.spec.piece, "triggers": triggers, "event": None}
-    told = UserCodeError(message, **facts)
+    told = UserCodeError(message, space=space, **facts_of(node, causes))
     told.__cause__ = error
     return told
 
@@ -52,6 +62,31 @@ def unstorable(node: Node, tx: Transaction) -> UserCodeError:
     """What it made could not be stored."""
     found = tx.error or tx.verdict
     message = f"the result of {node.title} could not be stored: {found}. It runs again when what it read changes"
-    told = UserCodeError(message, node=node.name)
+    told = UserCodeError(message, **facts_of(node, tx.triggers))
     told.__cause__ = tx.error
     return told
+
+
+class Reports:
+    """Who is told of what went wrong: the one that is always told, and whoever asked to be."""
+
+    def __init__(self, report: Callable[[UserCodeError], None]) -> None:
+        self._report = report
+        self._listeners: tuple[Callable[[UserCodeError], None], ...] = ()
+
+    def tell(self, error: UserCodeError) -> None:
+        """Tell everybody; last the one that may raise it."""
+        for listener in self._listeners:
+            listener(error)
+        self._report(error)
+
+    def listen(self, listener: Callable[[UserCodeError], None]) -> Callable[[], None]:
+        """Be told, too. Returns what ends it."""
+        # Wrapped, so that the same listener given twice is two.
+        entry: Callable[[UserCodeError], None] = lambda error: listener(error)  # noqa: E731, PLW0108
+        self._listeners = (*self._listeners, entry)
+
+        def end() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not entry)
+
+        return end

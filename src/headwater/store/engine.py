@@ -196,6 +196,8 @@ class Engine:
     def _undermined(self, branch: BranchId, session: Session, read: PendingRead) -> Conflict | None:
         """A read through own layers: each of them accepted, and nobody else's write in between."""
         state = self.states.get(branch, read.doc)
+        if _are_all(session, state, read):
+            return None
         for first, last in read.layers:
             missing = self._sessions.first_missing(session, first, last)
             if missing is not None:
@@ -375,6 +377,22 @@ def _too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int)
     for state, exact in measured:
         state.bound = exact
     return None
+
+
+def _are_all(session: Session, state: DocState, read: PendingRead) -> bool:
+    """One layer, or two: are they in the log, and all that was written since what was confirmed? Mostly so."""
+    recent, layers, basis = state.recent, read.layers, read.basis
+    count = len(layers)
+    if count > len(recent) or count > 2 or state.author != session.id or state.others > basis:  # noqa: PLR2004
+        return False
+    newest = recent[-1].commit.local_seq
+    if layers[-1] != (newest, newest):
+        return False
+    if count > 1:
+        older = recent[-2].commit
+        if older.session != session.id or layers[0] != (older.local_seq, older.local_seq):
+            return False
+    return (recent[-count - 1].seq if len(recent) > count else state.floor) <= basis
 
 
 def _told(later: Iterable[Recent], session: Session, read: PendingRead) -> Iterator[Write]:

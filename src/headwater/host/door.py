@@ -1,0 +1,202 @@
+"""Doors of the spaces that this process has open: through them other processes ask what its functions are doing.
+
+One door for each file, however often it is open here. A space that is open for a moment only gets none: the thread
+that makes doors and answers at them begins with a short wait. What cannot be made is missing; the space works without.
+
+Must never know: what is asked, and how it travels.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from select import select
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from headwater.host.doorway import Doorway
+    from headwater.host.window import Window
+
+GRACE_S = 0.05
+"""A program that has come to its end by then was not asked anything, and shall not pay for it."""
+
+LINGER_S: Final = 5.0
+"""How long the thread waits for another space when there is none: starting it anew would cost more."""
+
+_END_S: Final = 1.0
+"""How long the end of the program waits for a thread that answers somebody."""
+
+log: Final = logging.getLogger("headwater")
+
+
+class Door:
+    """What all openings of one file in this process share."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.windows: list[Window] = []
+        self.due = monotonic() + GRACE_S
+        # The thread: what it made, or that it tried. Whoever waits for that is told.
+        self.way: Doorway | None = None
+        self.tried = threading.Event()
+        # Nobody has the file open any more.
+        self.closed = False
+
+
+class Bell:
+    """Wakes the thread. It is rung in the middle of anything, so it has no lock that a signal could find held.
+
+    It is never taken down: whoever is about to ring must not find that its number means another file by now.
+    """
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(self._writer, False)
+        self._rung = False
+
+    def ring(self) -> None:
+        """Once is enough until it is heard."""
+        if not self._rung and self._writer >= 0:
+            self._rung = True
+            with suppress(OSError):
+                os.write(self._writer, b"!")
+
+    def hear(self) -> None:
+        """Be ready for the next. Who rings before that is seen by a look after it."""
+        with suppress(OSError):
+            os.read(self.reader, 64)
+        self._rung = False
+
+    def disown(self) -> None:
+        """In a forked child: there is nobody to hear it."""
+        reader, writer = self.reader, self._writer
+        self.reader = self._writer = -1
+        for descriptor in (reader, writer):
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+class Doors:
+    """All of them, and the thread that looks after them while there are any."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: dict[str, Door] = {}
+        self.ended = False
+        # The thread: how to let go of everything it has.
+        self.drop: Callable[[], None] = _nothing
+        self._thread: threading.Thread | None = None
+        self._bell: Bell | None = None
+
+    def enter(self, window: Window, file: str) -> Callable[[], None]:
+        """From now on questions about the file are answered with what is seen there, too. Returns what ends it."""
+        with self.lock:
+            door = self.open.get(file)
+            if door is None:
+                door = self.open[file] = Door(file)
+            door.windows.append(window)
+            bell = self._bell = self._bell or Bell()
+            if self._thread is None and not self.ended:
+                self._thread = threading.Thread(target=self._run, args=(bell,), name="headwater-door", daemon=True)
+                self._thread.start()
+        bell.ring()
+        return lambda: self._leave(door, window)
+
+    def _leave(self, door: Door, window: Window) -> None:
+        with self.lock:
+            if self.open.get(door.file) is not door:
+                return  # it is another process's, and this one was forked from that
+            door.windows.remove(window)
+            if not door.windows:
+                self._close(door)
+            bell = self._bell
+        if bell is not None and door.tried.is_set():
+            bell.ring()
+
+    def _close(self, door: Door) -> None:
+        """Before the file is let go: whoever has it then may make a door of their own."""
+        del self.open[door.file]
+        door.closed = True
+        if door.way is not None:
+            door.way.remove()
+
+    # -- the thread ----------------------------------------------------------------------------------------
+
+    def _run(self, bell: Bell) -> None:
+        try:
+            if self._wait(bell):
+                # Not before it is needed: it takes longer to load than a small program takes to run.
+                from headwater.host.door_service import Service  # noqa: PLC0415
+
+                Service(self, bell).run()
+        except Exception:
+            log.exception("from now on nobody can ask what the functions of open spaces are doing")
+            self.ended = True
+
+    def _wait(self, bell: Bell) -> bool:
+        """Until there is a door to be made. False: there is none, and the thread has ended."""
+        while True:
+            with self.lock:
+                due = min((door.due for door in self.open.values()), default=None)
+            left = LINGER_S if due is None else due - monotonic()
+            if left <= 0 and not self.ended:
+                return True
+            if not self.ended and select([bell.reader], [], [], left)[0]:
+                bell.hear()
+            elif (due is None or self.ended) and self.retire():
+                return False
+
+    def retire(self) -> bool:
+        """The thread has nothing to do: it may end, unless somebody has come meanwhile."""
+        with self.lock:
+            if self.open and not self.ended:
+                return False
+            self._thread = None
+            return True
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def disown(self) -> None:
+        """In a forked child: the doors are the parent's. Not even their sockets may be left open here."""
+        self.lock = threading.Lock()
+        self.open = {}
+        self.drop()
+        self.drop = _nothing
+        self._thread = None
+        if self._bell is not None:
+            self._bell.disown()
+            self._bell = None
+
+    def end(self) -> None:
+        """The program ends: what it forgot to close leaves no door, and what is known of it is kept."""
+        with self.lock:
+            self.ended = True
+            left = list(self.open.values())
+        for door in left:
+            for window in list(door.windows):
+                window.end()
+            with self.lock:
+                if self.open.get(door.file) is door:
+                    self._close(door)
+        thread, bell = self._thread, self._bell
+        if thread is not None and bell is not None:
+            bell.ring()
+            thread.join(_END_S)
+
+
+def _nothing() -> None:
+    """There is nothing to let go of."""
+
+
+DOORS: Final = Doors()
+
+if hasattr(os, "register_at_fork"):  # not where there is no fork
+    os.register_at_fork(after_in_child=DOORS.disown)
+
+atexit.register(DOORS.end)

@@ -1,0 +1,281 @@
+"""The thread behind the doors: makes them, answers at them, and goes when there are none.
+
+It waits for all of them at once, and never for one who asks: whoever does not read what is sent is left behind.
+
+Must never know: what an answer says.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Final
+
+import msgspec
+
+from headwater.host import doorway
+from headwater.host.door import LINGER_S, Bell, Door, Doors, log
+from headwater.host.looking import answer, since_1970
+from headwater.host.told import VERSION, Ask, Reply, Told
+from headwater.host.window import Window
+from headwater.scheduler.trace import KINDS, Record
+
+CALLERS_MAX: Final = 32
+"""At all doors of a process together: a handful of people look at it, and no more."""
+
+REQUEST_MAX: Final = 64 * 1024
+"""Bytes of one request: a name, mostly."""
+
+UNREAD_MAX: Final = 1024 * 1024
+"""Bytes that somebody who follows may leave unread. Then records wait, and in the end some are left out."""
+
+RECORDS_MAX: Final = 10_000
+"""Records that wait for one who follows."""
+
+_CHUNK: Final = 256 * 1024
+
+_ask: Final = msgspec.json.Decoder(Ask)
+
+
+class Followed:
+    """What happens in the spaces of one door, until it is sent to one who follows."""
+
+    def __init__(self, kind: str, bell: Bell) -> None:
+        self._kind = KINDS.get(kind)
+        self._bell = bell
+        self._records: deque[tuple[Window, Record]] = deque(maxlen=RECORDS_MAX)
+        self._heard = 0
+        self._told = 0
+        self._ends: dict[Window, Callable[[], None]] = {}
+
+    def attend(self, windows: list[Window]) -> None:
+        """Listen at all of these, and at no other."""
+        for window in windows:
+            if window not in self._ends:
+                self._ends[window] = window.space.scheduler.on_trace(partial(self._hear, window))
+        for window in [window for window in self._ends if window not in windows]:
+            self._ends.pop(window)()
+
+    def _hear(self, window: Window, record: Record) -> None:
+        """In the middle of a pass: nothing here waits, and nothing raises."""
+        if self._kind is None or type(record) is self._kind:
+            self._heard += 1
+            self._records.append((window, record))
+            self._bell.ring()
+
+    def lines(self, room: int) -> Iterator[bytes]:
+        """What there is, as far as there is room."""
+        while self._records and room > 0:
+            window, record = self._records.popleft()
+            self._told += 1
+            missed = self._heard - self._told - len(self._records)
+            if missed > 0:
+                self._told += missed
+                yield _line(Told(app=window.app, missed=missed))
+            line = _line(Told(app=window.app, record=since_1970(window, record)))
+            room -= len(line)
+            yield line
+
+
+class Call:
+    """One who came to a door."""
+
+    def __init__(self, connection: socket.socket, door: Door) -> None:
+        self.connection = connection
+        self.door = door
+        self.heard = bytearray()
+        self.unsent = bytearray()
+        self.followed: Followed | None = None
+
+
+class Service:
+    """All doors and everybody at them."""
+
+    def __init__(self, doors: Doors, bell: Bell) -> None:
+        self._doors = doors
+        self._bell = bell
+        self._made: dict[Door, socket.socket] = {}
+        self._calls: list[Call] = []
+        # Not the kind that is shared with a forked child.
+        self._selector = selectors.PollSelector()
+        self._selector.register(bell.reader, selectors.EVENT_READ, None)
+        self._pid = os.getpid()
+        doors.drop = self._drop
+
+    def run(self) -> None:
+        """Until there is nothing to do."""
+        quiet_since = monotonic()
+        while True:
+            wait = self._look_after()
+            if self._doors.open and not self._doors.ended:
+                quiet_since = monotonic()
+            elif self._doors.ended or monotonic() - quiet_since >= LINGER_S:
+                if self._doors.retire():
+                    break
+            else:
+                wait = LINGER_S
+            for key, events in self._selector.select(wait):
+                self._attend(key.data, events)
+        self._drop()
+
+    def _look_after(self) -> float | None:
+        """Make the doors whose time has come, close others. Returns the seconds until the next one's."""
+        with self._doors.lock:
+            waiting = [door for door in self._doors.open.values() if not door.tried.is_set()]
+        for door in waiting:
+            if door.due <= monotonic():
+                self._make(door)
+        for door in [door for door in self._made if door.closed]:
+            self._unmake(door)
+        for call in list(self._calls):
+            if call.followed is not None:
+                self._tell(call, call.followed)
+        left = [door.due - monotonic() for door in waiting if not door.tried.is_set()]
+        return max(min(left), 0.0) if left else None
+
+    def _make(self, door: Door) -> None:
+        with self._doors.lock:
+            if not door.closed:
+                try:
+                    door.way = doorway.make(door.file)
+                except (OSError, AttributeError) as error:
+                    # Nor is there such a socket on every system.
+                    log.debug("%s has no door: %s", door.file, error)
+            door.tried.set()
+        if door.way is not None and not door.closed:
+            self._made[door] = door.way.listener
+            self._selector.register(door.way.listener, selectors.EVENT_READ, door)
+
+    def _unmake(self, door: Door) -> None:
+        listener = self._made.pop(door)
+        self._selector.unregister(listener)
+        listener.close()
+        for call in [call for call in self._calls if call.door is door]:
+            if call.followed is not None:
+                self._tell(call, call.followed)
+            self._leave(call)
+
+    # -- callers -------------------------------------------------------------------------------------------
+
+    def _attend(self, what: Door | Call | None, events: int) -> None:
+        if what is None:
+            self._bell.hear()
+        elif isinstance(what, Door):
+            self._let_in(what)
+        elif what in self._calls:
+            try:
+                if events & selectors.EVENT_READ:
+                    self._hear(what)
+                if events & selectors.EVENT_WRITE:
+                    self._send(what)
+            except OSError:
+                self._leave(what)
+
+    def _let_in(self, door: Door) -> None:
+        try:
+            connection, _ = self._made[door].accept()
+        except (OSError, KeyError):
+            return  # gone again
+        if len(self._calls) >= CALLERS_MAX:
+            connection.close()
+            return
+        connection.setblocking(False)
+        call = Call(connection, door)
+        self._calls.append(call)
+        self._selector.register(connection, selectors.EVENT_READ, call)
+
+    def _hear(self, call: Call) -> None:
+        with suppress(BlockingIOError):
+            chunk = call.connection.recv(_CHUNK)
+            if not chunk:
+                self._leave(call)
+                return
+            call.heard += chunk
+        while (end := call.heard.find(b"\n")) >= 0:
+            line = bytes(call.heard[:end])
+            del call.heard[: end + 1]
+            call.unsent += _line(self._answer(call, line))
+        if len(call.heard) > REQUEST_MAX:
+            self._leave(call)
+            return
+        self._send(call)
+
+    def _answer(self, call: Call, line: bytes) -> Reply:
+        try:
+            version = msgspec.json.decode(line, type=_Versioned).v
+            if version != VERSION:
+                return self._refused(f"it speaks version {VERSION} of this protocol, not {version}")
+            ask = _ask.decode(line)
+        except msgspec.MsgspecError as error:
+            return self._refused(f"the request is not understood: {error}")
+        if ask.kind and ask.kind not in KINDS:
+            return self._refused(f"{ask.kind!r} is no kind of trace; there are {', '.join(KINDS)}")
+        with self._doors.lock:
+            windows = list(call.door.windows)
+        try:
+            reply = answer(windows, ask, self._pid)
+        except Exception as bug:  # noqa: BLE001  # of ours: it must not end the thread, nor harm the program
+            log.debug("a question about %s could not be answered", call.door.file, exc_info=True)
+            return self._refused(f"{type(bug).__name__}: {bug}")
+        if ask.ask == "trace" and ask.follow:
+            if call.followed is not None:
+                call.followed.attend([])
+            call.followed = Followed(ask.kind, self._bell)
+            call.followed.attend(windows)
+        return reply
+
+    def _refused(self, why: str) -> Reply:
+        return Reply(v=VERSION, pid=self._pid, error=why)
+
+    def _tell(self, call: Call, followed: Followed) -> None:
+        """What has happened since, to one who follows; of spaces that were opened since, too."""
+        with self._doors.lock:
+            windows = list(call.door.windows)
+        followed.attend(windows)
+        for line in followed.lines(UNREAD_MAX - len(call.unsent)):
+            call.unsent += line
+        try:
+            self._send(call)
+        except OSError:
+            self._leave(call)
+
+    def _send(self, call: Call) -> None:
+        """As much as is taken; the rest when there is room."""
+        with suppress(BlockingIOError):
+            while call.unsent:
+                del call.unsent[: call.connection.send(call.unsent[:_CHUNK])]
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if call.unsent else 0)
+        self._selector.modify(call.connection, events, call)
+
+    def _leave(self, call: Call) -> None:
+        if call not in self._calls:
+            return
+        self._calls.remove(call)
+        if call.followed is not None:
+            call.followed.attend([])
+        self._selector.unregister(call.connection)
+        call.connection.close()
+
+    def _drop(self) -> None:
+        """Let go of everything: the thread ends, or this is a child that was forked."""
+        for call in self._calls:
+            if call.followed is not None:
+                call.followed.attend([])
+            call.connection.close()
+        for listener in self._made.values():
+            listener.close()
+        self._calls, self._made = [], {}
+
+
+class _Versioned(msgspec.Struct):
+    v: int
+
+
+def _line(told: Reply | Told) -> bytes:
+    return msgspec.json.encode(told) + b"\n"

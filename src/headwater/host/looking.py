@@ -1,0 +1,235 @@
+"""Looking at an open space without touching it: what its door answers, and what is kept of it when it is closed.
+
+The scheduler is asked when it is the asker's turn. While a pass goes on it is looked at in passing: a function that
+takes long is seen at work, and what could only be read by changing something is left out.
+
+Must never know: sockets, and who asks.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from time import monotonic, time
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from headwater.host.told import NODES_MAX, VERSION, Activity, Ask, Opening, Reply, Why, fewer, function_of, is_called
+from headwater.scheduler.node import Status
+from headwater.scheduler.snapshot import NodeKind, Snapshot
+from headwater.scheduler.trace import Gated, Record, Started
+
+if TYPE_CHECKING:
+    from headwater.host.window import Window
+    from headwater.scheduler.node import Node
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("headwater")
+
+WHYS_MAX: Final = 1000
+"""Nodes whose words are in one answer."""
+
+NAMES_MAX: Final = 5000
+"""Names to find a close one among."""
+
+KEPT_NODES_MAX: Final = 2000
+"""Nodes that are told of a space that is closed: a program does not want to wait for more at its end."""
+
+KEPT_RECORDS_MAX: Final = 500
+"""Records of the trace likewise."""
+
+_INSTANCE: Final = re.compile(r"[^\s,]+:instance:[a-z0-9]+")
+"""The address of a result that is one of several of a function."""
+
+_WAIT_MAX_MS: Final = 5000
+"""However long somebody wants to wait: others want to be answered, too."""
+
+_TRIES: Final = 3
+"""Looks at what changes meanwhile. Python notices that it does, and a second look nearly always succeeds."""
+
+
+def answer(windows: list[Window], ask: Ask, pid: int) -> Reply:
+    """What is told of these, within a bounded time."""
+    mark = ";".join(map(mark_of, windows))
+    if ask.ask == "ping" or (ask.unless and ask.unless == mark):
+        return Reply(v=VERSION, pid=pid, mark=mark)
+    end = monotonic() + min(max(ask.wait_ms, 0), _WAIT_MAX_MS) / 1000
+    openings = [look(window, ask, max(end - monotonic(), 0.0)) for window in windows]
+    return Reply(v=VERSION, pid=pid, mark=mark, openings=tuple(one for one in openings if one is not None))
+
+
+def mark_of(window: Window) -> str:
+    """Changes when something happens: cheap, and asked without a turn."""
+    scheduler, replica = window.space.scheduler, window.space.replica
+    runner, nodes = scheduler.runner, scheduler.registry.nodes
+    at_work = runner.stack[-1:]
+    counts = (replica.seq, replica.version, runner.runs, runner.pass_number, len(nodes), len(runner.in_flight))
+    return f"{id(window):x}:{'.'.join(map(str, counts))}{'.'.join(node.id for node in at_work)}"
+
+
+def look(window: Window, ask: Ask, wait_s: float) -> Opening | None:
+    """What is told of one opening; None if it is closed by now."""
+    with window.in_turn(wait_s) as has_turn:
+        if window.space.closed:
+            return None
+        opening = _opening(window, busy=not has_turn)
+        match ask.ask:
+            case "snapshot":
+                snapshot = _seen(lambda: _snapshot(window))
+                shown = None if snapshot is None else fewer(snapshot, min(ask.limit, NODES_MAX))
+                left_out = len(snapshot.nodes) - len(shown.nodes) if snapshot is not None and shown is not None else 0
+                return msgspec.structs.replace(opening, snapshot=shown, left_out=left_out)
+            case "stats":
+                # Counting those that wait for their time also forgets some that do not: not for who only passes by.
+                counts = _counts(window) if has_turn else {}
+                return msgspec.structs.replace(
+                    opening, activities=_seen(lambda: _activities(window)) or (), counts=counts
+                )
+            case "why":
+                return _explain(window, opening, ask.node)
+            case "trace":
+                return msgspec.structs.replace(opening, trace=_kept_trace(window, ask.kind or None))
+            case "ping":
+                return opening
+
+
+def last_look(window: Window) -> Opening | None:
+    """Everything, for when it is closed: the caller has the turn. None if there is nothing to be told."""
+    try:
+        return _everything(window) if window.space.scheduler.registry.nodes else None
+    except Exception:  # nothing that goes wrong here may keep a space from being closed
+        log.debug("what the functions of space %r did cannot be told", window.space.name, exc_info=True)
+        return None
+
+
+def _everything(window: Window) -> Opening:
+    every = _snapshot(window)
+    snapshot = fewer(every, KEPT_NODES_MAX)
+    chosen = {node.id for node in snapshot.nodes}
+    return msgspec.structs.replace(
+        _opening(window, busy=False),
+        snapshot=snapshot,
+        left_out=len(every.nodes) - len(snapshot.nodes),
+        activities=_activities(window),
+        counts=_counts(window),
+        whys=tuple(_why(window, node) for node in _nodes(window) if node.id in chosen),
+        trace=_kept_trace(window, None)[-KEPT_RECORDS_MAX:],
+    )
+
+
+def since_1970(window: Window, record: Record) -> dict[str, object]:
+    """A record of the trace, at times that mean something elsewhere."""
+    behind = time() * 1000 - window.now()
+    moved = msgspec.structs.replace(record, at_ms=round(record.at_ms + behind, 3))
+    if isinstance(moved, Gated):
+        moved = msgspec.structs.replace(moved, until_ms=round(moved.until_ms + behind, 3))
+    told: dict[str, object] = msgspec.to_builtins(moved)
+    if "cause" in told:
+        told["cause"] = _named(window, str(told["cause"]))
+    if isinstance(record, Started):
+        told["causes"] = [_named(window, cause) for cause in record.causes]
+    return told
+
+
+# --- parts of an answer ---------------------------------------------------------------------------------------
+
+
+def _seen(ask: Callable[[], T]) -> T | None:
+    """What was found, unless it changed under the hands each time."""
+    for _ in range(_TRIES):
+        try:
+            return ask()
+        except (RuntimeError, LookupError):
+            continue
+    return None
+
+
+def _opening(window: Window, *, busy: bool) -> Opening:
+    return Opening(
+        app=window.app,
+        space=window.space.name,
+        branch=window.branch,
+        actor=window.space.actor or "",
+        at_ms=int(time() * 1000),
+        busy=busy,
+        running=tuple(node.name for node in list(window.space.scheduler.runner.stack)),
+    )
+
+
+def _nodes(window: Window) -> list[Node]:
+    return list(window.space.scheduler.registry.nodes)
+
+
+def _snapshot(window: Window) -> Snapshot:
+    """With the time of day, and with functions that are at work this very moment."""
+    at_work = {node.id for node in list(window.space.scheduler.runner.stack)}
+    snapshot = window.space.scheduler.get_graph_snapshot()
+    nodes = snapshot.nodes
+    if at_work:
+        nodes = tuple(
+            msgspec.structs.replace(node, in_flight=True) if node.id in at_work else node for node in snapshot.nodes
+        )
+    return msgspec.structs.replace(snapshot, at_ms=int(time() * 1000), nodes=nodes)
+
+
+def _activities(window: Window) -> tuple[Activity, ...]:
+    runner = window.space.scheduler.runner
+    at_work = {*runner.in_flight, *runner.stack}
+    groups: dict[tuple[str, NodeKind], list[Node]] = {}
+    for node in _nodes(window):
+        groups.setdefault((function_of(node.name), node.kind.value), []).append(node)
+    return tuple(
+        Activity(
+            name=name,
+            kind=kind,
+            nodes=len(nodes),
+            has_arguments=any(node.name != name for node in nodes),
+            live=sum(node.is_live for node in nodes),
+            clean=sum(node.is_clean for node in nodes),
+            invalid=sum(node.status is Status.INVALID for node in nodes),
+            never_ran=sum(node.status is Status.NEVER_RAN for node in nodes),
+            failed=sum(node.error is not None for node in nodes),
+            running=sum(node in at_work for node in nodes),
+            runs=sum(node.runs for node in nodes),
+            invalidated=sum(node.invalidated for node in nodes),
+            total_ms=round(sum(node.total_ms for node in nodes), 3),
+            last_ms=round(max(node.last_ms for node in nodes), 3),
+        )
+        for (name, kind), nodes in groups.items()
+    )
+
+
+def _counts(window: Window) -> dict[str, int]:
+    """All that is counted, by name."""
+    scheduler = window.space.scheduler
+    counts: dict[str, int] = msgspec.structs.asdict(scheduler.get_stats())
+    counts |= msgspec.structs.asdict(scheduler.get_filter_stats())
+    stats = msgspec.structs.asdict(window.space.stats)
+    return counts | {name: stats[name] for name in ("seq", "commits", "pending", "rejected", "groups", "documents")}
+
+
+def _why(window: Window, node: Node) -> Why:
+    return Why(node.id, node.name, _named(window, window.space.scheduler.why(node)))
+
+
+def _named(window: Window, words: str) -> str:
+    """With `row(3)` for the document that it writes, whose name nobody has chosen."""
+    return _INSTANCE.sub(lambda found: window.name_of(found[0]), words) if ":instance:" in words else words
+
+
+def _explain(window: Window, opening: Opening, text: str) -> Opening:
+    nodes = _nodes(window)
+    meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app)]
+    if not meant:
+        names = dict.fromkeys(node.name for node in nodes)
+        return msgspec.structs.replace(opening, names=tuple(names)[:NAMES_MAX])
+    whys = (_seen(lambda node=node: _why(window, node)) for node in meant[:WHYS_MAX])  # type: ignore[misc]
+    found = tuple(why for why in whys if why is not None)
+    return msgspec.structs.replace(opening, whys=found, left_out=len(meant) - len(found))
+
+
+def _kept_trace(window: Window, kind: str | None) -> tuple[dict[str, object], ...]:
+    return tuple(since_1970(window, record) for record in window.space.scheduler.get_trace(kind))

@@ -1,0 +1,445 @@
+"""What must always hold: I1 to I9 as functions over the records and over the trace. Reads only.
+
+`check` is for a scheduler at rest, `check_trace` for everything that was told since it began, `Watch` for each attempt
+as it starts. Whatever an index knows is made anew here from the records, the slow way, and compared. The first thing
+that does not hold is raised as an InvariantError, which names the invariant and shows the record.
+
+`docs/internals/invariants.md` says what each of them promises, and where it is upheld.
+
+Must never know: how any of it is kept true.
+
+Length: one claim after another, and whoever looks for what must hold finds all of it in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from typing import Final
+
+from headwater.errors import InvariantError
+from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
+from headwater.scheduler.node import Kind, Node, Status
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.trace import (
+    Demand,
+    Failed,
+    Finished,
+    Invalidated,
+    Pass,
+    Record,
+    Registered,
+    Restless,
+    Started,
+    TakenBack,
+)
+from headwater.values.ids import DocKey
+
+
+def check(scheduler: Scheduler) -> None:
+    """All that must hold at rest: after `idle`, before anything else happens."""
+    for claim in AT_REST:
+        claim(scheduler)
+
+
+def check_trace(records: Sequence[Record]) -> None:
+    """All that must hold of what happened. Of nodes that were registered before the first record, what can be said."""
+    for claim in OVER_TRACE:
+        claim(records)
+
+
+class Watch:
+    """Listens from now on: keeps every record, and looks at each attempt as it starts."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.records: list[Record] = []
+        self._scheduler = scheduler
+        self.end = scheduler.trace.listen(self._heard)
+
+    def _heard(self, record: Record) -> None:
+        self.records.append(record)
+        if isinstance(record, Started):
+            node = self._scheduler.runner.stack[-1]
+            i8_stamp(node)
+            i9_turn(self._scheduler, node)
+
+
+# --- the graph, made anew -------------------------------------------------------------------------------------
+
+
+class _Edges:
+    """Who writes what, and who reads what somebody writes: from the records alone."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.nodes = list(scheduler.registry.nodes)
+        self.writers: dict[DocKey, list[Node]] = {}
+        for node in self.nodes:
+            for doc in node.outputs:
+                self.writers.setdefault(doc, []).append(node)
+        self.docs: dict[Node, list[DocKey]] = {}
+        for node in self.nodes:
+            docs = dict.fromkeys(doc for doc, _, _ in node.reads)
+            docs.update((doc, None) for doc in node.spec.declared_reads if is_declared(scheduler, node, doc))
+            self.docs[node] = list(docs)
+        # Once for each document.
+        self.sources = {
+            node: [writer for doc in self.docs[node] for writer in self.writers.get(doc, ()) if writer is not node]
+            for node in self.nodes
+        }
+
+    def rings(self) -> dict[Node, frozenset[Node]]:
+        """For each node that reads itself through others, all that are on such ways. By walking from each."""
+        above = {node: self._above(node) for node in self.nodes}
+        return {
+            node: frozenset(other for other in above[node] if node in above[other])
+            for node in self.nodes
+            if node in above[node]
+        }
+
+    def _above(self, node: Node) -> set[Node]:
+        found: set[Node] = set()
+        todo = [node]
+        while todo:
+            for source in self.sources[todo.pop()]:
+                if source not in found:
+                    found.add(source)
+                    todo.append(source)
+        return found
+
+
+def is_declared(scheduler: Scheduler, node: Node, doc: DocKey) -> bool:
+    """Its place in the order still follows from what it is known to read."""
+    return node in scheduler.graph._declared.get(doc, ())  # noqa: SLF001  # looked at, not touched
+
+
+# --- over the records, at rest --------------------------------------------------------------------------------
+
+
+def i1_live_consistency(scheduler: Scheduler) -> None:
+    """Whoever is looked at has run on what is there now, unless it is held up by time, by itself or by a breakpoint."""
+    if scheduler.invalidation.inbox or scheduler.runner.stack:
+        raise _broken("I1", "this is no rest: a change was not looked at, or a function is at work", None)
+    stopped = scheduler._settle.stopped_at is not None  # noqa: SLF001  # looked at, not touched
+    for node in scheduler.registry.nodes:
+        is_excused = node.attempt is not None or scheduler.gates.is_held(node) or (stopped and node.queued)
+        if node.is_live and not node.is_clean and not is_excused:
+            raise _broken("I1", "somebody looks at it, it is not up to date, and nothing holds it up", node)
+
+
+def i2_liveness(scheduler: Scheduler) -> None:
+    """Live are those with a reason of their own and those that a live one reads, no others; and each is counted."""
+    edges = _Edges(scheduler)
+    live: set[Node] = set()
+    todo: list[Node] = []
+    lent = scheduler._settle.lent  # noqa: SLF001  # looked at, not touched
+    for node in edges.nodes:
+        spec = node.spec
+        standing = spec.kind is Kind.EFFECT or spec.eager or bool(spec.side_write_envelope)
+        if node.demand != standing + node.provisional:
+            raise _broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
+        if node.provisional is not (node in lent) or (node.provisional and node.runs and node.attempt is None):
+            raise _broken("I2", "it is wanted only because of who made it, and that should be over, or noted", node)
+        if node.demand:
+            todo.append(node)
+    while todo:
+        node = todo.pop()
+        if node not in live:
+            live.add(node)
+            todo += edges.sources[node]
+    refs = {node: node.demand for node in edges.nodes}
+    for node in live:
+        for source in edges.sources[node]:
+            refs[source] += 1
+    for node in edges.nodes:
+        if node.live_refs != refs[node]:
+            raise _broken("I2", f"it should hold {refs[node]} references, not {node.live_refs}", node)
+
+
+def i8_provenance(scheduler: Scheduler) -> None:
+    """The transaction of each node's last attempt says whose it was and why; causes wait only for an attempt."""
+    for node in scheduler.registry.nodes:
+        if node.tx is not None:
+            i8_stamp(node)
+        if node.invalid_causes and node.status is not Status.INVALID:
+            raise _broken("I8", "it is not invalid, and has causes for being so", node)
+        if node.status is Status.INVALID and not node.invalid_causes and (node.tx is None or node.last_causes):
+            raise _broken("I8", "it is invalid, and nothing says why", node)
+
+
+def i8_stamp(node: Node) -> None:
+    """One attempt's transaction."""
+    tx = node.tx
+    if tx is None or tx.node is not node or tx.triggers != node.last_causes:
+        raise _broken("I8", "the transaction of its attempt names another node, or other causes", node)
+
+
+def i9_ranks(scheduler: Scheduler) -> None:
+    """A reader's rank is greater than its writers', but within a ring, where all have the same; rings are exact."""
+    edges = _Edges(scheduler)
+    rings = edges.rings()
+    for node in edges.nodes:
+        ring = rings.get(node, frozenset())
+        if frozenset(node.ring or ()) != ring:
+            raise _broken("I9", f"its ring should be {sorted(map(repr, ring))}, not {node.ring}", node)
+        for source in edges.sources[node]:
+            if source in ring:
+                if source.rank != node.rank or source.ring is not node.ring:
+                    raise _broken("I9", f"{source!r} is in the same ring with rank {source.rank}", node)
+            elif source.rank >= node.rank:
+                raise _broken("I9", f"it reads {source!r}, whose rank is {source.rank}", node)
+    if scheduler.graph.liveness.has_rings is not bool(rings):
+        raise _broken("I9", f"that there are rings should be known to be {bool(rings)}", None)
+
+
+def i9_turn(scheduler: Scheduler, node: Node) -> None:
+    """An attempt of the pass starts: nobody outside its ring who writes what it reads, and could run, still waits."""
+    attempt = node.attempt
+    if attempt is None or attempt.pulled or len(scheduler.runner.stack) > 1:
+        return
+    number, gates = scheduler.runner.pass_number, scheduler.gates
+    for source in [*scheduler.graph.sources(node), *scheduler.graph.materializers(node)]:
+        is_spent = source.pass_number == number and source.pass_runs >= RUNS_MAX
+        could_run = source.is_live and not source.is_clean and source.attempt is None and not gates.is_held(source)
+        in_ring = source.ring is not None and source.ring is node.ring
+        # A materializer and its reader may read each other, too: then who is first is as good as any other.
+        is_below = source.is_materializer and node in scheduler.graph.sources(source)
+        if could_run and not is_spent and not in_ring and not is_below:
+            raise _broken("I9", f"it starts before {source!r}, which writes what it reads", node)
+
+
+def edges_are_exact(scheduler: Scheduler) -> None:
+    """Who writes what, who may write where, what is declared, and which of what a node reads somebody writes."""
+    graph, edges = scheduler.graph, _Edges(scheduler)
+    if graph.writers != {doc: tuple(writers) for doc, writers in edges.writers.items()}:
+        raise _broken("edges", f"the map of writers is not that of the records: {graph.writers}", None)
+    envelopes: dict[DocKey, tuple[object, ...]] = {}
+    for node in edges.nodes:
+        for place in node.spec.side_write_envelope:
+            envelopes[place[0]] = (*envelopes.get(place[0], ()), (place, node))
+        declared = [is_declared(scheduler, node, doc) for doc in node.spec.declared_reads]
+        if (node.status is Status.NEVER_RAN and not all(declared)) or (node.runs and any(declared)):
+            raise _broken("edges", "what it is known to read counts until it has run, and no longer", node)
+        written = {doc for doc in edges.docs[node] if doc in edges.writers}
+        by_others = {doc for doc in written if edges.writers[doc] != [node]}
+        if not by_others <= node.above.keys() <= written:
+            raise _broken("edges", f"of what it reads, {sorted(by_others)} is written by others", node)
+    if graph.envelopes != envelopes:
+        raise _broken("edges", "the map of envelopes is not that of the records", None)
+
+
+def index_is_exact(scheduler: Scheduler) -> None:
+    """The index of readers holds what the records say was read, and nothing else."""
+    nodes = scheduler.registry.nodes
+    wanted = {(doc, path, bool(bits), node) for node in nodes for doc, path, bits in node.reads}
+    found = list(scheduler.graph.index.entries())
+    if len(found) != len(scheduler.graph.index) or len(found) != len(wanted) or set(found) != wanted:
+        odd = [f"{doc}{list(path)} of {node!r}" for doc, path, _, node in {*found} ^ wanted]
+        raise _broken("index", f"the index and what was read differ by {odd}", None)
+
+
+def waiting_is_exact(scheduler: Scheduler) -> None:
+    """Queue, gates, what is invalid and what is under way are as the records say."""
+    queued = scheduler.queue.nodes()
+    if len(set(queued)) != len(queued) or any(not node.queued for node in queued):
+        raise _broken("queue", f"somebody stands in it twice, or does not know: {queued}", None)
+    invalid = {node for node in scheduler.registry.nodes if node.outputs and node.status is Status.INVALID}
+    if invalid != scheduler.invalidation.invalid.keys():
+        raise _broken("invalid", f"{invalid ^ scheduler.invalidation.invalid.keys()} is in one place only", None)
+    entries = [(until, node) for until, _, node in scheduler.gates.heap]
+    in_flight = scheduler.runner.in_flight
+    for node in scheduler.registry.nodes:
+        if node.queued is not (node in queued):
+            raise _broken("queue", "it should know whether it stands in the queue", node)
+        if node.attempt is not in_flight.get(node):
+            raise _broken("flight", "its attempt is not the one that is under way", node)
+        waits_until = 0.0 if node.gate is None else node.gate.waits_until
+        if waits_until and (waits_until, node) not in entries:
+            raise _broken("gates", "it waits for a time, and nobody will wake it", node)
+        is_wanted = node.is_live and not node.is_clean and node.attempt is None
+        if is_wanted and scheduler.gates.is_held(node) and not 0 < waits_until <= scheduler.gates.eligible_at(node):
+            raise _broken("gates", "it is held up, and is not woken when it may run", node)
+
+
+def records_are_whole(scheduler: Scheduler) -> None:
+    """What a record says of itself fits together; see FIELDS for who looks at what."""
+    now = scheduler.runner._now()  # noqa: SLF001  # looked at, not touched
+    for node in scheduler.registry.nodes:
+        for what, holds in _fitting(node, scheduler.runner.pass_number, now):
+            if not holds:
+                raise _broken("record", what, node)
+    orders = [node.order for node in scheduler.registry.nodes]
+    if orders != sorted(set(orders)):
+        raise _broken("record", f"nodes are not kept as they were registered: {orders}", None)
+
+
+def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bool]]:
+    spec = node.spec
+    is_new = node.status is Status.NEVER_RAN
+    yield "it is what it was registered as", (node.name, node.fn, node.outputs) == (spec.name, spec.fn, spec.outputs)
+    yield "its title is its name", node.title in (spec.name, f"{spec.name}()")
+    yield "it has a result or is an effect", bool(node.outputs) is (spec.kind is Kind.COMPUTATION)
+    yield "effects come after computations", node.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
+    yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.surface)
+    yield "nobody is its own parent", node.parent is not node
+    yield "it is there", not node.removed
+    yield "at rest nothing is at work", not node.running
+    yield "what never ran has nothing of a run", not is_new or (node.tx is None and not node.reads and not node.runs)
+    yield "an attempt has a transaction", node.attempt is None or node.attempt.tx is node.tx
+    yield "where an error comes from goes with it", node.trace is None or node.error is not None
+    yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
+    yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX + 1
+    yield "its result is as narrow as what it read", not node.breadth or not node.breadth.startswith("space")
+    yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0 and node.rank >= 0
+    yield "times fit", 0 <= node.last_ms <= node.total_ms + 1e-6 and node.last_at_ms <= now
+
+
+# --- over the trace -------------------------------------------------------------------------------------------
+
+
+def i2_dormancy(records: Sequence[Record]) -> None:
+    """Who starts is live, or a caller asks."""
+    live: dict[str, bool] = {record.node: False for record in records if isinstance(record, Registered)}
+    for record in records:
+        if isinstance(record, Demand):
+            live[record.node] = record.live
+        elif isinstance(record, Started) and live.get(record.node, record.demand == "live") != (
+            record.demand == "live"
+        ):
+            raise _broken("I2", "it starts as one that is live, which it is not, or the other way round", record)
+
+
+def i3_value_gated(records: Sequence[Record]) -> None:
+    """Who starts again has been invalidated, or its attempt did not count, since it started last."""
+    has_reason: dict[str, bool] = {}
+    for record in records:
+        if isinstance(record, Registered | Invalidated | TakenBack):
+            has_reason[record.node] = True
+        elif isinstance(record, Started):
+            if not has_reason.get(record.node, True):
+                raise _broken("I3", "it starts again, and nothing it read has changed", record)
+            has_reason[record.node] = False
+
+
+def i5_self_stability(records: Sequence[Record]) -> None:
+    """Nobody is invalidated by his own run; and a run that wrote nothing invalidates nobody, unless by failing."""
+    caused: dict[str, Invalidated] = {}
+    # Whose last attempt failed, and who is failing as far as its readers know: they are told of that, and of its end.
+    failed: set[str] = set()
+    failing: set[str] = set()
+    for record in records:
+        node = record.node
+        if isinstance(record, Started):
+            caused.pop(node, None)
+            failed.discard(node)
+        elif isinstance(record, Failed):
+            failed.add(node)
+            failing.add(node)
+        elif isinstance(record, Invalidated):
+            if record.by == node:
+                raise _broken("I5", "it is invalid because of what it wrote itself", record)
+            caused[record.by] = record
+        elif isinstance(record, Finished):
+            if not record.changed and node in caused and node not in failing:
+                raise _broken("I5", f"it wrote nothing, and has caused {caused[node]}", record)
+            if node not in failed:
+                failing.discard(node)
+
+
+def i6_bounds(records: Sequence[Record]) -> None:
+    """In one pass nobody starts more often than he may; who does not settle rests, and longer each time."""
+    starts: dict[str, int] = {}
+    ended = 0
+    rests: dict[str, int] = {}
+    until: dict[str, float] = {}
+    for record in records:
+        node = record.node
+        if isinstance(record, Started):
+            # After the end of a pass its number stays: for callers, who are not part of any.
+            if record.pass_number > ended:
+                starts[node] = starts.get(node, 0) + 1
+            if starts.get(node, 0) > RUNS_MAX:
+                raise _broken("I6", f"it starts more than {RUNS_MAX} times in one pass", record)
+            if record.at_ms < until.get(node, 0):
+                raise _broken("I6", f"it did not settle, and should rest until {until[node]:g}", record)
+        elif isinstance(record, Restless):
+            rests[node] = rests.get(node, 0) + 1
+            until[node] = record.at_ms + min(BACKOFF_MS * 2 ** (rests[node] - 1), BACKOFF_MAX_MS)
+            # It ran in this pass, and is not among those that came out of it well.
+            starts.pop(node, None)
+        elif isinstance(record, Pass):
+            for settled in starts:
+                rests.pop(settled, None)
+            starts, ended = {}, record.number
+
+
+def i8_causes(records: Sequence[Record]) -> None:
+    """Who starts names all that has invalidated it since it started last, and what a lost attempt was made for."""
+    waiting: dict[str, dict[str, None]] = {record.node: {} for record in records if isinstance(record, Registered)}
+    causes: dict[str, tuple[str, ...]] = {}
+    for record in records:
+        node = record.node
+        if isinstance(record, Invalidated):
+            waiting.setdefault(node, {})[record.cause] = None
+        elif isinstance(record, TakenBack):
+            waiting.setdefault(node, {}).update(dict.fromkeys(causes.get(node, ())))
+        elif isinstance(record, Started):
+            if node in causes or node in waiting:
+                _same_causes(record, waiting.get(node, {}))
+            causes[node], waiting[node] = record.causes, {}
+
+
+def _same_causes(record: Started, wanted: dict[str, None]) -> None:
+    """Of very many places only the documents are kept."""
+    named = set(record.causes)
+    documents = {cause.partition("/")[0] for cause in wanted}
+    is_told = all(cause in named or cause.partition("/")[0] in named for cause in wanted)
+    if not is_told or not named <= wanted.keys() | documents:
+        raise _broken("I8", f"it was invalidated by {list(wanted)}", record)
+
+
+# --- the lists ------------------------------------------------------------------------------------------------
+
+AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (
+    records_are_whole,
+    edges_are_exact,
+    index_is_exact,
+    waiting_is_exact,
+    i2_liveness,
+    i9_ranks,
+    i8_provenance,
+    i1_live_consistency,
+)
+
+OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
+    i2_dormancy,
+    i3_value_gated,
+    i5_self_stability,
+    i6_bounds,
+    i8_causes,
+)
+
+FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
+    **dict.fromkeys(("spec", "name", "title", "fn", "order", "tier", "surface", "parent"), records_are_whole),
+    **dict.fromkeys(("removed", "running", "attempt", "tx", "error", "trace", "breadth"), records_are_whole),
+    **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
+    **dict.fromkeys(("total_ms", "last_ms", "last_at_ms"), records_are_whole),
+    **dict.fromkeys(("outputs", "above"), edges_are_exact),
+    "reads": index_is_exact,
+    **dict.fromkeys(("queued", "gate"), waiting_is_exact),
+    **dict.fromkeys(("demand", "live_refs", "provisional"), i2_liveness),
+    **dict.fromkeys(("rank", "ring"), i9_ranks),
+    **dict.fromkeys(("invalid_causes", "last_causes"), i8_provenance),
+    "status": i1_live_consistency,
+}
+"""Who looks at each field of a node. A field that is not in here has nobody who says what must hold of it."""
+
+
+def _broken(invariant: str, what: str, record: Node | Record | None) -> InvariantError:
+    shown = "" if record is None else f": {_shown(record) if isinstance(record, Node) else record}"
+    return InvariantError(f"{invariant}: {what}{shown}", invariant=invariant, record=record)
+
+
+def _shown(node: Node) -> str:
+    """All of a record but what it was registered with."""
+    values = {field.name: getattr(node, field.name) for field in fields(node) if field.name not in ("spec", "fn")}
+    return f"{node!r} {values}"

@@ -1,0 +1,104 @@
+"""What can be asked of a scheduler, and switched on to look at it while it works.
+
+No decision depends on any of it: the same nodes run in the same order, looked at or not. (A breakpoint only ends a pass
+early; the next one goes on.)
+
+Must never know: when a node runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.errors import UserCodeError
+from headwater.scheduler.diagnosis import Diagnosis, Difference
+from headwater.scheduler.graph import Graph
+from headwater.scheduler.introspection import ActionStats, FilterStats, Introspection, SchedulerStats
+from headwater.scheduler.node import Kind, Node
+from headwater.scheduler.settle import Settle
+from headwater.scheduler.snapshot import Snapshot
+from headwater.scheduler.trace import Listener, Record, Trace
+from headwater.scheduler.trouble import Reports
+
+
+class Onlooker:
+    """The side of a scheduler that people and tools look at."""
+
+    graph: Graph
+    trace: Trace
+    reports: Reports
+    introspection: Introspection
+    diagnosis: Diagnosis
+    _settle: Settle
+
+    def is_effect(self, node: Node) -> bool:
+        """Runs for what it does."""
+        return node.kind is Kind.EFFECT
+
+    def is_computation(self, node: Node) -> bool:
+        """Runs for its result."""
+        return node.kind is Kind.COMPUTATION
+
+    def is_invalid(self, node: Node) -> bool:
+        """Has to run if anybody wants it."""
+        return not node.is_clean
+
+    def get_dependents(self, node: Node) -> list[Node]:
+        """Who reads what it writes."""
+        return list(dict.fromkeys(self.graph.readers(node)))
+
+    def get_stats(self) -> SchedulerStats:
+        """Counts of everything."""
+        return self.introspection.stats()
+
+    def get_action_stats(self, node: Node) -> ActionStats:
+        """Counts and times of one node."""
+        return self.introspection.action_stats(node)
+
+    def get_filter_stats(self) -> FilterStats:
+        """How many invalidations, and how many runs they led to."""
+        return self.introspection.filter_stats()
+
+    def get_graph_snapshot(self) -> Snapshot:
+        """All nodes and what lies between them."""
+        return self.introspection.snapshot()
+
+    def why(self, node: Node) -> str:
+        """In words: why it last ran, why it does not run now, what would wake it."""
+        return self.introspection.why(node)
+
+    def set_trace_enabled(self, kind: str, on: bool) -> None:  # noqa: FBT001  # as the specification has it
+        """Keep records of a kind."""
+        self.trace.keep(kind, on=on)
+
+    def get_trace(self, kind: str | None = None) -> list[Record]:
+        """The records that were kept."""
+        return self.trace.kept(kind)
+
+    def on_error(self, listener: Callable[[UserCodeError], None]) -> Callable[[], None]:
+        """Be told of what goes wrong in functions, besides whoever is told anyway. Returns what ends it."""
+        return self.reports.listen(listener)
+
+    def on_trace(self, listener: Listener) -> Callable[[], None]:
+        """Be told of everything that happens. Returns what ends it."""
+        return self.trace.listen(listener)
+
+    def run_diagnosis(self) -> list[str]:
+        """In words: who does not settle, and who goes round in a ring."""
+        return self.introspection.diagnosis()
+
+    def set_idempotency_check(self, on: bool) -> None:  # noqa: FBT001  # as the specification has it
+        """Run every computation twice, and note what differed."""
+        self.diagnosis.check_idempotency(on=on)
+
+    def get_idempotency_violations(self) -> list[Difference]:
+        """What differed."""
+        return list(self.diagnosis.differences)
+
+    def set_breakpoint(self, node: Node) -> None:
+        """Stop the pass before it runs; the next pass runs it."""
+        self._settle.breakpoints[node] = None
+
+    def clear_breakpoint(self, node: Node) -> None:
+        """Do not stop there."""
+        self._settle.breakpoints.pop(node, None)
