@@ -3,6 +3,8 @@
 Declaring does no IO. An app collects cells, documents and functions; `open` gives them a place to live, as often and
 in as many places as wanted.
 
+Length: the options of `open`, `aopen` and `run` are spelled out three times, for editors and type checkers.
+
 Must never know: how commits are made, or when functions run.
 """
 
@@ -11,7 +13,6 @@ from __future__ import annotations
 import builtins
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
 
@@ -19,12 +20,15 @@ from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Addressed, called
 from headwater.cells.reading import SCOPES, ScopeName
-from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UserCodeError
+from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
+from headwater.host.code import is_async, is_generator, signature_of
+from headwater.host.console import OnConsole
 from headwater.host.declared import Writable, declare
 from headwater.host.functions import Computed, Sink
 from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.options import DemandPolicy, Options
 from headwater.host.process import Stay
+from headwater.host.report import OnError
 from headwater.host.space import BaseSpace, Space
 from headwater.scheduler.node import OnInvalid
 from headwater.values.address import doc_key
@@ -142,7 +146,7 @@ class App:
 
     def _computed(self, fn: Callable[..., Any], name: str | None, options: dict[str, Any]) -> Computed[..., Any]:
         chosen = self._function_name(fn, name, "computed")
-        declared = declare(f"@app.computed {chosen}()", is_async=iscoroutinefunction(fn), **options)
+        declared = declare(f"@app.computed {chosen}()", is_async=is_async(fn), **options)
         made: Computed[..., Any] = Computed(self, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, f"@app.computed {chosen}()")
         self._start(chosen, made)
@@ -176,10 +180,10 @@ class App:
 
     def _sink(self, fn: Callable[[], object], name: str | None, options: dict[str, Any]) -> Sink:
         chosen = self._function_name(fn, name, "sink")
-        if signature(fn).parameters:
+        if signature_of(fn).parameters:
             message = f"@app.sink {chosen}() takes parameters, and nobody is there to give them; read cells instead"
             raise DeclarationError(message, name=chosen)
-        declared = declare(f"@app.sink {chosen}()", is_async=iscoroutinefunction(fn), **options)
+        declared = declare(f"@app.sink {chosen}()", is_async=is_async(fn), **options)
         made = Sink(self, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, f"@app.sink {chosen}()")
         self._start(chosen, made)
@@ -188,7 +192,7 @@ class App:
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
         if not callable(fn):
             raise DeclarationError(f"@app.{kind} is put in front of a function, not of {fn!r}")
-        if isgeneratorfunction(fn) or isasyncgenfunction(fn) or isinstance(fn, type):
+        if is_generator(fn) or isinstance(fn, type):
             what = "a generator, which runs only as far as somebody asks" if not isinstance(fn, type) else "a class"
             raise DeclarationError(
                 f"@app.{kind} {getattr(fn, '__name__', fn)}() is {what}; a plain function is expected"
@@ -242,13 +246,15 @@ class App:
         durability: Durability = "full",
         create: bool = True,
         demand: DemandPolicy = "lazy",
-        on_error: Callable[[UserCodeError], None] | None = None,
+        on_error: OnError | None = None,
+        on_console: OnConsole | None = None,
     ) -> Space:
         """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, or `memory:`.
 
         Use it in a `with` statement. Sinks run once, then whenever something they read changes. `actor` says who acts:
         cells of scope user and session are that user's own. With `demand="eager"` computed functions run although
-        nobody looks. `on_error` is told of what sinks raise; without it, it is logged.
+        nobody looks. `on_error` is told of what sinks raise; without it, it is logged. `on_console` is told of what
+        functions print and log, and says what is forwarded.
         """
         options = Options(
             space=space,
@@ -258,6 +264,7 @@ class App:
             create=create,
             demand=demand,
             on_error=on_error,
+            on_console=on_console,
         )
         return self.open_with(url, options)
 
@@ -286,7 +293,8 @@ class App:
         durability: Durability = "full",
         create: bool = True,
         demand: DemandPolicy = "lazy",
-        on_error: Callable[[UserCodeError], None] | None = None,
+        on_error: OnError | None = None,
+        on_console: OnConsole | None = None,
     ) -> AsyncOpening:
         """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
         options = Options(
@@ -297,6 +305,7 @@ class App:
             create=create,
             demand=demand,
             on_error=on_error,
+            on_console=on_console,
         )
         return self.aopen_with(url, options)
 
@@ -320,11 +329,18 @@ class App:
         branch: str = MAIN,
         durability: Durability = "full",
         demand: DemandPolicy = "lazy",
-        on_error: Callable[[UserCodeError], None] | None = None,
+        on_error: OnError | None = None,
+        on_console: OnConsole | None = None,
     ) -> None:
         """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
         options = Options(
-            space=space, actor=actor, branch=branch, durability=durability, demand=demand, on_error=on_error
+            space=space,
+            actor=actor,
+            branch=branch,
+            durability=durability,
+            demand=demand,
+            on_error=on_error,
+            on_console=on_console,
         )
         with Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             while stay.wait(opened.wake_in()):
@@ -337,7 +353,7 @@ class App:
     def _check_plain(self) -> None:
         """Refuse what only an event loop can run."""
         for name, function in self._functions.items():
-            if iscoroutinefunction(function.__wrapped__):
+            if is_async(function.__wrapped__):
                 message = f"{name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
                 raise DeclarationError(message, app=self.name, name=name)
 

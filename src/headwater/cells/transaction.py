@@ -183,7 +183,7 @@ class Transaction:
 
     def _begin_write(self, doc: DocKey, path: Path) -> Held:
         if (self.read_only or self.guarded) and (refused := self._refusal(doc, path)):
-            reason, _, advice = refused.partition(" {}")
+            reason, _, advice = refused.replace("{run}", self.name, 1).partition(" {}")
             raise WriteError(f"{reason} {address_text(doc, path)}{advice}", doc=doc, path=path)
         held = self._held.get(doc)
         if held is None:

@@ -41,6 +41,11 @@ class Declared:
         return tuple(dict.fromkeys(places)), tuple(_place(each, home) for each in self.materializes)
 
 
+_UNSAID = (None, None, None, None, "restart", False, True)
+NOTHING_SAID = Declared()
+"""Shared by all functions without options."""
+
+
 def declare(
     where: str,
     *,
@@ -56,6 +61,9 @@ def declare(
     is_async: bool = False,
 ) -> Declared:
     """Check what was said. Raises DeclarationError."""
+    said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce)
+    if said == _UNSAID and not writes and not materializes:
+        return NOTHING_SAID
     if on_invalid not in ("restart", "finish"):
         raise DeclarationError(f"{where}: on_invalid={on_invalid!r}; 'restart' or 'finish' is expected")
     if timeout is not None and not is_async:

@@ -6,13 +6,13 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import iscoroutinefunction, signature
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.here import HERE, Frame, Owner, find
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, NotReadyError
+from headwater.host.code import NO_PARAMETERS, is_async, signature_of
 from headwater.host.declared import Declared
 from headwater.host.instances import Instance, key_of
 from headwater.host.space import BaseSpace
@@ -29,6 +29,10 @@ COMPUTED = "{}() is computed and may not write {{}}; move the write to a @app.ha
 """What a computed function is told that writes: for `Transaction.read_only`."""
 
 
+RUN_COMPUTED = "{run} is computed and may not write {}; move the write to a @app.handler"
+"""The same in its own run, whose transaction is named as it is."""
+
+
 class Computed(Generic[P, R]):
     """A declared function: still called to be read. Its result is kept in a document, one for each set of arguments."""
 
@@ -39,8 +43,10 @@ class Computed(Generic[P, R]):
         self.__name__ = name
         self._app = app
         self._declared = declared
-        self._signature = signature(fn)
-        self._parametrised = bool(self._signature.parameters)
+        found = signature_of(fn)
+        # Of one without parameters nothing is kept: there may be a hundred thousand of them.
+        self._signature = found if found.parameters else NO_PARAMETERS
+        self._parametrised = bool(found.parameters)
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
         self._doc = doc
@@ -85,9 +91,9 @@ class Computed(Generic[P, R]):
             side_write_envelope=envelope,
             eager=declared.eager,
             store=self._store,
-            read_only=COMPUTED.format(self.name),
+            read_only=RUN_COMPUTED,
             has_callers=True,
-            is_async=iscoroutinefunction(self.__wrapped__),
+            is_async=is_async(self.__wrapped__),
             on_invalid=declared.on_invalid,
             timeout_ms=declared.timeout_ms,
             debounce_ms=declared.debounce_ms,
@@ -197,7 +203,7 @@ class Computed(Generic[P, R]):
 
     def _plainly(self, home: BaseSpace, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
         """In a transaction that is not its own, of which it may write nothing."""
-        if iscoroutinefunction(self.__wrapped__):
+        if is_async(self.__wrapped__):
             message = (
                 f"{self.name}() is async and cannot be called in a transaction with writes, nor with these arguments"
             )
@@ -232,7 +238,7 @@ class Sink:
             name=self.name,
             fn=self.__wrapped__,
             kind=Kind.EFFECT,
-            is_async=iscoroutinefunction(self.__wrapped__),
+            is_async=is_async(self.__wrapped__),
             on_invalid=declared.on_invalid,
             timeout_ms=declared.timeout_ms,
             debounce_ms=declared.debounce_ms,

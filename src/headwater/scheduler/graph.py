@@ -114,7 +114,7 @@ class Graph:
 
         Nothing is taken out and put back: whoever has read the same as before stays where it is.
         """
-        old = node.reads
+        old = dict.fromkeys(node.reads)
         if old.keys() == reads.keys() and not node.spec.declared_reads:
             return False
         index = self.index
@@ -125,7 +125,7 @@ class Graph:
             if (doc, path, bits) not in reads:
                 index.remove(doc, path, bool(bits), node)
         # Without the versions, which would keep every layer alive that was there.
-        node.reads = dict.fromkeys(reads)
+        node.reads = tuple(reads)
         for doc in node.spec.declared_reads:
             declared = self._declared.get(doc)
             if declared is not None and declared.pop(node, node) is None and not declared:

@@ -289,8 +289,8 @@ class Introspection:
             if node.gate is not None and node.gate.backoff_ms
         ]
         rings = {id(node.ring): node.ring for node in nodes if node.ring is not None}
-        for ring in rings.values():
-            found.append(f"{_names(sorted(ring, key=lambda node: node.order))} read each other in a ring")
+        as_registered = [sorted(ring, key=lambda node: node.order) for ring in rings.values()]
+        found += [f"{_names(ring)} read each other in a ring" for ring in as_registered]
         found += [
             f"{node.title} fails: {type(node.error).__name__}: {node.error}" for node in nodes if node.error is not None
         ]

@@ -101,6 +101,10 @@ class Invalidation:
         if node.live_refs:
             self.offer(node)
 
+    def forget(self, node: Node) -> None:
+        """It was removed: that it was invalid concerns nobody any more."""
+        self.invalid.pop(node, None)
+
     def clean(self, node: Node) -> tuple[Place, ...]:
         """An attempt begins. Returns why (I8)."""
         node.signal(_STARTED)
@@ -132,7 +136,7 @@ class Invalidation:
         """
         changes = tuple(Change(doc, (), ABSENT, _SOMETHING) for doc in node.outputs[:1] if doc in self._graph.index)
         if changes:
-            self.inbox.append(Notification(Kind.COMMIT, changes, node.tx))
+            self.inbox.append(Notification(Kind.COMMIT, changes))
 
 
 _SOMETHING: Value = FrozenDict()

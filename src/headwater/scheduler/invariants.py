@@ -20,6 +20,7 @@ from typing import Final
 from headwater.errors import InvariantError
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status
+from headwater.scheduler.runner import Attempt
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import (
     Demand,
@@ -60,7 +61,8 @@ class Watch:
         self.records.append(record)
         if isinstance(record, Started):
             node = self._scheduler.runner.stack[-1]
-            i8_stamp(node)
+            if node.attempt is not None:
+                i8_stamp(node.attempt)
             i9_turn(self._scheduler, node)
 
 
@@ -156,20 +158,20 @@ def i2_liveness(scheduler: Scheduler) -> None:
 
 
 def i8_provenance(scheduler: Scheduler) -> None:
-    """The transaction of each node's last attempt says whose it was and why; causes wait only for an attempt."""
+    """A transaction that is not decided yet says whose it is; causes wait only for an attempt, and are there for one."""
     for node in scheduler.registry.nodes:
-        if node.tx is not None:
+        if node.attempt is not None:
             i8_stamp(node)
+        if node.commit is not None and node.commit.node is not node:
+            raise _broken("I8", "what it has written names another node", node)
         if node.invalid_causes and node.status is not Status.INVALID:
             raise _broken("I8", "it is not invalid, and has causes for being so", node)
-        if node.status is Status.INVALID and not node.invalid_causes and (node.tx is None or node.last_causes):
-            raise _broken("I8", "it is invalid, and nothing says why", node)
 
 
 def i8_stamp(node: Node) -> None:
-    """One attempt's transaction."""
-    tx = node.tx
-    if tx is None or tx.node is not node or tx.triggers != node.last_causes:
+    """The transaction of an attempt says whose it is, and why."""
+    attempt = node.attempt
+    if attempt is None or attempt.tx.node is not node or attempt.tx.triggers != node.last_causes:
         raise _broken("I8", "the transaction of its attempt names another node, or other causes", node)
 
 
@@ -283,8 +285,9 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "nobody is its own parent", node.parent is not node
     yield "it is there", not node.removed
     yield "at rest nothing is at work", not node.running
-    yield "what never ran has nothing of a run", not is_new or (node.tx is None and not node.reads and not node.runs)
-    yield "an attempt has a transaction", node.attempt is None or node.attempt.tx is node.tx
+    yield "what never ran has nothing of a run", not is_new or not (node.commit or node.reads or node.runs)
+    yield "an attempt has a transaction of its own", node.attempt is None or node.attempt.tx.node is node
+    yield "who waits for a verdict has written", node.commit is None or node.commit.node is node
     yield "where an error comes from goes with it", node.trace is None or node.error is not None
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
     yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX + 1
@@ -374,26 +377,31 @@ def i6_bounds(records: Sequence[Record]) -> None:
 
 def i8_causes(records: Sequence[Record]) -> None:
     """Who starts names all that has invalidated it since it started last, and what a lost attempt was made for."""
-    waiting: dict[str, dict[str, None]] = {record.node: {} for record in records if isinstance(record, Registered)}
-    causes: dict[str, tuple[str, ...]] = {}
+    wanted: dict[str, dict[str, None]] = {record.node: {} for record in records if isinstance(record, Registered)}
+    # All it ever named: a commit that is rejected may be older than the last attempt.
+    named: dict[str, set[str]] = {}
+    started: dict[str, Started] = {}
     for record in records:
         node = record.node
         if isinstance(record, Invalidated):
-            waiting.setdefault(node, {})[record.cause] = None
-        elif isinstance(record, TakenBack):
-            waiting.setdefault(node, {}).update(dict.fromkeys(causes.get(node, ())))
+            wanted.setdefault(node, {})[record.cause] = None
+        elif isinstance(record, Finished):
+            started.pop(node, None)
+        elif isinstance(record, TakenBack) and node in started:
+            wanted.setdefault(node, {}).update(dict.fromkeys(started[node].causes))
         elif isinstance(record, Started):
-            if node in causes or node in waiting:
-                _same_causes(record, waiting.get(node, {}))
-            causes[node], waiting[node] = record.causes, {}
+            if node in named or node in wanted:
+                _same_causes(record, wanted.get(node, {}), named.get(node, set()))
+            named.setdefault(node, set()).update(record.causes)
+            started[node], wanted[node] = record, {}
 
 
-def _same_causes(record: Started, wanted: dict[str, None]) -> None:
+def _same_causes(record: Started, wanted: dict[str, None], earlier: set[str]) -> None:
     """Of very many places only the documents are kept."""
-    named = set(record.causes)
+    causes = set(record.causes)
     documents = {cause.partition("/")[0] for cause in wanted}
-    is_told = all(cause in named or cause.partition("/")[0] in named for cause in wanted)
-    if not is_told or not named <= wanted.keys() | documents:
+    is_told = all(cause in causes or cause.partition("/")[0] in causes for cause in wanted)
+    if not is_told or not causes <= wanted.keys() | documents | earlier:
         raise _broken("I8", f"it was invalidated by {list(wanted)}", record)
 
 
@@ -420,7 +428,7 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
 
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("spec", "name", "title", "fn", "order", "tier", "surface", "parent"), records_are_whole),
-    **dict.fromkeys(("removed", "running", "attempt", "tx", "error", "trace", "breadth"), records_are_whole),
+    **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
@@ -428,7 +436,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("queued", "gate"), waiting_is_exact),
     **dict.fromkeys(("demand", "live_refs", "provisional"), i2_liveness),
     **dict.fromkeys(("rank", "ring"), i9_ranks),
-    **dict.fromkeys(("invalid_causes", "last_causes"), i8_provenance),
+    **dict.fromkeys(("invalid_causes", "last_causes", "commit"), i8_provenance),
     "status": i1_live_consistency,
 }
 """Who looks at each field of a node. A field that is not in here has nobody who says what must hold of it."""

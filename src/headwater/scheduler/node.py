@@ -70,7 +70,6 @@ TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
     (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
 }
 
-_NO_READS: Final[dict[ReadKey, None]] = {}
 NO_CAUSES: Final[dict[Place, None]] = {}
 """Of every node that has none: never written to."""
 _NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
@@ -138,7 +137,7 @@ class Node:
     # invalidation adds; the runner takes them when it starts, and gives them back if the attempt does not count (I8).
     invalid_causes: dict[Place, None] = field(default_factory=lambda: NO_CAUSES)
     # graph.apply_reads(): what the last run read; and of these documents, those that some node writes.
-    reads: dict[ReadKey, None] = field(default_factory=lambda: _NO_READS)
+    reads: tuple[ReadKey, ...] = ()
     above: dict[DocKey, None] = field(default_factory=lambda: _NOTHING_ABOVE)
     # liveness: own reasons to be live (an effect, eager, a materializer, provisional, somebody pulls), and these
     # together with one for each document that a live node reads of it. Zero means dormant (I2).
@@ -155,8 +154,7 @@ class Node:
     # runner: the attempt that is under way, and whether its function is at work right now.
     attempt: Attempt | None = None
     running: bool = False
-    # runner: the transaction of the last attempt, and of the last that has written; what it raised, and from where.
-    tx: Transaction | None = None
+    # runner: the transaction of the last attempt that has written, until it is decided; what the last raised, and where.
     commit: Transaction | None = None
     error: Exception | None = None
     trace: TracebackType | None = None
@@ -172,16 +170,12 @@ class Node:
     total_ms: float = 0.0
     last_ms: float = 0.0
     last_at_ms: float = 0.0
+    last_causes: tuple[Place, ...] = ()
 
     @property
     def kind(self) -> Kind:
         """Computation or effect."""
         return self.spec.kind
-
-    @property
-    def last_causes(self) -> tuple[Place, ...]:
-        """Why it last ran."""
-        return () if self.tx is None else self.tx.triggers
 
     @property
     def id(self) -> str:

@@ -123,7 +123,7 @@ class Runner:
         attempt = Attempt(node, tx, causes, self._replica.version, now, pulled=pulled)
         if node.error is not None:
             attempt.before, node.error, node.trace = node.error, None, None
-        node.tx, node.attempt, node.running = tx, attempt, True
+        node.attempt, node.running, node.last_causes = attempt, True, causes
         node.runs += 1
         self.runs += 1
         if node.pass_number != self.pass_number:
@@ -164,7 +164,7 @@ class Runner:
             self._invalidation.drain()
             node.running = False
         reads = tx.journal.reads()
-        if reads.keys() != node.reads.keys() or node.spec.declared_reads:
+        if tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
             node.breadth = _narrowest(reads)
         if self._replica.version != attempt.version and self._is_outdated(tx, reads):

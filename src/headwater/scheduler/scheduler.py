@@ -97,6 +97,7 @@ class Scheduler(Onlooker):
     def remove(self, node: Node) -> None:
         """Never run it again, and forget what it read."""
         self.registry.remove(node)
+        self.invalidation.forget(node)
 
     def dispose(self) -> None:
         """Run nothing any more: what is under way is cancelled, nothing fires later."""

@@ -1,0 +1,48 @@
+"""What a function is, told from its code: whether it is async, a generator, and whether it takes anything.
+
+As `inspect` has it, which looks at everything that could be called, and takes a while; most are plain functions.
+
+Must never know: what a function is for.
+"""
+
+from __future__ import annotations
+
+from inspect import (
+    CO_ASYNC_GENERATOR,
+    CO_COROUTINE,
+    CO_GENERATOR,
+    CO_VARARGS,
+    CO_VARKEYWORDS,
+    Signature,
+    isasyncgenfunction,
+    iscoroutinefunction,
+    isgeneratorfunction,
+    signature,
+)
+from types import FunctionType
+from typing import Final
+
+NO_PARAMETERS: Final = Signature()
+
+
+def is_async(fn: object) -> bool:
+    """Calling it gives something to be awaited."""
+    if type(fn) is FunctionType and not fn.__dict__:
+        return bool(fn.__code__.co_flags & CO_COROUTINE)
+    return iscoroutinefunction(fn)
+
+
+def is_generator(fn: object) -> bool:
+    """Calling it gives something that runs only as far as somebody asks."""
+    if type(fn) is FunctionType and not fn.__dict__:
+        return bool(fn.__code__.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR))
+    return isgeneratorfunction(fn) or isasyncgenfunction(fn)
+
+
+def signature_of(fn: object) -> Signature:
+    """What it takes."""
+    if type(fn) is FunctionType and not fn.__dict__:
+        code = fn.__code__
+        if not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS)):
+            return NO_PARAMETERS
+    return signature(fn)  # type: ignore[arg-type]  # it was found to be callable
