@@ -9,15 +9,13 @@ Must never know: who listens, how commits travel, which thread decides them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-from headwater.cells.journal import Mark
-from headwater.cells.pending import Failure, Pending, call_all, dead_layer, ranges, resting_on
+from headwater.cells.pending import Failure, Pending, dead_layer, resting_on
 from headwater.cells.step import Step
-from headwater.cells.upstream import EVERYTHING, Upstream
+from headwater.cells.upstream import Upstream
+from headwater.cells.view import NO_LAYERS, Document, View
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.commit import (
     Commit,
@@ -34,94 +32,30 @@ from headwater.store.commit import (
 )
 from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
 from headwater.store.document import Found, apply_operation
-from headwater.store.wellformed import check_doc, check_operation
-from headwater.values.address import Depth
+from headwater.store.wellformed import check_operation
 from headwater.values.change import Change, Kind, Notification
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.tree import ABSENT, CONTAINERS, Maybe, Path
+from headwater.values.tree import CONTAINERS, Maybe
 
 _DEAD_MAX: Final = 4096
 """Rejected commits a replica remembers, to stop commits made on top of them before they travel."""
 
 _COMMIT: Final = Kind.COMMIT
 
-Listener: TypeAlias = Callable[[Notification], None]
 
-
-_NO_LAYERS: Final[list[Pending]] = []
-"""Shared by all documents without layers, and therefore never appended to."""
-
-
-@dataclass(slots=True, eq=False)
-class _Document:
-    """One document here: what the store has confirmed, and what it looks like with our layers on top."""
-
-    confirmed: Maybe
-    seq: Seq
-    visible: Maybe
-    # Commits of ours that touch it and are not decided yet, oldest first. Most documents have none: no list is kept.
-    layers: list[Pending] = field(default_factory=lambda: _NO_LAYERS)
-
-
-class Replica:
+class Replica(View):
     """One session's view of one branch of a space."""
 
     def __init__(self, upstream: Upstream, session: SessionId, *, branch: BranchId = MAIN, seq: Seq = NEVER) -> None:
-        self._upstream = upstream
+        super().__init__(upstream, seq)
         self._session = session
         self._branch = branch
-        self._documents: dict[DocKey, _Document] = {}
         self._pending: dict[LocalSeq, Pending] = {}
         self._dead: dict[LocalSeq, None] = {}
-        # listen(): the listeners with what each cares for, and the same apart, for the quick way.
-        self._entries: tuple[tuple[Listener, Container[DocKey] | None], ...] = ()
-        self._listeners: tuple[Listener, ...] = ()
-        self._readers: tuple[Container[DocKey], ...] = ()
         self._local_seq = LocalSeq(0)
-        self.turn: AbstractContextManager[object] = nullcontext()
-        """Held by who does several things with the replica that must not be torn apart; threads take turns by it."""
         self.on_rejected: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
         """Told of each of our commits that did not land, before its own callbacks are."""
-        self.version = 0
-        """Grows with every change of what is visible: who finds it as it was needs not look at documents."""
-        self.seq = seq
-        """The newest commit of the log that is taken in here: all confirmed documents are as of this place."""
-
-    # -- reading -------------------------------------------------------------------------------------------
-
-    def read(self, doc: DocKey) -> Maybe:
-        """The document as it looks from here."""
-        record = self._documents.get(doc)
-        return (record if record is not None else self._load(doc)).visible
-
-    def read_mark(self, doc: DocKey, path: Path, depth: Depth = Depth.DEEP) -> Read | PendingRead:
-        """What a commit has to name when it is made from what `read` returned."""
-        record = self._documents.get(doc) or self._load(doc)
-        if not record.layers:
-            return Read(doc, path, record.seq, depth)
-        return PendingRead(doc, path, record.seq, ranges(record.layers), depth)
-
-    def hold(self, doc: DocKey) -> tuple[Maybe, Mark]:
-        """The document as it looks now, and which version that is: what a transaction keeps from its first look on."""
-        record = self._documents.get(doc) or self._load(doc)
-        return record.visible, Mark(record.seq, record.layers, len(record.layers))
-
-    def is_as(self, doc: DocKey, value: Maybe, mark: Mark) -> bool:
-        """The document is the very one that was held."""
-        record = self._documents.get(doc)
-        return (
-            record is not None
-            and record.visible is value
-            and record.layers is mark.layers
-            and len(mark.layers) == mark.count
-        )
-
-    def _load(self, doc: DocKey) -> _Document:
-        check_doc(doc)
-        found = self._upstream.load(doc, self.seq) or Found(ABSENT, NEVER)
-        record = self._documents[doc] = _Document(found.value, found.seq, found.value)
-        return record
 
     @property
     def pending_count(self) -> int:
@@ -132,35 +66,6 @@ class Replica:
     def commit_count(self) -> int:
         """Local commits that were sent."""
         return self._local_seq
-
-    @property
-    def document_count(self) -> int:
-        """Documents held here."""
-        return len(self._documents)
-
-    def listen(self, listener: Listener, readers: Container[DocKey] | None = None) -> Callable[[], None]:
-        """Be told of every change of what is visible here. Returns what ends it.
-
-        `readers` says which documents the listener cares for, and is asked anew at every change: it may be the
-        listener's own index. A change of a document that nobody cares for costs one look and is not told. A listener
-        may hear of documents that only others care for.
-        """
-        entry = (listener, readers)
-        self._set_listeners((*self._entries, entry))
-        return lambda: self._set_listeners(tuple(other for other in self._entries if other is not entry))
-
-    def _set_listeners(self, entries: tuple[tuple[Listener, Container[DocKey] | None], ...]) -> None:
-        self._entries = entries
-        self._listeners = tuple(listener for listener, _ in entries)
-        everything = any(readers is None for _, readers in entries)
-        self._readers = (EVERYTHING,) if everything else tuple(readers for _, readers in entries if readers is not None)
-
-    def _is_read(self, doc: DocKey) -> bool:
-        """Whether any listener cares for this document."""
-        for readers in self._readers:
-            if doc in readers:
-                return True
-        return False
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -246,13 +151,6 @@ class Replica:
                 break
         return pending
 
-    def _tell(self, notification: Notification) -> None:
-        listeners = self._listeners
-        if len(listeners) == 1:
-            listeners[0](notification)
-        else:
-            call_all(listeners, notification)
-
     def _commit_many(
         self,
         operations: Sequence[Operation],
@@ -326,7 +224,7 @@ class Replica:
 
     def integrate(self, decided: Iterable[Outcome | Failure]) -> None:
         """Take in decisions in the order of the log, as one step: listeners hear what it comes to."""
-        step: Step[_Document] = Step()
+        step: Step[Document] = Step()
         self.version += 1
         for outcome in decided:
             commit = outcome.commit
@@ -350,7 +248,7 @@ class Replica:
             # Whatever a listener does, every decided commit is settled.
             step.settle()
 
-    def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: Step[_Document]) -> None:
+    def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: Step[Document]) -> None:
         """An accepted commit, ours or another's, becomes part of what is confirmed."""
         if outcome.commit.branch != self._branch:
             return
@@ -370,12 +268,12 @@ class Replica:
                 self._confirm(record, effect, seq, mine, step, kept=kept)
 
     def _confirm(
-        self, record: _Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step[_Document], *, kept: bool
+        self, record: Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step[Document], *, kept: bool
     ) -> None:
         """A document moves on; if it was our own layer that moved it, and just as it was shown, it looks as before."""
         promoted = bool(record.layers) and record.layers[0] is mine
         if promoted:
-            record.layers = record.layers[1:] or _NO_LAYERS
+            record.layers = record.layers[1:] or NO_LAYERS
         if seq > record.seq:
             record.confirmed, record.seq = effect.after, seq
         if not record.layers and not promoted:
@@ -385,7 +283,7 @@ class Replica:
         elif not promoted or not kept:
             step.stale[effect.doc] = record
 
-    def _learn(self, commit: Commit, seq: Seq, mine: Pending | None, step: Step[_Document]) -> None:
+    def _learn(self, commit: Commit, seq: Seq, mine: Pending | None, step: Step[Document]) -> None:
         """A commit that was accepted before is only now heard of: what it came to has to be read."""
         through = max(self.seq, seq)
         for doc in {operation.doc: None for operation in commit.operations}:
@@ -396,13 +294,13 @@ class Replica:
                 if before is not None and found is not None:
                     step.note(doc, before.value, found.value, None)
                 continue
-            record.layers = [layer for layer in record.layers if layer is not mine] or _NO_LAYERS
+            record.layers = [layer for layer in record.layers if layer is not mine] or NO_LAYERS
             if found is not None and found.seq > record.seq:
                 record.confirmed, record.seq = found.value, found.seq
             step.stale[doc] = record
         self.seq = through
 
-    def _drop(self, pending: Pending, step: Step[_Document]) -> None:
+    def _drop(self, pending: Pending, step: Step[Document]) -> None:
         """A rejected commit leaves every document, and so does each that was made on top of it."""
         if pending.commit.local_seq in self._dead:
             return  # it went along with one that it was made on
@@ -415,11 +313,11 @@ class Replica:
             for doc in {operation.doc: None for operation in rejected.commit.operations}:
                 record = self._documents[doc]
                 if rejected in record.layers:
-                    record.layers = [layer for layer in record.layers if layer is not rejected] or _NO_LAYERS
+                    record.layers = [layer for layer in record.layers if layer is not rejected] or NO_LAYERS
                     step.reverted.add(doc)
                     step.stale[doc] = record
 
-    def _render(self, doc: DocKey, record: _Document, step: Step[_Document]) -> None:
+    def _render(self, doc: DocKey, record: Document, step: Step[Document]) -> None:
         """What a document looks like with the remaining layers on what is confirmed now."""
         value = record.confirmed
         for layer in record.layers:
@@ -442,13 +340,13 @@ class Replica:
             return
         record.confirmed, record.seq = found.value, found.seq
         self.version += 1
-        step: Step[_Document] = Step()
+        step: Step[Document] = Step()
         self._render(doc, record, step)
         self._announce(step, Kind.PULL)
 
     # -- telling -------------------------------------------------------------------------------------------
 
-    def _announce(self, step: Step[_Document], kind: Kind) -> None:
+    def _announce(self, step: Step[Document], kind: Kind) -> None:
         """One notification for what was taken back (with what won instead), one for what else arrived."""
         if not self._readers or not step.moved:
             return

@@ -9,9 +9,13 @@ from typing import Any
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
+from headwater.cells.home import Home
+from headwater.cells.reading import Readable
 from headwater.cells.show import shorten
 from headwater.cells.slot import Slot
 from headwater.errors import AddressError
+from headwater.values.ids import DocKey
+from headwater.values.tree import Path
 
 
 def exists(thing: Doc | Cell[Any]) -> bool:
@@ -39,3 +43,16 @@ def id_of(doc: Doc) -> str:
     if not isinstance(given, Doc):
         raise AddressError(f"{shorten(repr(given))} is not a document")
     return given._hw_scope[0]
+
+
+def place_of(thing: Doc | Readable, home: Home) -> tuple[DocKey, Path]:
+    """Where a document or a cell stands in an open space."""
+    if isinstance(thing, Doc):
+        return thing._hw_key or home.key(*thing._hw_scope), ()
+    return thing._key(home), thing._path
+
+
+def told_apart(doc: Doc) -> str:
+    """What tells a document from others of its class: its id, and whose it is."""
+    name, scope = doc._hw_scope
+    return f"{scope}!{name}"

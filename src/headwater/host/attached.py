@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Sized
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from headwater.cells.journal import Mark
-from headwater.cells.pending import Failure, Pending
+from headwater.cells.pending import Failure
 from headwater.cells.replica import Replica
-from headwater.store.commit import Operation, Outcome, PendingRead, Precondition, Read, Submission
+from headwater.store.commit import Outcome, PendingRead, Read, Submission
 from headwater.store.document import Found
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq, SessionId

@@ -12,6 +12,7 @@ from typing import TypeAlias, cast
 from headwater.cells.doc import Doc
 from headwater.cells.home import Home
 from headwater.cells.reading import Readable
+from headwater.cells.whole import place_of
 from headwater.errors import DeclarationError, UsageError
 from headwater.scheduler.node import OnInvalid, Place
 from headwater.values.duration import Duration, to_ms
@@ -37,8 +38,8 @@ class Declared:
 
     def write_surface(self, home: Home) -> tuple[tuple[DocKey, ...], tuple[Place, ...]]:
         """The documents it writes besides its result, and the places below which it may write anywhere."""
-        places = [(_place(each, home)[0]) for each in self.writes]
-        return tuple(dict.fromkeys(places)), tuple(_place(each, home) for each in self.materializes)
+        places = [(place_of(each, home)[0]) for each in self.writes]
+        return tuple(dict.fromkeys(places)), tuple(place_of(each, home) for each in self.materializes)
 
 
 _UNSAID = (None, None, None, None, "restart", False, True)
@@ -95,10 +96,3 @@ def _writables(where: str, option: str, given: Sequence[object]) -> tuple[Writab
         if not isinstance(each, Readable | Doc):
             raise DeclarationError(f"{where}: {option}= takes cells and documents of the app, not {each!r}")
     return tuple(cast("list[Writable]", items))
-
-
-def _place(target: Writable, home: Home) -> Place:
-    """Where a cell or document stands, in an open space."""
-    if isinstance(target, Doc):
-        return target._hw_key or home.key(*target._hw_scope), ()
-    return target._key(home), target._path

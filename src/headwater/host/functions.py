@@ -56,6 +56,11 @@ class Computed(Generic[P, R]):
         """Where its result stands."""
         return self._resolve().address
 
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return self._app
+
     def _resolve(self) -> Cell[Any]:
         """Where its result stands. At first use: what it returns may be declared after it."""
         if self._result is None:
@@ -121,7 +126,7 @@ class Computed(Generic[P, R]):
                 # As below, for what is current, which nearly all is that is read in a run.
                 node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
                 if node is not None and node.is_plain and home.scheduler.is_current(node):  # type: ignore[attr-defined]
-                    value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # it is registered
+                    value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
                     return value  # type: ignore[return-value]
         home, tx = find(self._app, self)
         assert isinstance(home, BaseSpace)
@@ -184,7 +189,7 @@ class Computed(Generic[P, R]):
             found = instances.put(key, cell, lambda: home.add_instance(spec))
         return found
 
-    def node_in(self, home: BaseSpace, *args: Any, **kwargs: Any) -> Node | None:
+    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the one for these arguments if there is one."""
         if not self._parametrised:
             return home.nodes.get(self)
@@ -230,6 +235,11 @@ class Sink:
         self._app = app
         self._doc = doc
         self._declared = declared
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return self._app
 
     def register(self, space: BaseSpace) -> None:
         """Make it a node of an open space."""

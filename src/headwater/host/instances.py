@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
 from headwater.cells.reading import Readable
+from headwater.cells.whole import told_apart
 from headwater.errors import HeadwaterError
 from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Node
@@ -101,7 +102,7 @@ def _part(given: object) -> tuple[str, ...] | None:
     if kind is int or kind is bool or given is None or kind is float:
         return (kind.__name__, repr(given))
     if isinstance(given, Doc):
-        return ("doc", type(given).__name__, "!".join(reversed(given._hw_scope)))
+        return ("doc", type(given).__name__, told_apart(given))
     if isinstance(given, Readable):
         return ("cell", given.address)
     try:

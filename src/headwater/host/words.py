@@ -18,7 +18,7 @@ def why(function: Computed[..., Any] | Sink, *args: object, **kwargs: object) ->
     given: object = function
     if not isinstance(given, Computed | Sink):
         raise UsageError(f"why() takes a function made with @app.computed or @app.sink, not {given!r}")
-    home, _ = find(function._app, function.name)
+    home, _ = find(function.owner, function.name)
     assert isinstance(home, BaseSpace)
     node = function.node_in(home, *args, **kwargs)
     if node is None:

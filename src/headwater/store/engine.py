@@ -8,7 +8,7 @@ Must never know: threads, sockets, who waits for a verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -27,7 +27,6 @@ from headwater.store.commit import (
     ForkEntry,
     OriginCommitted,
     Outcome,
-    PatchDoc,
     PendingRead,
     Precondition,
     Read,
@@ -38,9 +37,10 @@ from headwater.store.commit import (
     encode_entry,
     encode_operations,
 )
-from headwater.store.conflict import Write, first_unseen, notices, possible_touches
+from headwater.store.conflict import first_unseen, notices, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry
 from headwater.store.fold import build_fold
+from headwater.store.layers import are_all, writes_told
 from headwater.store.limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.store.recovery import unfolded
 from headwater.store.session import Session, Sessions
@@ -196,7 +196,7 @@ class Engine:
     def _undermined(self, branch: BranchId, session: Session, read: PendingRead) -> Conflict | None:
         """A read through own layers: each of them accepted, and nobody else's write in between."""
         state = self.states.get(branch, read.doc)
-        if _are_all(session, state, read):
+        if are_all(session, state, read):
             return None
         for first, last in read.layers:
             missing = self._sessions.first_missing(session, first, last)
@@ -212,7 +212,7 @@ class Engine:
             if read.basis < self.documents.horizon.seq:
                 return _conflict(read.doc, read, state.seq)
             later = self._recall(branch, state, read)
-        unseen = first_unseen(read.path, read.depth, _told(later, session, read))
+        unseen = first_unseen(read.path, read.depth, writes_told(later, session, read))
         return None if unseen is None else _conflict(read.doc, read, unseen)
 
     def _recall(self, branch: BranchId, state: DocState, read: PendingRead) -> list[Recent]:
@@ -377,38 +377,6 @@ def _too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int)
     for state, exact in measured:
         state.bound = exact
     return None
-
-
-def _are_all(session: Session, state: DocState, read: PendingRead) -> bool:
-    """One layer, or two: are they in the log, and all that was written since what was confirmed? Mostly so."""
-    recent, layers, basis = state.recent, read.layers, read.basis
-    count = len(layers)
-    if count > len(recent) or count > 2 or state.author != session.id or state.others > basis:  # noqa: PLR2004
-        return False
-    newest = recent[-1].commit.local_seq
-    if layers[-1] != (newest, newest):
-        return False
-    if count > 1:
-        older = recent[-2].commit
-        if older.session != session.id or layers[0] != (older.local_seq, older.local_seq):
-            return False
-    return (recent[-count - 1].seq if len(recent) > count else state.floor) <= basis
-
-
-def _told(later: Iterable[Recent], session: Session, read: PendingRead) -> Iterator[Write]:
-    """Writes of a document, newest first, as `first_unseen` wants them: oldest first, named layers with operations.
-
-    What came before a layer that wrote the document whole shows nowhere any more, and is left out.
-    """
-    told: list[Write] = []
-    for recent in later:
-        commit = recent.commit
-        named = commit.session == session.id and any(a <= commit.local_seq <= b for a, b in read.layers)
-        layer = tuple(operation for operation in commit.operations if operation.doc == read.doc) if named else ()
-        told.append((recent.seq, recent.touches, layer))
-        if layer and type(layer[0]) is not PatchDoc:
-            break
-    return reversed(told)
 
 
 def _conflict(doc: DocKey, read: Read | PendingRead, seq: Seq) -> Conflict:
