@@ -230,6 +230,9 @@ class Replica(View):
             commit = outcome.commit
             mine = self._pending.pop(commit.local_seq, None) if commit.session == self._session else None
             if type(outcome) is Outcome and type(outcome.verdict) is Committed:
+                if mine is not None and self._promote(outcome, outcome.verdict.seq, mine):
+                    step.settled.append((mine, outcome.verdict, None))
+                    continue
                 self._advance(outcome, outcome.verdict.seq, mine, step)
             elif mine is not None:
                 self._drop(mine, step)
@@ -247,6 +250,21 @@ class Replica(View):
         finally:
             # Whatever a listener does, every decided commit is settled.
             step.settle()
+
+    def _promote(self, outcome: Outcome, seq: Seq, mine: Pending) -> bool:
+        """The commonest: a commit of ours came to what was shown, and is the oldest layer of its only document."""
+        effects = mine.effects
+        if outcome.effects is not effects or mine.moved or len(effects) != 1:
+            return False
+        effect = effects[0]
+        record = self._documents.get(effect.doc)
+        if record is None or not record.layers or record.layers[0] is not mine or seq <= record.seq:
+            return False
+        record.layers = record.layers[1:] if len(record.layers) > 1 else NO_LAYERS
+        record.confirmed, record.seq = effect.after, seq
+        if seq > self.seq:
+            self.seq = seq
+        return True
 
     def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: Step[Document]) -> None:
         """An accepted commit, ours or another's, becomes part of what is confirmed."""

@@ -372,7 +372,15 @@ class Transaction:
 
     def _decided(self, pending: Pending) -> None:
         verdict = pending.verdict
-        self._settle(_ACCEPTED if type(verdict) is Committed else Signal.REJECTED, verdict, pending.error)
+        if type(verdict) is not Committed or len(self._callbacks) > 1:
+            self._settle(_ACCEPTED if type(verdict) is Committed else Signal.REJECTED, verdict, pending.error)
+            return
+        # As there, for nearly all: what it held was let go when it was sent.
+        self._signal(_ACCEPTED)
+        self.verdict, self.journal, self._preconditions = verdict, _EMPTY, ()
+        callbacks, self._callbacks = self._callbacks, ()
+        if callbacks:
+            callbacks[0](self)
 
     def _settle(self, signal: Signal, verdict: Verdict | None, error: HeadwaterError | None) -> None:
         """The one end. What was kept for it is let go before anybody is called: a callback may start anew."""
