@@ -23,7 +23,9 @@ from headwater.values.ids import DocKey
 class Graph:
     """The nodes of one scheduler and what lies between them."""
 
-    def __init__(self, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None]) -> None:
+    def __init__(
+        self, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None], on_lowered: Callable[[Node], None]
+    ) -> None:
         self.index: ReaderIndex[Node] = ReaderIndex()
         self.writers: dict[DocKey, tuple[Node, ...]] = {}
         # Nodes that have not run yet, by what they are known to read.
@@ -31,7 +33,7 @@ class Graph:
         # Materializers, by the documents below a place of which they may write.
         self.envelopes: dict[DocKey, tuple[tuple[Place, Node], ...]] = {}
         self.liveness = Liveness(self, on_live, on_dormant)
-        self.ranks = Ranks(self)
+        self.ranks = Ranks(self, on_lowered)
 
     # -- edges ---------------------------------------------------------------------------------------------
 

@@ -61,8 +61,7 @@ class Watch:
         self.records.append(record)
         if isinstance(record, Started):
             node = self._scheduler.runner.stack[-1]
-            if node.attempt is not None:
-                i8_stamp(node.attempt)
+            i8_stamp(node)
             i9_turn(self._scheduler, node)
 
 
@@ -292,7 +291,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
     yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX + 1
     yield "its result is as narrow as what it read", not node.breadth or not node.breadth.startswith("space")
-    yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0 and node.rank >= 0
+    yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0
     yield "times fit", 0 <= node.last_ms <= node.total_ms + 1e-6 and node.last_at_ms <= now
 
 

@@ -40,5 +40,8 @@ KEPT_MAX: Final = 1000
 """Instances of a function with parameters that are kept although nobody reads them any more. Older ones are forgotten:
 called again, they run again."""
 
+LOWERED_MAX: Final = 8
+"""Documents above a node that are looked at to see whether its rank can be lowered. With more, others are raised."""
+
 TRACE_MAX: Final = 10_000
 """Records of each kind that a trace keeps."""

@@ -1,18 +1,19 @@
 """Who runs first: a rank for every node, and the queue of those that have to run.
 
 A node's rank is greater than that of every node it reads. It is raised when an edge asks for it, and then whatever
-comes after; it is never computed for the whole graph, and never lowered. Nodes that read each other in a ring have one
-rank together; among them, as among all of one rank, who was registered first goes first, and so parents before children.
+comes after; or lowered, if there is room. It is never computed for the whole graph. Nodes that read each other in a ring have one
+rank together; among them, as among all of one rank, who was registered first goes first: parents before children.
 
 Must never know: values, liveness, time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
+from headwater.scheduler.limits import LOWERED_MAX
 from headwater.scheduler.liveness import Liveness
 from headwater.scheduler.node import Node
 
@@ -34,8 +35,9 @@ class Edges(Protocol):
 class Ranks:
     """The only writer of `rank` and `ring`."""
 
-    def __init__(self, edges: Edges) -> None:
+    def __init__(self, edges: Edges, on_lowered: Callable[[Node], None]) -> None:
         self._edges = edges
+        self._on_lowered = on_lowered
         self._rings = 0
         # Edges that were not looked at yet: to the others, as if they were not there.
         self._untied: set[tuple[Node, Node]] = set()
@@ -46,12 +48,29 @@ class Ranks:
         """The target reads what the source writes, so it comes after it. Without recursion: chains may be long."""
         if target.rank > source.rank or source is target or (source.ring is not None and source.ring is target.ring):
             return
+        if self._lower(source, target.rank - 1):
+            return
         raised = self._raised([(target, source.rank + 1)], source)
         if raised is None:
             self._join(source, target)
         else:
             for node, rank in raised.items():
                 node.rank = rank
+
+    def _lower(self, node: Node, rank: int) -> bool:
+        """Who has been found above others, and has not much above itself, makes room there: nobody else has to move.
+
+        Chains that are found from their end on would cost as much as their length for each link otherwise.
+        """
+        if node.ring is not None or len(node.above) > LOWERED_MAX:
+            return False
+        for source in self._edges.sources(node):
+            if source.rank >= rank:
+                return False
+        node.rank = rank
+        self.visits += 1
+        self._on_lowered(node)
+        return True
 
     def link_all(self, edges: list[tuple[Node, Node]]) -> None:
         """Several at once. One after the other all the same: a way round must not lead over one without a rank."""
@@ -65,20 +84,33 @@ class Ranks:
         return [reader for reader in found if (node, reader) not in self._untied] if self._untied else found
 
     def _raised(self, todo: list[tuple[Node, int]], source: Node | None) -> dict[Node, int] | None:
-        """The ranks that follow if these are raised; None if the source itself would have to be."""
+        """The ranks that follow if these are raised; None if the source itself would have to be.
+
+        By the ranks they had, so that each is looked at when all that comes before it has been.
+        """
         raised: dict[Node, int] = {}
-        while todo:
-            node, rank = todo.pop()
+        heap: list[tuple[int, int, Node]] = []
+
+        def ask(node: Node, rank: int) -> None:
+            if raised.get(node, node.rank) < rank:
+                raised[node] = rank
+                heappush(heap, (node.rank, node.order, node))
+
+        for node, rank in todo:
+            ask(node, rank)
+        while heap:
+            node = heappop(heap)[2]
+            rank = raised[node]
+            ring = node.ring
             self.visits += 1
-            if raised.get(node, node.rank) >= rank:
-                continue
-            for member in node.ring or (node,):
+            for member in ring or (node,):
                 if member is source:
                     return None
                 raised[member] = rank
+            for member in ring or (node,):
                 for reader in self._readers(member):
-                    if raised.get(reader, reader.rank) <= rank and (node.ring is None or reader.ring is not node.ring):
-                        todo.append((reader, rank + 1))
+                    if ring is None or reader.ring is not ring:
+                        ask(reader, rank + 1)
         return raised
 
     def _join(self, source: Node, target: Node) -> None:
@@ -147,12 +179,12 @@ class Queue:
 
     def __init__(self) -> None:
         # A heap of numbers, which compare fastest: tier, rank and order in one. A rank that was raised meanwhile is
-        # found when its number comes up.
+        # found when its number comes up; one that was lowered has a second number.
         self._heap: list[int] = []
         self._waiting: dict[int, Node] = {}
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return len(self._waiting)
 
     def put(self, node: Node) -> None:
         """Once is enough."""
@@ -161,14 +193,23 @@ class Queue:
             self._waiting[node.order] = node
             heappush(self._heap, _turn(node))
 
+    def lowered(self, node: Node) -> None:
+        """Its turn is earlier than it was."""
+        if node.queued and not node.tier:
+            heappush(self._heap, _turn(node))
+
     def take(self) -> Node | None:
         """Whose turn it is; None if nobody waits."""
         heap = self._heap
         while heap:
             turn = heappop(heap)
-            node = self._waiting[turn & _ORDER]
-            if not node.tier and turn >> _ORDER_BITS != node.rank:
-                heappush(heap, _turn(node))
+            node = self._waiting.get(turn & _ORDER)
+            if node is None:
+                # It had an earlier turn.
+                continue
+            if not node.tier and (rank := turn >> _ORDER_BITS) != node.rank:
+                if rank < node.rank:
+                    heappush(heap, _turn(node))
                 continue
             del self._waiting[node.order]
             node.queued = False

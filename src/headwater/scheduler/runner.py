@@ -17,7 +17,7 @@ from headwater.cells.replica import Replica
 from headwater.cells.result import commit_result, put_result
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import BREADTH
-from headwater.errors import HeadwaterError, UserCodeError
+from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
@@ -55,6 +55,8 @@ class Attempt:
     result: object = None
     error: Exception | None = None
     suspended: bool = False
+    # What was visible when it was last looked at while it waited.
+    looked: int = -1
 
     def __init__(
         self, node: Node, tx: Transaction, causes: tuple[Place, ...], version: int, started: float, *, pulled: bool
@@ -259,6 +261,9 @@ class Runner:
         self._done(attempt, changed=False)
         if node.spec.has_callers and (attempt.pulled or any(r.is_live for r in self._graph.readers(node))):
             return
+        if isinstance(error, NotReadyError):
+            # It runs again when that is there. So it will be, or fail, and then that is told.
+            return
         if is_news or node.spec.kind is Kind.EFFECT:
             self._report(told(node, attempt.causes, self._space))
 
@@ -280,7 +285,7 @@ class Runner:
         failed = error or attempt.before
         node.error, node.trace = failed, failed.__traceback__ if failed is not None else None
         self._take_back(attempt, "what it read changed while it ran")
-        if error is not None and node.spec.kind is Kind.EFFECT:
+        if error is not None and node.spec.kind is Kind.EFFECT and not isinstance(error, NotReadyError):
             self._report(told(node, attempt.causes, self._space))
 
     def interrupted(self, attempt: Attempt, reason: str) -> None:
@@ -348,8 +353,9 @@ class Runner:
         reads = tx.journal.reads()
         if self._graph.apply_reads(node, reads):
             node.breadth = _narrowest(reads)
-        if self._replica.version != attempt.version:
-            attempt.version = self._replica.version
+        if self._replica.version != attempt.looked:
+            # Not in `version`: at its end it is compared with how it all began.
+            attempt.looked = self._replica.version
             for doc, path, bits in reads:
                 seen, now = tx.first_look(doc), self._replica.read(doc)
                 if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):

@@ -69,7 +69,7 @@ class Scheduler(Onlooker):
         self.trace = Trace()
         self.gates = Gates(now)
         self.queue = Queue()
-        self.graph = Graph(self._on_live, self._on_dormant)
+        self.graph = Graph(self._on_live, self._on_dormant, self.queue.lowered)
         self.registry = Registry(self.graph, self.gates, self.trace, now, eager=demand == "eager")
         self.invalidation = Invalidation(self.graph, self.gates, self.trace, now, self.queue.put)
         self.runner = Runner(
@@ -146,6 +146,10 @@ class Scheduler(Onlooker):
     def is_current(self, node: Node) -> bool:
         """A call of it gives what is stored, for sure and at once."""
         return self._settle.is_surely_valid(node) and node.error is None
+
+    def is_under_way(self, node: Node) -> bool:
+        """It, or something it is made of, waits for something outside."""
+        return self._settle.is_under_way(node)
 
     def pull_once(self, read: Callable[..., T], name: str = "pull_once") -> T:
         """Run a function as an effect until what it read is current, once; returns what it returned."""

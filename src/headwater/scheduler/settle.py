@@ -357,6 +357,10 @@ class Settle:
         else:
             self._runner.finish(attempt)
 
+    def is_under_way(self, node: Node) -> bool:
+        """It, or something above it, waits for something outside."""
+        return any(other.attempt is not None for other in self._upstream(node))
+
     def _upstream(self, node: Node) -> list[Node]:
         """The node and everything above it, each after what it reads."""
         # By rank, which is what the order of ranks is for; rings as they were registered.
