@@ -92,30 +92,25 @@ ReadKey: TypeAlias = tuple[DocKey, Path, int]
 class Journal:
     """The entries of one transaction, each once, in the order they were first made."""
 
-    __slots__ = ("_flags", "entries")
+    __slots__ = ("entries", "is_plain")
 
     def __init__(self) -> None:
         # A dict for its keys: the same place read a thousand times is one entry. A transaction looks at a document
         # once, so the version belongs to the document and need not tell entries apart. Entries without flags may be
         # put in by hand: `note` costs a call.
         self.entries: dict[ReadKey, Mark | None] = {}
-        # Of all entries together: mostly none.
-        self._flags: Flags = 0
+        # Nothing was read, or tried, in a special way.
+        self.is_plain = True
 
     def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags, mark: Mark | None) -> None:
         """A place was read, or a write was tried there."""
         if flags:
-            self._flags |= flags
+            self.is_plain = False
         self.entries[doc, path, flags if depth is _DEEP_READ else flags | SHALLOW_BIT] = mark
-
-    @property
-    def is_plain(self) -> bool:
-        """Nothing was read, or tried, in a special way."""
-        return not self._flags
 
     def reads(self) -> dict[ReadKey, Mark | None]:
         """What the run depends on, as the index of readers takes it: the keys. Not to be changed."""
-        if not self._flags:
+        if self.is_plain:
             return self.entries
         return {
             (doc, path, bits & SHALLOW_BIT): mark

@@ -123,6 +123,8 @@ class Readable(Copied):
                 last = self._last
                 if last[0] is tree:
                     loaded = last[1]
+                elif self._schema is ANY and type(tree) in _SCALARS:
+                    loaded = tree
                 elif type(tree) in _SCALARS and (kept := self._scalar(tree)) is not MISSING:  # type: ignore[arg-type]
                     loaded = kept
                 else:

@@ -36,7 +36,7 @@ from headwater.store.wellformed import check_operation
 from headwater.values.change import Change, Kind, Notification
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.tree import CONTAINERS, Maybe
+from headwater.values.tree import Maybe
 
 _DEAD_MAX: Final = 4096
 """Rejected commits a replica remembers, to stop commits made on top of them before they travel."""
@@ -125,9 +125,10 @@ class Replica(View):
     def put(
         self, operation: SetDoc, before: Maybe, seen: Sequence[Read], rests: Sequence[PendingRead], source: object
     ) -> Pending:
-        """As `commit`, for a document that is held here and is to be another as a whole. The caller has the turn."""
-        if type(operation.value) not in CONTAINERS:
-            check_operation(operation)
+        """As `commit`, for a document that is held here and is to be another as a whole.
+
+        The caller has the turn, and has frozen the value.
+        """
         doc, after = operation.doc, operation.value
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
         commit = Commit(self._session, local_seq, (operation,), tuple(seen), tuple(rests), (), self._branch)
@@ -262,8 +263,7 @@ class Replica(View):
             return False
         record.layers = record.layers[1:] if len(record.layers) > 1 else NO_LAYERS
         record.confirmed, record.seq = effect.after, seq
-        if seq > self.seq:
-            self.seq = seq
+        self.seq = max(self.seq, seq)
         return True
 
     def _advance(self, outcome: Outcome, seq: Seq, mine: Pending | None, step: Step[Document]) -> None:

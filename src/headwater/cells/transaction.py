@@ -353,7 +353,10 @@ class Transaction:
         self._signal(Signal.SENT)
         self._held = _NOTHING_HELD
         self.memo.clear()
-        pending.on_settled(self._decided)
+        if pending.verdict is None and pending.error is None and not pending.callbacks:
+            pending.callbacks = (self._decided,)
+        else:
+            pending.on_settled(self._decided)
 
     def abort(self) -> None:
         """Give up: nothing of it was ever visible. Once more is no harm; after a commit it is."""

@@ -172,7 +172,10 @@ class ReaderIndex(Generic[R]):
         if place.kids is place.shallow is None:
             # The commonest by far: a document is one value, and is read whole.
             self.visits += 1
-            return [] if before == after and same(before, after) else _each_once([place.deep])
+            if before == after and same(before, after):
+                return []
+            only = place.deep
+            return list(only) if isinstance(only, dict) else [] if only is None else [only]
         groups: list[Group[R]] = []
         visits, left = 1, len(change.path)
         for step in change.path:

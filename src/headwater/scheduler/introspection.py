@@ -136,6 +136,19 @@ class Introspection:
         executed = sum(max(node.runs - 1, 0) for node in nodes)
         return FilterStats(invalidated, executed, max(invalidated - executed, 0))
 
+    def unread(self, nodes: Iterable[Node]) -> set[Node]:
+        """Of these, those that nobody has read, looked at or not, nor is just reading."""
+        attempts = [node.attempt for node in [*self._runner.stack, *self._runner.in_flight] if node.attempt is not None]
+        at_work = {doc for attempt in attempts for doc, _, _ in attempt.tx.journal.reads()}
+        return {
+            node
+            for node in nodes
+            if not node.is_live
+            and node.attempt is None
+            and not self._graph.readers(node)
+            and at_work.isdisjoint(node.outputs)
+        }
+
     # -- the picture ---------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:

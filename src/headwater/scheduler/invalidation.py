@@ -16,7 +16,7 @@ from headwater.cells.transaction import Transaction
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.limits import CAUSES_MAX
-from headwater.scheduler.node import NO_CAUSES, Node, Place, Signal, Status
+from headwater.scheduler.node import NO_CAUSES, TRANSITIONS, Node, Place, Signal, Status
 from headwater.scheduler.trace import Invalidated, Trace
 from headwater.values.address import address_text
 from headwater.values.change import Change, Kind, Notification
@@ -26,7 +26,9 @@ from headwater.values.tree import ABSENT, Value
 
 _STARTED: Final = Signal.STARTED
 _CHANGED: Final = Signal.CHANGED
+_CLEAN: Final = Status.CLEAN
 _INVALID: Final = Status.INVALID
+_COMMIT: Final = Kind.COMMIT
 
 
 class Invalidation:
@@ -54,7 +56,8 @@ class Invalidation:
             source = notification.source
             own: object = None
             group: str | None = None
-            if type(source) is Transaction:
+            if type(source) is Transaction and notification.kind is _COMMIT:
+                # That it was taken back is news to everybody: they still show it.
                 own, group = source.node, source.change_group
             for change in notification.changes:
                 for node in self._graph.index.match(change):
@@ -64,23 +67,27 @@ class Invalidation:
                         continue
                     if group is not None and node.spec.change_group == group:
                         continue
-                    self.mark(node, (change.doc, change.path), notification.kind.value, own)
+                    self.mark(node, (change.doc, change.path), notification.kind, own)
 
-    def mark(self, node: Node, cause: Place, change: str, by: object = None) -> None:
+    def mark(self, node: Node, cause: Place, change: Kind | str, by: object = None) -> None:
         """Note that a value this node read has changed. Nothing runs here (I2)."""
         node.invalidated += 1
         if node.invalid_causes:
             self.blame(node, (cause,))
         else:
             node.invalid_causes = {cause: None}
-        node.signal(_CHANGED)
+        if node.status is _CLEAN:
+            # As the table says; most are.
+            node.status = TRANSITIONS[_CLEAN, _CHANGED]
+        else:
+            node.signal(_CHANGED)
         if node.outputs and node.status is _INVALID:
             self.invalid[node] = None
         if node.gate is not None:
             self._gates.invalidated(node)
         if self._trace.on:
             source = by.id if isinstance(by, Node) else ""
-            self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), change, source))
+            self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), _named(change), source))
         if node.attempt is not None:
             if node.spec.on_invalid == "restart":
                 node.attempt.cancel()
@@ -137,6 +144,10 @@ class Invalidation:
         changes = tuple(Change(doc, (), ABSENT, _SOMETHING) for doc in node.outputs[:1] if doc in self._graph.index)
         if changes:
             self.inbox.append(Notification(Kind.COMMIT, changes))
+
+
+def _named(change: Kind | str) -> str:
+    return change if isinstance(change, str) else change.value
 
 
 _SOMETHING: Value = FrozenDict()

@@ -20,6 +20,7 @@ from typing import Final
 from headwater.errors import InvariantError
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status
+from headwater.scheduler.runner import REJECTED
 from headwater.scheduler.runner import Attempt
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import (
@@ -281,6 +282,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "it has a result or is an effect", bool(node.outputs) is (spec.kind is Kind.COMPUTATION)
     yield "effects come after computations", node.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
     yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.surface)
+    yield "what its documents are named by is its own", node.cause == ("run", spec.name, node.order)
     yield "nobody is its own parent", node.parent is not node
     yield "it is there", not node.removed
     yield "at rest nothing is at work", not node.running
@@ -350,14 +352,17 @@ def i5_self_stability(records: Sequence[Record]) -> None:
 def i6_bounds(records: Sequence[Record]) -> None:
     """In one pass nobody starts more often than he may; who does not settle rests, and longer each time."""
     starts: dict[str, int] = {}
-    ended = 0
+    number = ended = 0
     rests: dict[str, int] = {}
     until: dict[str, float] = {}
     for record in records:
         node = record.node
         if isinstance(record, Started):
+            if record.pass_number != number:
+                # One that was interrupted has no end.
+                starts, number = {}, record.pass_number
             # After the end of a pass its number stays: for callers, who are not part of any.
-            if record.pass_number > ended:
+            if number > ended:
                 starts[node] = starts.get(node, 0) + 1
             if starts.get(node, 0) > RUNS_MAX:
                 raise _broken("I6", f"it starts more than {RUNS_MAX} times in one pass", record)
@@ -386,7 +391,7 @@ def i8_causes(records: Sequence[Record]) -> None:
             wanted.setdefault(node, {})[record.cause] = None
         elif isinstance(record, Finished):
             started.pop(node, None)
-        elif isinstance(record, TakenBack) and node in started:
+        elif isinstance(record, TakenBack) and node in started and record.reason != REJECTED:
             wanted.setdefault(node, {}).update(dict.fromkeys(started[node].causes))
         elif isinstance(record, Started):
             if node in named or node in wanted:
@@ -426,7 +431,7 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
 )
 
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
-    **dict.fromkeys(("spec", "name", "title", "fn", "order", "tier", "surface", "parent"), records_are_whole),
+    **dict.fromkeys(("spec", "name", "title", "fn", "order", "tier", "surface", "parent", "cause"), records_are_whole),
     **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms"), records_are_whole),

@@ -193,11 +193,6 @@ class Node:
         return self.live_refs > 0
 
     @property
-    def is_plain(self) -> bool:
-        """Its function returns a value, not something to be awaited."""
-        return not self.spec.is_async
-
-    @property
     def is_materializer(self) -> bool:
         """It may write in places that only a run can tell."""
         return bool(self.spec.side_write_envelope)

@@ -8,7 +8,7 @@ Must never know: when a node runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headwater.errors import UserCodeError
 from headwater.scheduler.diagnosis import Diagnosis, Difference
@@ -46,6 +46,10 @@ class Onlooker:
     def get_dependents(self, node: Node) -> list[Node]:
         """Who reads what it writes."""
         return list(dict.fromkeys(self.graph.readers(node)))
+
+    def unread(self, nodes: Iterable[Node]) -> set[Node]:
+        """Of these, those that nobody has read, looked at or not, nor is just reading."""
+        return self.introspection.unread(nodes)
 
     def get_stats(self) -> SchedulerStats:
         """Counts of everything."""

@@ -191,7 +191,7 @@ class Queue:
         if not node.queued:
             node.queued = True
             self._waiting[node.order] = node
-            heappush(self._heap, _turn(node))
+            heappush(self._heap, _turn(node) if node.tier else node.rank << _ORDER_BITS | node.order)
 
     def lowered(self, node: Node) -> None:
         """Its turn is earlier than it was."""

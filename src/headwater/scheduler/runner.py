@@ -41,6 +41,9 @@ _OPEN: Final = TxStatus.OPEN
 EVERYBODYS: Final = "space/"
 """How the keys of documents begin that are not one user's own."""
 
+REJECTED: Final = "its commit was rejected"
+"""Why an attempt does not count that had come to its end."""
+
 
 class RetryImmediately(BaseException):  # no error: `except Exception` in authors' code must not catch it
     """Raised within a run: forget this attempt and make it again, in the same pass. Counts against its bound."""
@@ -165,7 +168,8 @@ class Runner:
             node.running = True
             self._invalidation.drain()
             node.running = False
-        reads = tx.journal.reads()
+        journal = tx.journal
+        reads = journal.entries if journal.is_plain else journal.reads()
         if tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
             node.breadth = _narrowest(reads)
@@ -200,6 +204,9 @@ class Runner:
                 # Before it is sent: it may be decided at once.
                 tx._callbacks = self._on_decided
                 node.commit = tx
+                if before is not None and tx.wrote:
+                    # I1: from now on this commit stands for the one before, so it must hold all that the node has to say.
+                    tx.set(node.outputs[0], (), value)
                 if node.breadth:
                     wrote = self._commit_own(node, tx, value)
                 else:
@@ -330,7 +337,7 @@ class Runner:
                 return
         self._invalidation.take_back(node, tx.triggers)
         if self._trace.on:
-            self._trace.emit(TakenBack(self._now(), node.id, node.runs, "its commit was rejected"))
+            self._trace.emit(TakenBack(self._now(), node.id, node.runs, REJECTED))
 
     # -- while it waits ------------------------------------------------------------------------------------
 

@@ -99,6 +99,11 @@ class Scheduler(Onlooker):
         self.registry.remove(node)
         self.invalidation.forget(node)
 
+    def renew(self, node: Node) -> None:
+        """Whoever has read the result of a computation is to look again: it is made by another from now on."""
+        self.invalidation.failed_otherwise(node)
+        self._tick(True)
+
     def dispose(self) -> None:
         """Run nothing any more: what is under way is cancelled, nothing fires later."""
         self.disposed = True

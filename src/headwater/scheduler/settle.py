@@ -189,12 +189,24 @@ class Settle:
         return node.status is not Status.CLEAN and node.live_refs > 0 and node.attempt is None and not node.removed
 
     def _promoted(self, node: Node) -> Node | None:
-        """A materializer that may write what this one reads goes before it, idle priority or not."""
-        for other in self._graph.materializers(node):
-            spent = other.pass_number == self._runner.pass_number and other.pass_runs >= RUNS_MAX
-            if self._is_wanted(other) and not spent and not self._gates.is_held(other):
-                return other
+        """A materializer that may write what this one reads goes before it, and what that one reads before that one."""
+        found = {node: None}
+        while (first := self._ahead(next(reversed(found)))) is not None and first not in found:
+            found[first] = None
+        return next(reversed(found)) if len(found) > 1 else None
+
+    def _ahead(self, node: Node) -> Node | None:
+        sources = [source for source in self._graph.sources(node) if source.is_materializer]
+        for other in [*self._graph.materializers(node), *sources]:
+            if self._can_run(other):
+                above = self._upstream(other)
+                if node not in above:
+                    return next(first for first in above if self._can_run(first))
         return None
+
+    def _can_run(self, node: Node) -> bool:
+        spent = node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX
+        return self._is_wanted(node) and not spent and not self._gates.is_held(node)
 
     def _stopped(self, attempt: Attempt, stop: BaseException) -> Iterator[Step]:
         """An attempt did not come to its end. If it has to make room for what it waits for, that is run first."""

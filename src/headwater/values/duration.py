@@ -31,7 +31,10 @@ def to_ms(duration: Duration, what: str) -> float:
             raise _refused(duration, what)
         ms = float(match[1]) * UNITS_MS[match[2]]
     elif isinstance(found, int | float) and not isinstance(found, bool):
-        ms = found * 1000.0
+        try:
+            ms = found * 1000.0
+        except OverflowError:
+            ms = math.inf
     else:
         raise _refused(duration, what)
     if not math.isfinite(ms) or ms < 0:

@@ -24,7 +24,7 @@ from headwater.errors import DeclarationError, SchemaError
 from headwater.values.codec import encode
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SIZE_SPREAD, RefusedError, spend
-from headwater.values.limits import DEPTH_MAX, DOCUMENT_BYTES_MAX
+from headwater.values.limits import DEPTH_MAX, DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN
 from headwater.values.records import RecordSchema
 from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, solid, too_deep, widen
 from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
@@ -367,6 +367,9 @@ def infer(default: object, *, where: str = "") -> Schema:
 def freeze_with(schema: Schema, value: object, at: str) -> Value:
     """`schema.store`, its refusals told to the author: as `tree.freeze` does for Any, else as a SchemaError."""
     if schema is ANY:
+        kind = type(value)
+        if kind is bool or (kind is int and INT_MIN <= value <= INT_MAX):  # type: ignore[operator]
+            return value  # type: ignore[return-value]
         return widen(freeze(value, at))
     try:
         stored = schema.store(value)
