@@ -23,7 +23,7 @@ board = app.doc("board", Board)
 
 
 @app.computed
-def row(item: Item) -> str:
+def row(item: Item) -> str:  # one node for each item, told by its id
     return f"[{'x' if item.done else ' '}] {item.title} ({item.owner.name})"
 
 
@@ -38,5 +38,5 @@ if __name__ == "__main__":
         with space.transaction():  # both items or neither
             board.items.append(Item(title="milk", owner=ann))
             board.items.append(Item(title="tea", owner=ann))
-        board.items[0].done = True
-        ann.name = "Anna"
+        board.items[0].done = True  # runs row(milk) and show again, not row(tea)
+        ann.name = "Anna"  # runs row(tea), then show; nobody looks at row(milk) any more

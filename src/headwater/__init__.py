@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headwater.cells.whole import delete, exists, id_of
     from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
     from headwater.host.async_space import AsyncSpace
+    from headwater.host.console import Console
     from headwater.host.functions import Computed, Sink
     from headwater.host.space import Space, Stats
     from headwater.host.words import why
@@ -36,6 +37,7 @@ _HOMES = {
     "AsyncSpace": "headwater.host.async_space",
     "Cell": "headwater.cells.cell",
     "Computed": "headwater.host.functions",
+    "Console": "headwater.host.console",
     "Doc": "headwater.cells.doc",
     "HeadwaterError": "headwater.errors",
     "Link": "headwater.cells.doc",
@@ -59,6 +61,7 @@ __all__ = [
     "AsyncSpace",
     "Cell",
     "Computed",
+    "Console",
     "Doc",
     "HeadwaterError",
     "Link",

@@ -200,6 +200,9 @@ class App:
         found = name or getattr(fn, "__name__", "")
         if not found or found == "<lambda>":
             raise DeclarationError(f"@app.{kind} needs a name for {fn!r}: give it one with name=...")
+        if is_async(fn) and any(isinstance(home, Space) for home in list(self._homes)):
+            # It is open already, in plain code.
+            raise self._needs_loop(found)
         return cast("str", found)
 
     def _id(self, name: str) -> str:
@@ -354,8 +357,11 @@ class App:
         """Refuse what only an event loop can run."""
         for name, function in self._functions.items():
             if is_async(function.__wrapped__):
-                message = f"{name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
-                raise DeclarationError(message, app=self.name, name=name)
+                raise self._needs_loop(name)
+
+    def _needs_loop(self, name: str) -> DeclarationError:
+        message = f"{name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
+        return DeclarationError(message, app=self.name, name=name)
 
     def _begin(self, opened: BaseSpace) -> None:
         """Everything declared so far lives there now."""

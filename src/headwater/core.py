@@ -30,8 +30,8 @@ from headwater.scheduler.node import Kind as NodeKind
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.runner import Attempt, RetryImmediately
 from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.settle import Idle
 from headwater.scheduler.snapshot import Snapshot
+from headwater.scheduler.steps import Idle
 from headwater.store.backend import Backend
 from headwater.store.browse import diff, history, listing, read
 from headwater.store.commit import (

@@ -14,6 +14,7 @@
     │   ├── AmbiguousError       HW109  an app is open more than once, and nothing says which one is meant
     │   └── DeclarationError     HW110  a cell, document class or function cannot be declared like this
     ├── UserCodeError            HW150  a function of the author's raised; the original is its cause
+    │   └── NotReadyError        HW151  an async function was asked for a value that it has not come to yet
     ├── StoreError
     │   ├── UnavailableError     HW201  not now; trying again may help
     │   │   ├── SpaceHeldError   HW202  another process holds this space

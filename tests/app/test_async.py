@@ -373,6 +373,20 @@ def test_cancelled_block_is_closed_and_what_was_committed_is_kept(shop: Shop, tm
         assert space.attach().read(doc_key("shop.count")) == 5
 
 
+def test_block_that_is_left_before_an_async_function_has_taken_its_first_step_is_closed(shop: Shop) -> None:
+    @shop.app.sink
+    async def show() -> None:
+        shop.shown.append(shop.count.value)
+
+    async def main() -> None:
+        async with shop.app.aopen("memory:"):
+            shop.count.value = 1
+            await asyncio.sleep(0)
+
+    run(main())
+    assert shop.shown == [0]
+
+
 def test_task_that_outlives_its_block_is_told(shop: Shop) -> None:
     async def main() -> None:
         over = asyncio.Event()

@@ -183,7 +183,7 @@ def test_sink_with_parameters_is_refused(app: hw.App) -> None:
         app.sink(name="show")(bad)
 
 
-def test_computed_with_parameters_is_a_plain_tracked_call_for_now(app: hw.App) -> None:
+def test_computed_with_parameters_is_called_like_any_function(app: hw.App) -> None:
     price = app.cell("price", 3)
     shown: list[int] = []
 

@@ -193,9 +193,7 @@ def test_whoever_reads_something_else_now_has_what_changed_in_its_journal(
             for name, value in world.items():
                 put(space, name, real(value))
         cell = space.cell(doc).at(*path)
-        node = space.scheduler.register(
-            NodeSpec(name="show", fn=lambda: shown.append(cell.value), kind=Kind.EFFECT)
-        )
+        node = space.scheduler.register(NodeSpec(name="show", fn=lambda: shown.append(cell.value), kind=Kind.EFFECT))
         space.settle()
         try:
             space.cell(changed).at(*place).value = "new"

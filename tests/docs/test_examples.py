@@ -32,6 +32,22 @@ home ['[ ] tea (Anna)', '[ ] milk (Ann)', '[ ] tea (Ann)']
 home ['[ ] tea (Anna)', '[ ] milk (Anna)', '[ ] tea (Anna)']
 """,
     ),
+    "search.py": (
+        """\
+8 found: apple, apricot, banana, blackcurrant, cherry, grape, grapefruit, pineapple
+typed, and nothing has run yet
+2 found: grape, grapefruit
+2 found: apple, pineapple
+runs: {'hits': 3, 'show': 3}
+""",
+        """\
+2 found: apple, pineapple
+typed, and nothing has run yet
+2 found: grape, grapefruit
+2 found: apple, pineapple
+runs: {'hits': 3, 'show': 3}
+""",
+    ),
 }
 """What each prints in an empty folder, and then once more there."""
 

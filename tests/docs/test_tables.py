@@ -4,7 +4,8 @@ import re
 from enum import Enum
 from pathlib import Path
 
-from headwater.cells.lifecycle import TRANSITIONS
+from headwater.cells import lifecycle
+from headwater.scheduler import node
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,7 +33,13 @@ def cells(line: str) -> tuple[str, ...]:
 
 def test_life_of_a_transaction_is_the_one_in_the_code() -> None:
     shown = table_below(ROOT / "docs" / "internals" / "cells.md", ("status", "signal", "status after"))
-    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in TRANSITIONS.items()]
+    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in lifecycle.TRANSITIONS.items()]
+    assert sorted(shown) == sorted(tuple(str(each.value) for each in row) for row in in_code)
+
+
+def test_life_of_a_node_is_the_one_in_the_code() -> None:
+    shown = table_below(ROOT / "docs" / "internals" / "scheduler.md", ("status", "signal", "status after"))
+    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in node.TRANSITIONS.items()]
     assert sorted(shown) == sorted(tuple(str(each.value) for each in row) for row in in_code)
 
 

@@ -211,7 +211,7 @@ def test_nothing_is_kept_when_it_has_ended(end: End) -> None:
     end(stage, tx)
     gc.collect()
     assert [ref() for ref in alive] == [None, None]
-    assert (len(tx.journal), len(tx.memo), len(tx._held), tx._preconditions, tx._callbacks) == (0, 0, 0, (), ())
+    assert (len(tx.journal), len(tx.memo), len(tx._held), tx._preconditions, tx.callbacks) == (0, 0, 0, (), ())
     assert memo is tx.memo, "whoever holds the memo finds it empty"
     assert not tx.has_writes
 

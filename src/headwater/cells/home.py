@@ -95,9 +95,9 @@ class Home:
         """A transaction that is not around any code yet."""
         return Transaction(self.replica, name, read_only=read_only, cause=cause)
 
-    def transaction(self) -> Block:
-        """All that the block writes, or nothing."""
-        return Block(self)
+    def transaction(self, *, change_group: str | None = None) -> Block:
+        """All that the block writes, or nothing. Sinks of the same change group are not told of it."""
+        return Block(self, change_group)
 
     def commit_one(self, operation: Operation) -> None:
         """A single write that is its own transaction, and then whatever follows from it."""
@@ -172,10 +172,11 @@ def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str,
 class Block:
     """`with space.transaction() as tx:`; inside another one of the same space, a part of it that can fail alone."""
 
-    __slots__ = ("_frame", "_home", "_point", "_token", "_tx")
+    __slots__ = ("_frame", "_group", "_home", "_point", "_token", "_tx")
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, change_group: str | None = None) -> None:
         self._home = home
+        self._group = change_group
         self._tx: Transaction | None = None
         self._point: Savepoint | None = None
         self._token: Token[Frame | None] | None = None
@@ -199,6 +200,7 @@ class Block:
                 # What is known already must not be the reason to be rejected.
                 home.catch_up()
             tx = home.begin()
+            tx.change_group = self._group
         self._tx = tx
         self._frame = Frame(home, tx, here)
         self._token = HERE.set(self._frame)

@@ -81,7 +81,7 @@ class Transaction:
     _writers: list[Frame | None] | None = None
     # Why it must not be committed, if so. roll_back() says it, whoever opened the block asks.
     doomed: str = ""
-    _callbacks: tuple[Callable[[Transaction], None], ...] = ()
+    callbacks: tuple[Callable[[Transaction], None], ...] = ()
 
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
         self.replica = replica
@@ -256,7 +256,7 @@ class Transaction:
     @property
     def is_awaited(self) -> bool:
         """Somebody asked to be told how it ends."""
-        return bool(self._callbacks)
+        return bool(self.callbacks)
 
     @property
     def has_writes(self) -> bool:
@@ -371,17 +371,17 @@ class Transaction:
         if self.status in SETTLED:
             callback(self)
         else:
-            self._callbacks = (*self._callbacks, callback)
+            self.callbacks = (*self.callbacks, callback)
 
     def _decided(self, pending: Pending) -> None:
         verdict = pending.verdict
-        if type(verdict) is not Committed or len(self._callbacks) > 1:
+        if type(verdict) is not Committed or len(self.callbacks) > 1:
             self._settle(_ACCEPTED if type(verdict) is Committed else Signal.REJECTED, verdict, pending.error)
             return
         # As there, for nearly all: what it held was let go when it was sent.
         self._signal(_ACCEPTED)
         self.verdict, self.journal, self._preconditions = verdict, _EMPTY, ()
-        callbacks, self._callbacks = self._callbacks, ()
+        callbacks, self.callbacks = self.callbacks, ()
         if callbacks:
             callbacks[0](self)
 
@@ -395,9 +395,9 @@ class Transaction:
         if self._preconditions:
             self._preconditions = ()
         self.journal = _EMPTY
-        callbacks = self._callbacks
+        callbacks = self.callbacks
         if callbacks:
-            self._callbacks = ()
+            self.callbacks = ()
             if len(callbacks) == 1:
                 callbacks[0](self)
             else:

@@ -28,6 +28,13 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "export": "exchange:export_space",
         "import": "exchange:import_space",
     },
+    "Functions": {
+        "graph": "graph:show_graph",
+        "why": "graph:explain_node",
+        "top": "activity:show_top",
+        "trace": "trace:show_trace",
+        "stats": "activity:show_stats",
+    },
     "Branches": {
         "branches": "branches:list_branches",
         "fork": "branches:fork_branch",

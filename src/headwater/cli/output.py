@@ -19,6 +19,7 @@ from headwater.cli.inert import inert, inert_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 Form: TypeAlias = Literal["json", "jsonl"] | None
 """What was asked for; None: whatever suits where the output goes."""
@@ -127,26 +128,32 @@ def _write_array(records: Iterable[Record]) -> None:
 
 def _draw(records: Iterator[Record], columns: Sequence[Column]) -> bool:
     """Tables one below the other, the first with titles. Tells whether there was anything to draw."""
+    screen = console()
+    drawn = False
+    while page := list(islice(records, _TABLE_ROWS)):
+        screen.print(table(page, columns, screen.width, titles=not drawn))
+        drawn = True
+    return drawn
+
+
+def table(records: Iterable[Record], columns: Sequence[Column], width: int, *, titles: bool = True) -> Table:
+    """One table, for a terminal of so many columns."""
     from rich.table import Table
     from rich.text import Text
 
-    screen = console()
-    drawn = False
-    while page := [_cells(record, columns) for record in islice(records, _TABLE_ROWS)]:
-        table = Table(box=None, pad_edge=False, show_header=not drawn, header_style="bold", padding=(0, 2, 0, 0))
-        room = _room(page, columns, screen.width)
-        for column in columns:
-            table.add_column(
-                column.title,
-                justify="right" if column.number else "left",
-                no_wrap=column.number or column.elastic,
-                overflow="ellipsis" if column.elastic else "fold",
-                max_width=room if column.elastic else None,
-            )
-        for cells in page:
-            table.add_row(*map(Text, cells))
-        screen.print(table)
-        drawn = True
+    drawn = Table(box=None, pad_edge=False, show_header=titles, header_style="bold", padding=(0, 2, 0, 0))
+    page = [_cells(record, columns) for record in records]
+    room = _room(page, columns, width)
+    for column in columns:
+        drawn.add_column(
+            column.title,
+            justify="right" if column.number else "left",
+            no_wrap=column.number or column.elastic,
+            overflow="ellipsis" if column.elastic else "fold",
+            max_width=room if column.elastic else None,
+        )
+    for cells in page:
+        drawn.add_row(*map(Text, cells))
     return drawn
 
 

@@ -8,6 +8,7 @@ Must never know: apps (it is handed what to run).
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -36,6 +37,8 @@ class AsyncSpace(BaseSpace):
         self._context = copy_context()
         # A pass is asked for; one was, while a thread had its turn.
         self._soon = self._missed = False
+        # The thread that a pass is under way in.
+        self._passing = 0
         self._wake_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         replica = lease.storage.attach(branch=options.branch, wake=self._wake)
@@ -71,6 +74,12 @@ class AsyncSpace(BaseSpace):
             self._soon = True
             self._wake()
 
+    def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
+        super()._tick(due)
+        if due and self._passing != threading.get_ident():
+            # Not by the pass itself, which looks again before it ends.
+            self.catch_up()
+
     def pull(self, node: Node) -> None:
         """As in a plain space. A pass that came meanwhile and was not let in is made up for."""
         super().pull(node)
@@ -92,22 +101,29 @@ class AsyncSpace(BaseSpace):
         self._missed = True
         if self.closed or not self._turn.acquire(blocking=False):
             return
+        self._passing = threading.get_ident()
         try:
             self._missed = False
             self._attached.refresh()
             self._take_in()
             if self.restless or self._is_due():
                 self._arm(self.scheduler.settle())
+            elif self._timer is None:
+                # It rang a little early, by the clock of the gates.
+                self._arm(self._wake_at)
         finally:
+            self._passing = 0
             self._turn.release()
 
     def _take_in(self) -> None:
         """What async functions have read so far, and what came of those that ended."""
         flights, scheduler = self._flights, self.scheduler
+        flights.launch()
         while flights.waits:
             scheduler.look_again(flights.waits.popleft())
         while flights.landed:
             attempt, how = flights.landed.popleft()
+            attempt.suspended = False
             if how == "ended":
                 scheduler.resume(attempt)
             elif how == "again":
@@ -129,7 +145,11 @@ class AsyncSpace(BaseSpace):
         self._timer = None
         if wake_at is not None and not self.closed:
             delay = max(wake_at - self._now(), 0.0) / 1000
-            self._timer = self._loop.call_later(delay, self._pass, context=self._context)
+            self._timer = self._loop.call_later(delay, self._ring, context=self._context)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._pass()
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -139,6 +159,9 @@ class AsyncSpace(BaseSpace):
         What waits for its time, debounced or throttled, is not waited for.
         """
         self.check_open()
+        if self._flights.is_inside():
+            message = "an async function that waits until nothing is under way would wait for itself"
+            raise UsageError(f"{message}; wait for what it needs with space.fresh(...)", space=self.name)
         while not self.closed:
             if self._soon or self._missed or self.restless or self.news or self._flights.landed or self._is_due():
                 self._pass()
@@ -166,10 +189,18 @@ class AsyncSpace(BaseSpace):
                 if not self._flights:
                     raise
             else:
-                if not self._flights:
+                if not self._is_awaited(function, *args, **kwargs):
                     return value
             await self._flights.next_landing()
-            await self.settle()
+            while self._flights.landed:
+                self._pass()
+                await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
+
+    def _is_awaited(self, function: object, *args: object, **kwargs: object) -> bool:
+        """Whether it, or something above it, is under way."""
+        find: Callable[..., Node | None] = getattr(function, "node_in", lambda *_, **__: None)
+        node = find(self, *args, **kwargs)
+        return bool(self._flights) and (node is None or self.scheduler.is_under_way(node))
 
     def _await_turn(self) -> None:
         with self._turn:
@@ -189,6 +220,9 @@ class AsyncSpace(BaseSpace):
         """
         if self.closed:
             return
+        if self._flights.is_inside():
+            message = "an async function cannot close the space that it runs in: it would wait for its own end"
+            raise UsageError(message, space=self.name)
         try:
             await self._flights.end()
             await self.synced()

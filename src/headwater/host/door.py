@@ -91,6 +91,7 @@ class Doors:
         self.ended = False
         # The thread: how to let go of everything it has.
         self.drop: Callable[[], None] = _nothing
+        self._registered = False
         self._thread: threading.Thread | None = None
         self._bell: Bell | None = None
 
@@ -101,12 +102,27 @@ class Doors:
             if door is None:
                 door = self.open[file] = Door(file)
             door.windows.append(window)
-            bell = self._bell = self._bell or Bell()
-            if self._thread is None and not self.ended:
-                self._thread = threading.Thread(target=self._run, args=(bell,), name="headwater-door", daemon=True)
-                self._thread.start()
-        bell.ring()
+            if not self._registered:
+                # Not before: what ends at last was begun first, and there is an open file by now.
+                atexit.register(self.end)
+                self._registered = True
+            try:
+                self._begin()
+            except (OSError, RuntimeError, AttributeError) as error:
+                # Too many files or threads are open; or this is no system for it.
+                log.debug("%s has no door: %s", file, error)
         return lambda: self._leave(door, window)
+
+    def _begin(self) -> None:
+        """There is something to do for the thread."""
+        if self.ended:
+            return
+        bell = self._bell = self._bell or Bell()
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, args=(bell,), name="headwater-door", daemon=True)
+            thread.start()
+            self._thread = thread
+        bell.ring()
 
     def _leave(self, door: Door, window: Window) -> None:
         with self.lock:
@@ -198,5 +214,3 @@ DOORS: Final = Doors()
 
 if hasattr(os, "register_at_fork"):  # not where there is no fork
     os.register_at_fork(after_in_child=DOORS.disown)
-
-atexit.register(DOORS.end)

@@ -65,8 +65,8 @@ class Followed:
     def _hear(self, window: Window, record: Record) -> None:
         """In the middle of a pass: nothing here waits, and nothing raises."""
         if self._kind is None or type(record) is self._kind:
-            self._heard += 1
             self._records.append((window, record))
+            self._heard += 1
             self._bell.ring()
 
     def lines(self, room: int) -> Iterator[bytes]:

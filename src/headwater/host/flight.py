@@ -60,57 +60,96 @@ class Flights:
         self._loop = loop
         self._context = context
         self._tell = tell
-        self._tasks: dict[asyncio.Task[None], Attempt] = {}
+        self._tasks: dict[Attempt, asyncio.Task[None]] = {}
+        # Asked for by threads: the loop has not come to start them yet.
+        self._asked: deque[Attempt] = deque()
+        # Told to stop: once is enough, also for one that takes its time to clean up.
+        self._stopping: set[Attempt] = set()
+        self._ended = False
         # For the space to take in: attempts that wait once more, and those that have landed, with how.
         self.waits: deque[Attempt] = deque()
         self.landed: deque[tuple[Attempt, Landing]] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._tasks or self.landed)
+        return bool(self._tasks or self.landed or self._asked)
 
     def start(self, attempt: Attempt) -> None:
-        """Have it run; it goes on when it can."""
+        """Have it run; it goes on when it can. From any thread: whoever asks first for a value starts it."""
         attempt.suspended = True
+        if self._ended:
+            # The space is being closed: it would only be stopped.
+            return
+        attempt.cancel = lambda: self._cancel(attempt)  # type: ignore[method-assign]  # as it is meant
+        if _is_running_here(self._loop):
+            self._launch(attempt)
+        else:
+            self._asked.append(attempt)
+            self._tell()
+
+    def launch(self) -> None:
+        """Have those run that threads have asked for. In the loop, when nobody else has the turn."""
+        while self._asked:
+            self._launch(self._asked.popleft())
+
+    def _launch(self, attempt: Attempt) -> None:
+        # One that is stopped before its first step never comes to say how it landed.
+        how: list[Landing] = ["cancelled"]
         # What is around the code that asks for a pass is not around what runs in it.
-        task = self._loop.create_task(self._fly(attempt), name=attempt.node.title, context=self._context.copy())
-        self._tasks[task] = attempt
-        attempt.cancel = lambda: self._cancel(task)  # type: ignore[method-assign]  # as it is meant
+        task = self._loop.create_task(self._fly(attempt, how), name=attempt.node.title, context=self._context.copy())
+        self._tasks[attempt] = task
+        task.add_done_callback(lambda task: self._land(attempt, task, how[0]))
+        if attempt in self._stopping:
+            task.cancel()
 
-    def _cancel(self, task: asyncio.Task[None]) -> None:
+    def _land(self, attempt: Attempt, task: asyncio.Task[None], how: Landing) -> None:
+        del self._tasks[attempt]
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
+            # These end the loop; of what else is no error of the author's, the loop is told.
+            self._loop.call_exception_handler({"message": f"{attempt.node.title} raised", "exception": error})
+        if attempt in self._stopping:
+            # Whatever it made of being told: half a result is none.
+            self._stopping.remove(attempt)
+            how = "cancelled"
+        if how != "cancelled" or not self._ended:
+            self.landed.append((attempt, how))
+        self._tell()
+
+    def _cancel(self, attempt: Attempt) -> None:
         """From any thread; a loop that is closed has cancelled it already."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(task.cancel)
+        is_under_way = attempt in self._tasks or attempt in self._asked
+        if is_under_way and attempt not in self._stopping and not self._loop.is_closed():
+            self._stopping.add(attempt)
+            self._loop.call_soon_threadsafe(self._stop, attempt)
 
-    async def _fly(self, attempt: Attempt) -> None:
+    def _stop(self, attempt: Attempt) -> None:
+        task = self._tasks.get(attempt)
+        if task is not None:
+            task.cancel()
+
+    async def _fly(self, attempt: Attempt, how: list[Landing]) -> None:
         if LISTENERS:
             run_begins(self._home)
         HERE.set(Frame(self._home, attempt.tx, None))
-        how: Landing = "ended"
         limit = attempt.node.spec.timeout_ms
         timer = asyncio.timeout(None if limit is None else limit / 1000)
         try:
             async with timer:
                 coroutine = cast("Coroutine[Any, Any, object]", attempt.node.fn())
                 attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
+            how[0] = "ended"
         except asyncio.CancelledError:
-            how = "cancelled"
+            pass
         except RetryImmediately:
-            how = "again"
+            how[0] = "again"
         except TimeoutError as error:
             title = attempt.node.title
             attempt.error = TimeoutError(f"{title} did not end within {limit:g} ms") if timer.expired() else error
+            how[0] = "ended"
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
             attempt.error = error
-        except BaseException:
-            how = "cancelled"
-            raise
+            how[0] = "ended"
         finally:
-            task = asyncio.current_task()
-            if task is not None:
-                self._tasks.pop(task, None)
-            attempt.suspended = False
-            self.landed.append((attempt, how))
-            self._tell()
             if LISTENERS:
                 run_ends(attempt.tx)
 
@@ -118,20 +157,29 @@ class Flights:
         self.waits.append(attempt)
         self._tell()
 
+    def is_inside(self) -> bool:
+        """Whether this code is that of an attempt under way."""
+        return asyncio.current_task() in self._tasks.values()
+
     async def next_landing(self) -> None:
         """Until one has landed."""
         if self._tasks and not self.landed:
-            await asyncio.wait(list(self._tasks), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(list(self._tasks.values()), return_when=asyncio.FIRST_COMPLETED)
 
     async def end(self) -> None:
-        """Stop all, and wait until they have stopped."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        for task in tasks:
-            # One that was stopped before its first step has said nothing.
-            self._tasks.pop(task, None)
-        self.landed.clear()
+        """Stop all, start no more, and wait for their end. What has ended by itself is still to be taken in."""
+        self._ended = True
+        self._asked.clear()
+        self._stopping.update(attempt for attempt, task in self._tasks.items() if not task.done())
+        while self._tasks:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.wait(list(self._tasks.values()))
         self.waits.clear()
+
+
+def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

@@ -6,15 +6,16 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import BoundArguments
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.here import HERE, Frame, Owner, find
 from headwater.cells.transaction import Transaction
-from headwater.errors import DeclarationError, NotReadyError
+from headwater.errors import DeclarationError, NotReadyError, UsageError
 from headwater.host.code import NO_PARAMETERS, is_async, signature_of
 from headwater.host.declared import Declared
-from headwater.host.instances import Instance, key_of
+from headwater.host.instances import Instance, Instances, Key, key_of, label_of
 from headwater.host.space import BaseSpace
 from headwater.scheduler.node import Kind, Node, NodeSpec
 from headwater.values.address import Depth, doc_key
@@ -53,7 +54,12 @@ class Computed(Generic[P, R]):
 
     @property
     def address(self) -> str:
-        """Where its result stands."""
+        """Where its result stands. With parameters there is one place for each set of arguments."""
+        if self._parametrised:
+            message = (
+                f"{self.name}() takes parameters: it has a result for each set of arguments, and so no one address"
+            )
+            raise UsageError(message, name=self.name)
         return self._resolve().address
 
     @property
@@ -80,6 +86,7 @@ class Computed(Generic[P, R]):
     def register(self, space: BaseSpace) -> None:
         """Make it a node of an open space; one with parameters becomes one when it is called."""
         if self._parametrised:
+            space.instances_of(self)
             return
         self._resolve()
         spec = self._spec(space, self.name, self.__wrapped__, self._doc)
@@ -110,7 +117,7 @@ class Computed(Generic[P, R]):
     @staticmethod
     def _renew(space: BaseSpace, node: Node) -> None:
         """Whoever has read it from another that was declared before, as in a notebook, is told."""
-        space.scheduler.invalidation.failed_otherwise(node)
+        space.scheduler.renew(node)
 
     # -- reading -------------------------------------------------------------------------------------------
 
@@ -125,7 +132,7 @@ class Computed(Generic[P, R]):
             if tx is not None and not tx.wrote and home.owner is self._app and not home.wary:
                 # As below, for what is current, which nearly all is that is read in a run.
                 node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
-                if node is not None and node.is_plain and home.scheduler.is_current(node):  # type: ignore[attr-defined]
+                if node is not None and not node.spec.is_async and home.scheduler.is_current(node):  # type: ignore[attr-defined]
                     value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
                     return value  # type: ignore[return-value]
         home, tx = find(self._app, self)
@@ -170,24 +177,30 @@ class Computed(Generic[P, R]):
         return cast("R", value)
 
     def _instance(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
-        """The node for these arguments, made if it is not there; None if they cannot be told apart."""
-        bound = self._signature.bind(*args, **kwargs)
+        """The node for these arguments, made if it is not there; None if they cannot be told apart, or do not fit."""
+        if self not in home.instances:
+            # Another was declared in its place, as in a notebook: that one is meant.
+            meant = (each for each in home.instances if isinstance(each, Computed) and each.name == self.name)
+            successor = next(meant, None)
+            return None if successor is None else successor._instance(home, *args, **kwargs)  # noqa: SLF001  # its own kind
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:
+            return None
         bound.apply_defaults()
         key = key_of(bound.arguments)
         if key is None:
             return None
-        instances = home.instances_of(self)
-        found = instances.get(key)
-        if found is None:
-            self._resolve()
-            doc = instances.doc_of(self._doc, key)
-            fn = self.__wrapped__
-            given, named = bound.args, bound.kwargs
-            label = f"{self.name}({instances.label(key)})"
-            spec = self._spec(home, label, lambda: fn(*given, **named), doc)
-            cell: Cell[Any] = Cell(self._app, doc, schema=self._type)
-            found = instances.put(key, cell, lambda: home.add_instance(spec))
-        return found
+        return home.instances_of(self).get(key) or home.add_instance(self, key, lambda: self._made(home, key, bound))
+
+    def _made(self, home: BaseSpace, key: Key, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
+        self._resolve()
+        doc = Instances.doc_of(self._doc, key)
+        fn = self.__wrapped__
+        given, named = bound.args, bound.kwargs
+        label = f"{self.name}({label_of(bound.arguments)})"
+        spec = self._spec(home, label, lambda: fn(*given, **named), doc)
+        return spec, Cell(self._app, doc, schema=self._type)
 
     def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the one for these arguments if there is one."""

@@ -1,14 +1,14 @@
 """Functions with parameters: one node for each set of arguments that can be told apart.
 
-A document is told by its id, a cell by its place, plain values by themselves. Instances that nobody reads any more are
-kept for a while, newest last; then the oldest are forgotten.
+A document is told by its id, a cell by its place, plain values by themselves. Of the instances that nobody reads, those
+that were called lately are kept; the others are forgotten.
 
 Must never know: what a function does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,7 +18,8 @@ from headwater.cells.reading import Readable
 from headwater.cells.whole import told_apart
 from headwater.errors import HeadwaterError
 from headwater.scheduler.limits import KEPT_MAX
-from headwater.scheduler.node import Node
+from headwater.scheduler.node import Node, NodeSpec
+from headwater.scheduler.scheduler import Scheduler
 from headwater.values.causal import derive_id
 from headwater.values.codec import encode
 from headwater.values.tree import freeze
@@ -36,38 +37,53 @@ class Instance:
 
     node: Node
     cell: Cell[Any]
+    # The number of the last call: the oldest go first.
+    used: int = 0
 
 
 class Instances:
-    """Those of one function in one open space."""
+    """Those of one function in one open space. Whoever puts has the turn; anybody may look."""
 
-    def __init__(self, remove: Callable[[Node], None]) -> None:
-        self._remove = remove
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._found: dict[Key, Instance] = {}
+        self._calls = 0
+        # Of those that were forgotten.
+        self._runs = 0
 
     def get(self, key: Key) -> Instance | None:
         """The one for these arguments."""
-        return self._found.get(key)
+        found = self._found.get(key)
+        if found is not None:
+            self._calls += 1
+            found.used = self._calls
+        return found
 
-    def put(self, key: Key, cell: Cell[Any], make: Callable[[], Node]) -> Instance:
+    def put(self, key: Key, spec: NodeSpec, cell: Cell[Any]) -> Instance:
         """A new one; some that nobody reads may go for it."""
-        instance = self._found[key] = Instance(make(), cell)
+        self._calls += 1
+        instance = self._found[key] = Instance(self._scheduler.register(spec), cell, self._calls)
         if len(self._found) > KEPT_MAX and len(self._found) % KEPT_MAX == 1:
             self._thin_out(instance)
         return instance
 
     def _thin_out(self, fresh: Instance) -> None:
-        """Keep those that are read or under way, and the newest of the others."""
-        idle = [
-            key
-            for key, each in self._found.items()
-            if not each.node.is_live and each.node.attempt is None and each is not fresh
-        ]
+        """Keep those that somebody has read, looked at or not, and of the others those that were used lately."""
+        found = self._found
+        unread = self._scheduler.unread([each.node for each in found.values() if each is not fresh])
+        idle = sorted((key for key, each in found.items() if each.node in unread), key=lambda key: found[key].used)
         for key in idle[: max(len(idle) - KEPT_MAX, 0)]:
-            self._remove(self._found.pop(key).node)
+            node = found.pop(key).node
+            self._runs += node.runs
+            self._scheduler.remove(node)
 
     def __len__(self) -> int:
         return len(self._found)
+
+    @property
+    def runs(self) -> int:
+        """All together, with those that were forgotten."""
+        return self._runs + sum(each.node.runs for each in list(self._found.values()))
 
     def nodes(self) -> list[Node]:
         """All of them."""
@@ -78,10 +94,16 @@ class Instances:
         """Where its result stands: derived from the arguments, the same in every run."""
         return f"{doc}:{derive_id('instance', doc, [list(part) for part in key])}"
 
-    @staticmethod
-    def label(key: Key) -> str:
-        """For people: the arguments, shortened."""
-        return ", ".join(part[-1][:LABEL_MAX] for part in key)
+
+def label_of(arguments: Mapping[str, object]) -> str:
+    """For people: the arguments, shortened."""
+    return ", ".join(_shown(given)[:LABEL_MAX] for given in arguments.values())
+
+
+def _shown(given: object) -> str:
+    if isinstance(given, Doc):
+        return told_apart(given).removeprefix("space!")
+    return given.address if isinstance(given, Readable) else repr(given)
 
 
 def key_of(arguments: Mapping[str, object]) -> Key | None:

@@ -12,10 +12,11 @@ import logging
 import re
 from collections.abc import Callable
 from time import monotonic, time
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from headwater.errors import UsageError
 from headwater.host.told import NODES_MAX, VERSION, Activity, Ask, Opening, Reply, Why, fewer, function_of, is_called
 from headwater.scheduler.node import Status
 from headwater.scheduler.snapshot import NodeKind, Snapshot
@@ -173,6 +174,29 @@ def _snapshot(window: Window) -> Snapshot:
             msgspec.structs.replace(node, in_flight=True) if node.id in at_work else node for node in snapshot.nodes
         )
     return msgspec.structs.replace(snapshot, at_ms=int(time() * 1000), nodes=nodes)
+
+
+GraphForm: TypeAlias = Literal["text", "svg", "mermaid", "json"]
+"""How a graph can be drawn."""
+
+
+def drawn(window: Window, form: str) -> str:
+    """The graph of one opening, as it is now."""
+    # Nobody pays for drawing who does not draw.
+    from headwater.draw import mermaid, svg, text  # noqa: PLC0415
+
+    snapshot = _snapshot(window)
+    match form:
+        case "text":
+            return text.text(snapshot)
+        case "svg":
+            return svg.svg(snapshot)
+        case "mermaid":
+            return mermaid.mermaid(snapshot)
+        case "json":
+            return snapshot.to_json().decode()
+        case _:
+            raise UsageError(f"{form!r} is no form of a graph; text, svg, mermaid or json is expected", form=form)
 
 
 def _activities(window: Window) -> tuple[Activity, ...]:

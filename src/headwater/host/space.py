@@ -27,7 +27,8 @@ from headwater.errors import DeclarationError, HeadwaterError, UsageError, UserC
 from headwater.host.attached import AttachedReplica
 from headwater.host.clock import SystemEntropy
 from headwater.host.console import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
-from headwater.host.instances import Instances
+from headwater.host.instances import Instance, Instances, Key
+from headwater.host.looking import GraphForm, drawn
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.report import OnError, log, log_error, tell
@@ -144,22 +145,23 @@ class BaseSpace(Home):
         """The nodes of a function with parameters."""
         found = self.instances.get(function)
         if found is None:
-            found = self.instances[function] = Instances(self.scheduler.remove)
+            found = self.instances[function] = Instances(self.scheduler)
         return found
 
-    def add_instance(self, spec: NodeSpec) -> Node:
-        """One more of them."""
+    def add_instance(self, function: object, key: Key, made: Callable[[], tuple[NodeSpec, Cell[Any]]]) -> Instance:
+        """One more of them, unless another thread was faster."""
         with self._turn:
-            return self.scheduler.register(spec)
+            instances = self.instances_of(function)
+            return instances.get(key) or instances.put(key, *made())
 
     def drop(self, function: object) -> None:
         """A declared function is no longer: another was declared in its place."""
         with self._turn:
-            node = self.nodes.pop(function, None)
-            if node is not None:
+            gone = self.instances.pop(function).nodes() if function in self.instances else []
+            gone += [self.nodes.pop(function)] if function in self.nodes else []
+            for node in gone:
+                self.scheduler.renew(node)
                 self.scheduler.remove(node)
-            for instance in self.instances.pop(function, _NONE).nodes():
-                self.scheduler.remove(instance)
 
     def computation(self, name: str) -> Node | None:
         """The node of a computed function, by its name."""
@@ -236,10 +238,14 @@ class BaseSpace(Home):
             counts[str(getattr(function, "name", function))] = self.runs(function)
         return counts
 
+    def graph(self, form: GraphForm = "text") -> str:
+        """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
+        return drawn(self.window, form)
+
     def runs(self, function: object) -> int:
         """How often a function of the app has run in this opening; with parameters, for all arguments together."""
         if function in self.instances:
-            return sum(node.runs for node in self.instances[function].nodes())
+            return self.instances[function].runs
         node = self.nodes.get(function)
         if node is None:
             raise UsageError(
@@ -289,6 +295,7 @@ class BaseSpace(Home):
 
     def abandon(self) -> None:
         """Close what could not be opened to the end. What was committed is still decided."""
+        self.window.abandon()
         self._shut()
         with suppress(HeadwaterError):
             self._let_go()
@@ -318,11 +325,14 @@ class Space(BaseSpace):
         self, lease: Lease, owner: object, options: Options, *, wake: Callable[[], None] | None = None
     ) -> None:
         replica = lease.storage.attach(branch=options.branch, wake=wake)
+        # Somebody comes when it is time for what waits.
+        self._is_woken = wake is not None
         super().__init__(lease, replica, owner, options)
         self.place = (lease.storage, options.branch)
 
     def add_node(self, function: object, spec: NodeSpec) -> Node:
-        """Only plain functions can be run here."""
+        """Only plain functions can be run here. A slow one is not made to wait where nobody would come for it."""
+        spec.no_auto_debounce = spec.no_auto_debounce or not self._is_woken
         if spec.is_async:
             message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
             raise DeclarationError(message, name=spec.name)
@@ -391,7 +401,3 @@ class Space(BaseSpace):
             self.close()
         except HeadwaterError as error:
             log.error("while closing space %r after an error: %s", self.name, error)  # told, not shown
-
-
-_NONE: Final = Instances(lambda _: None)
-"""Of a function without parameters."""

@@ -40,6 +40,7 @@ class Window:
         self.after: Callable[[], None] = _nothing
         self._turn = turn
         self._storage = lease.storage
+        self._whole = True
         self._word: Opening | None = None
         self._names: dict[str, str] = {}
         self._closers: list[Callable[[], None]] = []
@@ -64,12 +65,16 @@ class Window:
             self._names = {address_text(node.outputs[0], ()): node.name for node in nodes if node.name.endswith(")")}
         return self._names.setdefault(address, address)
 
+    def abandon(self) -> None:
+        """It could not be opened to the end: what is seen of it is not worth keeping."""
+        self._whole = False
+
     def close(self) -> None:
         """Nobody looks in any more. What is known is noted while there is a scheduler. Once more is no harm."""
         if self._closers:
             self._closers.pop()()
             with self.in_turn(_END_S) as has_turn:
-                self._word = last_look(self) if has_turn else None
+                self._word = last_look(self) if has_turn and self._whole else None
 
     def keep(self) -> None:
         """Write it down, before the file is let go. Waits for the disk."""

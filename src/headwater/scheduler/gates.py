@@ -107,7 +107,12 @@ class Gates:
     def ran(self, node: Node, now: float, ms: float) -> None:
         """It has run, and took so long."""
         gate = node.gate
-        if node.spec.kind is Kind.EFFECT and (ms > AUTO_DEBOUNCE_MEAN_MS or gate is not None):
+        # One that waits for something outside holds up nobody.
+        if (
+            node.spec.kind is Kind.EFFECT
+            and not node.spec.is_async
+            and (ms > AUTO_DEBOUNCE_MEAN_MS or gate is not None)
+        ):
             slow = node.runs >= AUTO_DEBOUNCE_RUNS and node.total_ms > AUTO_DEBOUNCE_MEAN_MS * node.runs
             gate = self._gate(node)
             gate.auto_debounce_ms = float(AUTO_DEBOUNCE_MS) if slow and not gate.no_auto_debounce else 0.0

@@ -239,6 +239,8 @@ class Introspection:
 
     def _held_up(self, node: Node) -> str:
         since = f" ({_listed(node.invalid_causes)} changed)" if node.invalid_causes else ""
+        if not node.is_live and not node.runs:
+            return "It does not run: nobody is looking"
         if not node.is_live:
             return f"It does not run although it is {node.status.value}{since}: nobody is looking"
         if node in self._settle.breakpoints and self._settle.stopped_at is node:

@@ -1,7 +1,7 @@
-"""From a change to the nodes that have read what changed. The one channel: commits, what others wrote, what was taken
-back, and failures all come this way.
+"""From a change to the nodes that have read what changed: the one channel.
 
-A notification only waits here; `drain` looks through it, when the scheduler has its turn. Nothing runs.
+Commits, what others wrote, what was taken back, and failures all come this way. A notification only waits here; `drain`
+looks through it, when the scheduler has its turn. Nothing runs.
 
 Must never know: what a node does, and who is run when.
 """
@@ -22,7 +22,6 @@ from headwater.values.address import address_text
 from headwater.values.change import Change, Kind, Notification
 from headwater.values.frozen import FrozenDict
 from headwater.values.tree import ABSENT, Value
-
 
 _STARTED: Final = Signal.STARTED
 _CHANGED: Final = Signal.CHANGED

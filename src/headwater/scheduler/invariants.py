@@ -21,7 +21,6 @@ from headwater.errors import InvariantError
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.runner import REJECTED
-from headwater.scheduler.runner import Attempt
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import (
     Demand,
@@ -203,10 +202,22 @@ def i9_turn(scheduler: Scheduler, node: Node) -> None:
         is_spent = source.pass_number == number and source.pass_runs >= RUNS_MAX
         could_run = source.is_live and not source.is_clean and source.attempt is None and not gates.is_held(source)
         in_ring = source.ring is not None and source.ring is node.ring
-        # A materializer and its reader may read each other, too: then who is first is as good as any other.
-        is_below = source.is_materializer and node in scheduler.graph.sources(source)
-        if could_run and not is_spent and not in_ring and not is_below:
+        # A materializer and its reader may be made of each other, too: then who is first is as good as any other.
+        if could_run and not is_spent and not in_ring and not _is_above(scheduler, node, source):
             raise _broken("I9", f"it starts before {source!r}, which writes what it reads", node)
+
+
+def _is_above(scheduler: Scheduler, node: Node, other: Node) -> bool:
+    """The other is made of what the node makes, as far as envelopes can tell."""
+    found = {other}
+    todo = [other]
+    while todo:
+        current = todo.pop()
+        for source in [*scheduler.graph.sources(current), *scheduler.graph.materializers(current)]:
+            if source not in found:
+                found.add(source)
+                todo.append(source)
+    return node in found
 
 
 def edges_are_exact(scheduler: Scheduler) -> None:

@@ -154,7 +154,7 @@ class Node:
     # runner: the attempt that is under way, and whether its function is at work right now.
     attempt: Attempt | None = None
     running: bool = False
-    # runner: the transaction of the last attempt that has written, until it is decided; what the last raised, and where.
+    # runner: the transaction of the last attempt that has written, until it is decided; what the last raised.
     commit: Transaction | None = None
     error: Exception | None = None
     trace: TracebackType | None = None

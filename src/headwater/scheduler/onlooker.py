@@ -14,6 +14,7 @@ from headwater.errors import UserCodeError
 from headwater.scheduler.diagnosis import Diagnosis, Difference
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.introspection import ActionStats, FilterStats, Introspection, SchedulerStats
+from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.node import Kind, Node
 from headwater.scheduler.settle import Settle
 from headwater.scheduler.snapshot import Snapshot
@@ -25,6 +26,7 @@ class Onlooker:
     """The side of a scheduler that people and tools look at."""
 
     graph: Graph
+    invalidation: Invalidation
     trace: Trace
     reports: Reports
     introspection: Introspection
@@ -40,7 +42,8 @@ class Onlooker:
         return node.kind is Kind.COMPUTATION
 
     def is_invalid(self, node: Node) -> bool:
-        """Has to run if anybody wants it."""
+        """Has to run if anybody wants it. What has come and was not looked through yet counts."""
+        self.invalidation.drain()
         return not node.is_clean
 
     def get_dependents(self, node: Node) -> list[Node]:

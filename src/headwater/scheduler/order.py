@@ -1,8 +1,9 @@
 """Who runs first: a rank for every node, and the queue of those that have to run.
 
 A node's rank is greater than that of every node it reads. It is raised when an edge asks for it, and then whatever
-comes after; or lowered, if there is room. It is never computed for the whole graph. Nodes that read each other in a ring have one
-rank together; among them, as among all of one rank, who was registered first goes first: parents before children.
+comes after; or lowered, if there is room. It is never computed for the whole graph. Nodes that read each other in a
+ring have one rank together; among them, as among all of one rank, who was registered first goes first: parents before
+children.
 
 Must never know: values, liveness, time.
 """

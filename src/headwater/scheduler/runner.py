@@ -82,6 +82,7 @@ class Runner:
     def __init__(
         self,
         replica: Replica,
+        *,
         graph: Graph,
         gates: Gates,
         invalidation: Invalidation,
@@ -145,7 +146,7 @@ class Runner:
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    def finish(self, attempt: Attempt) -> None:
+    def finish(self, attempt: Attempt) -> None:  # noqa: C901  # every run ends here: in one piece
         """The function has returned or raised; or it waits, and others go on."""
         node, tx = attempt.node, attempt.tx
         if attempt.suspended:
@@ -202,20 +203,18 @@ class Runner:
             if node.outputs:
                 tx.read_only = ""
                 # Before it is sent: it may be decided at once.
-                tx._callbacks = self._on_decided
+                tx.callbacks += self._on_decided
                 node.commit = tx
                 if before is not None and tx.wrote:
-                    # I1: from now on this commit stands for the one before, so it must hold all that the node has to say.
+                    # I1: from now on this commit stands for the one before: it must hold all that the node has to say.
                     tx.set(node.outputs[0], (), value)
-                if node.breadth:
-                    wrote = self._commit_own(node, tx, value)
-                else:
-                    wrote = commit_result(tx, node.outputs[0], value)
+                commit = self._commit_own if node.breadth else self._commit_shared
+                wrote = commit(node, tx, value)
                 if not wrote:
                     node.commit = before
             elif tx.wrote:
                 wrote = True
-                tx._callbacks = self._on_decided
+                tx.callbacks += self._on_decided
                 node.commit = tx
                 tx.commit()
             else:
@@ -228,6 +227,10 @@ class Runner:
         if attempt.before is not None:
             self._invalidation.failed_otherwise(node)
         self._done(attempt, changed=wrote)
+
+    @staticmethod
+    def _commit_shared(node: Node, tx: Transaction, value: Value) -> bool:
+        return commit_result(tx, node.outputs[0], value)
 
     @staticmethod
     def _commit_own(node: Node, tx: Transaction, value: Value) -> bool:

@@ -19,6 +19,7 @@ from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.once import pull_once
 from headwater.scheduler.onlooker import Onlooker
 from headwater.scheduler.order import Queue
+from headwater.scheduler.pull import Pull
 from headwater.scheduler.registry import Registry
 from headwater.scheduler.runner import Attempt, Runner
 from headwater.scheduler.settle import Settle
@@ -73,10 +74,27 @@ class Scheduler(Onlooker):
         self.registry = Registry(self.graph, self.gates, self.trace, now, eager=demand == "eager")
         self.invalidation = Invalidation(self.graph, self.gates, self.trace, now, self.queue.put)
         self.runner = Runner(
-            replica, self.graph, self.gates, self.invalidation, self.trace, now, self.reports.tell, space
+            replica,
+            graph=self.graph,
+            gates=self.gates,
+            invalidation=self.invalidation,
+            trace=self.trace,
+            now=now,
+            report=self.reports.tell,
+            space=space,
         )
+        self._pull = Pull(self.graph, self.gates, self.queue, self.invalidation, self.runner)
         self._settle = Settle(
-            self.graph, self.gates, self.queue, self.invalidation, self.runner, self.trace, now, self.reports.tell, tick
+            graph=self.graph,
+            gates=self.gates,
+            queue=self.queue,
+            invalidation=self.invalidation,
+            runner=self.runner,
+            pull=self._pull,
+            trace=self.trace,
+            now=now,
+            report=self.reports.tell,
+            tick=tick,
         )
         self.invalidation.offer = self._settle.offer
         self.introspection = Introspection(
@@ -146,15 +164,15 @@ class Scheduler(Onlooker):
 
     def pull(self, node: Node) -> None:
         """A caller wants the value of a computation: make it valid, or raise what it raised."""
-        self._settle.pull(node, self._perform)
+        self._pull.pull(node, self._perform, in_pass=self._settle.settling)
 
     def is_current(self, node: Node) -> bool:
         """A call of it gives what is stored, for sure and at once."""
-        return self._settle.is_surely_valid(node) and node.error is None
+        return self._pull.is_surely_valid(node) and node.error is None
 
     def is_under_way(self, node: Node) -> bool:
         """It, or something it is made of, waits for something outside."""
-        return self._settle.is_under_way(node)
+        return self._pull.is_under_way(node)
 
     def pull_once(self, read: Callable[..., T], name: str = "pull_once") -> T:
         """Run a function as an effect until what it read is current, once; returns what it returned."""

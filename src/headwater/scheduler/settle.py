@@ -17,23 +17,16 @@ from headwater.errors import UserCodeError
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
-from headwater.scheduler.limits import NESTED_MAX, RUNS_MAX
+from headwater.scheduler.limits import RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.order import Queue
+from headwater.scheduler.pull import Pull, TooDeep
 from headwater.scheduler.runner import Attempt, RetryImmediately, Runner
-from headwater.scheduler.steps import Idle, Perform, Step, drive
+from headwater.scheduler.steps import Idle, Step
 from headwater.scheduler.trace import Demand, Gated, Pass, Restless, Trace
-from headwater.scheduler.trouble import circular, restless
+from headwater.scheduler.trouble import restless
 
 _CLEAN: Final = Status.CLEAN
-
-
-class TooDeep(BaseException):  # no error: authors' code must not catch it
-    """A computation has to run, and the stack is full of others that wait for it: they make way."""
-
-    def __init__(self, node: Node) -> None:
-        super().__init__(node)
-        self.node = node
 
 
 class Settle:
@@ -41,11 +34,13 @@ class Settle:
 
     def __init__(
         self,
+        *,
         graph: Graph,
         gates: Gates,
         queue: Queue,
         invalidation: Invalidation,
         runner: Runner,
+        pull: Pull,
         trace: Trace,
         now: Callable[[], float],
         report: Callable[[UserCodeError], None],
@@ -57,19 +52,16 @@ class Settle:
         self._queue = queue
         self._invalidation = invalidation
         self._runner = runner
+        self._pull = pull
         self._trace = trace
         self._now = now
         self._report = report
         self.settling = False
-        # Somebody further out takes care of what does not fit the stack.
-        self._pulling = False
         # Made while others ran, and wanted for that alone.
         self.lent: dict[Node, None] = {}
         # Stop before these.
         self.breakpoints: dict[Node, None] = {}
         self.stopped_at: Node | None = None
-        # They rested, and were tried again: whoever is clean when all have had their turn is well.
-        self._recovering: dict[Node, None] = {}
 
     # -- the pass ------------------------------------------------------------------------------------------
 
@@ -130,7 +122,7 @@ class Settle:
                     exhausted[node] = None
                     continue
                 if node.gate is not None and node.gate.backoff_ms:
-                    self._recovering[node] = None
+                    self._pull.recovering[node] = None
                 attempt = self._runner.begin(node)
                 try:
                     yield attempt
@@ -151,7 +143,7 @@ class Settle:
             self._trace.emit(Pass(self._now(), "", self._runner.pass_number, self._runner.runs - runs))
         yield Idle(self._gates.wake_at())
 
-    def _next(self) -> Node | None:
+    def _next(self) -> Node | None:  # noqa: C901  # one look for each reason not to run a node now
         """Whose turn it is: the lowest rank that is still invalid, live and eligible (I9)."""
         while True:
             if self._invalidation.inbox:
@@ -199,7 +191,7 @@ class Settle:
         sources = [source for source in self._graph.sources(node) if source.is_materializer]
         for other in [*self._graph.materializers(node), *sources]:
             if self._can_run(other):
-                above = self._upstream(other)
+                above = self._pull.upstream(other)
                 if node not in above:
                     return next(first for first in above if self._can_run(first))
         return None
@@ -214,7 +206,7 @@ class Settle:
             self._runner.interrupted(attempt, "made room for what it waits for")
             # If that fails, it will be told when it asks again.
             with suppress(UserCodeError):
-                yield from self._pull_in_turn(stop.node)
+                yield from self._pull.in_turn(stop.node)
         elif isinstance(stop, RetryImmediately):
             self._runner.interrupted(attempt, "asked to be run again")
         else:
@@ -233,15 +225,9 @@ class Settle:
                 self._trace.emit(Restless(self._now(), node.id, node.pass_runs))
             if node.live_refs:
                 self.offer(node)
-        self._recover()
+        self._pull.recover()
         if fresh:
             self._report(restless(fresh))
-
-    def _recover(self) -> None:
-        for node in self._recovering:
-            if node.is_clean:
-                self._gates.settled(node)
-        self._recovering.clear()
 
     def _expire(self) -> None:
         """The pass that made them is over: whoever has run, and found no reader, is dormant again."""
@@ -249,139 +235,3 @@ class Settle:
             del self.lent[node]
             if not node.removed:
                 self._graph.liveness.expire(node)
-
-    # -- for a caller --------------------------------------------------------------------------------------
-
-    def pull(self, node: Node, perform: Perform) -> None:
-        """A caller wants the value of a computation: make it valid, or raise what it raised.
-
-        However long the chain is that it is the end of: if too many wait within each other, they are stopped, the one
-        that they wait for is run first, and they again. Effects are not stopped; what they have done is done.
-        """
-        stack = self._runner.stack
-        if self._pulling or (stack and stack[-1].outputs):
-            drive(self._pull(node), perform)
-        else:
-            self._pulling = True
-            try:
-                drive(self._pull_in_turn(node), perform)
-            finally:
-                self._pulling = False
-                if self._recovering and not self.settling:
-                    self._recover()
-        error = self._runner.raised(node)
-        if error is not None:
-            raise error
-
-    def _pull_in_turn(self, node: Node) -> Iterator[Step]:
-        """As `_pull`, for the outermost: what does not fit the stack is taken in turn."""
-        waiting = [node]
-        while waiting:
-            try:
-                yield from self._pull(waiting[-1])
-            except TooDeep as deep:
-                if deep.node in waiting:
-                    raise circular(deep.node) from None
-                waiting.append(deep.node)
-                continue
-            except UserCodeError:
-                if len(waiting) == 1:
-                    raise
-                # Whoever asked for it will be told when it asks again.
-            waiting.pop()
-
-    def _pull(self, node: Node) -> Iterator[Step]:
-        if node.running:
-            raise circular(node)
-        stack = self._runner.stack
-        self._invalidation.drain()
-        if len(stack) >= NESTED_MAX and node.status is not Status.CLEAN:
-            raise TooDeep(node)
-        if not self.is_surely_valid(node):
-            yield from self._make_valid(node)
-
-    def is_surely_valid(self, node: Node) -> bool:
-        """Told without a walk: it is clean, nothing above can be invalid, and nobody who asks can be above it."""
-        if node.status is not Status.CLEAN or node.running or self._invalidation.inbox:
-            return False
-        if self._invalidation.invalid and (
-            not node.live_refs or node.ring or self._graph.envelopes or self._queue.is_before(node.rank)
-        ):
-            # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run; but
-            # for materializers, which wait for the others.
-            return False
-        for other in self._runner.stack:
-            # One whose result nobody has read is above nobody.
-            if other.rank <= node.rank and other.outputs and other.outputs[0] in self._graph.index.docs:
-                return False
-        return True
-
-    def _make_valid(self, node: Node) -> Iterator[Step]:
-        """What it read first, then, if any of that is different now, itself. Without recursion."""
-        for _ in range(RUNS_MAX):
-            runs, above = node.runs, self._upstream(node)
-            ran: list[Node] = []
-            for other in above:
-                # From above downwards: a run makes those below invalid if it has to.
-                if other.status is not Status.CLEAN and other.attempt is None and not self._is_excused(other):
-                    ran.append(other)
-                    yield from self._attempt_pulled(other)
-            if node.runs == runs:
-                # It is as it was: made, among others, from what is asking for it now?
-                for other in above:
-                    if other.running:
-                        raise circular(other)
-            if node.attempt is not None or self._is_excused(node):
-                return
-            if node.status is Status.CLEAN and not self._found_more(ran, above):
-                return
-            # What it read was changed while it ran: once more.
-        raise restless([node])
-
-    def _found_more(self, ran: list[Node], above: list[Node]) -> bool:
-        """Whether one of these has read, without a call, what another writes that may have to run."""
-        if not ran:
-            return False
-        known = set(above)
-        for reader in ran:
-            for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:
-                if other in known or other.attempt is not None or self._is_excused(other):
-                    continue
-                if other.status is not Status.CLEAN or self._invalidation.invalid:
-                    return True
-        return False
-
-    def _is_excused(self, node: Node) -> bool:
-        """It has a value, and a gate says that this one will do for now."""
-        return node.gate is not None and node.runs > 0 and self._gates.is_held(node)
-
-    def _attempt_pulled(self, node: Node) -> Iterator[Step]:
-        if node.gate is not None and node.gate.backoff_ms:
-            self._recovering[node] = None
-        attempt = self._runner.begin(node, pulled=True)
-        try:
-            yield attempt
-        except RetryImmediately:
-            self._runner.interrupted(attempt, "asked to be run again")
-        except BaseException:
-            self._runner.interrupted(attempt, "interrupted")
-            raise
-        else:
-            self._runner.finish(attempt)
-
-    def is_under_way(self, node: Node) -> bool:
-        """It, or something above it, waits for something outside."""
-        return any(other.attempt is not None for other in self._upstream(node))
-
-    def _upstream(self, node: Node) -> list[Node]:
-        """The node and everything above it, each after what it reads."""
-        # By rank, which is what the order of ranks is for; rings as they were registered.
-        found = {node: None}
-        todo = [node]
-        while todo:
-            current = todo.pop()
-            for other in [*self._graph.sources(current), *self._graph.materializers(current)]:
-                if other not in found:
-                    found[other] = None
-                    todo.append(other)
-        return sorted(found, key=lambda other: (other.rank, other.order))

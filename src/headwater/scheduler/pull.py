@@ -1,0 +1,188 @@
+"""For a caller: make one computation valid, whoever else is waiting.
+
+A call in Python has to return a value, so what is asked for and not current is run in the middle of whoever asks, in a
+transaction of its own, after everything above it that has to run.
+
+Must never know: event loops, threads, clocks; how a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.errors import UserCodeError
+from headwater.scheduler.gates import Gates
+from headwater.scheduler.graph import Graph
+from headwater.scheduler.invalidation import Invalidation
+from headwater.scheduler.limits import NESTED_MAX, RUNS_MAX
+from headwater.scheduler.node import Node, Status
+from headwater.scheduler.order import Queue
+from headwater.scheduler.runner import RetryImmediately, Runner
+from headwater.scheduler.steps import Perform, Step, drive
+from headwater.scheduler.trouble import circular, restless
+
+
+class TooDeep(BaseException):  # no error: authors' code must not catch it
+    """A computation has to run, and the stack is full of others that wait for it: they make way."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.node = node
+
+
+class Pull:
+    """Makes one computation valid at a time."""
+
+    def __init__(self, graph: Graph, gates: Gates, queue: Queue, invalidation: Invalidation, runner: Runner) -> None:
+        self._graph = graph
+        self._gates = gates
+        self._queue = queue
+        self._invalidation = invalidation
+        self._runner = runner
+        # Somebody further out takes care of what does not fit the stack.
+        self._pulling = False
+        # They rested, and were tried again: whoever is clean when all have had their turn is well.
+        self.recovering: dict[Node, None] = {}
+
+    def pull(self, node: Node, perform: Perform, *, in_pass: bool) -> None:
+        """A caller wants the value of a computation: make it valid, or raise what it raised.
+
+        However long the chain is that it is the end of: if too many wait within each other, they are stopped, the one
+        that they wait for is run first, and they again. Effects are not stopped; what they have done is done.
+        """
+        stack = self._runner.stack
+        if self._pulling or (stack and stack[-1].outputs):
+            drive(self._pull(node), perform)
+        else:
+            self._pulling = True
+            try:
+                drive(self.in_turn(node), perform)
+            finally:
+                self._pulling = False
+                if self.recovering and not in_pass:
+                    self.recover()
+        error = self._runner.raised(node)
+        if error is not None:
+            raise error
+
+    def recover(self) -> None:
+        """Whoever rested, and is clean now, is well again."""
+        for node in self.recovering:
+            if node.is_clean:
+                self._gates.settled(node)
+        self.recovering.clear()
+
+    def in_turn(self, node: Node) -> Iterator[Step]:
+        """As `_pull`, for the outermost: what does not fit the stack is taken in turn."""
+        waiting = [node]
+        while waiting:
+            try:
+                yield from self._pull(waiting[-1])
+            except TooDeep as deep:
+                if deep.node in waiting:
+                    raise circular(deep.node) from None
+                waiting.append(deep.node)
+                continue
+            except UserCodeError:
+                if len(waiting) == 1:
+                    raise
+                # Whoever asked for it will be told when it asks again.
+            waiting.pop()
+
+    def _pull(self, node: Node) -> Iterator[Step]:
+        if node.running:
+            raise circular(node)
+        stack = self._runner.stack
+        self._invalidation.drain()
+        if len(stack) >= NESTED_MAX and node.status is not Status.CLEAN:
+            raise TooDeep(node)
+        if not self.is_surely_valid(node):
+            yield from self._make_valid(node)
+
+    def is_surely_valid(self, node: Node) -> bool:
+        """Told without a walk: it is clean, nothing above can be invalid, and nobody who asks can be above it."""
+        if node.status is not Status.CLEAN or node.running or self._invalidation.inbox:
+            return False
+        if self._invalidation.invalid and (
+            not node.live_refs or node.ring or self._graph.envelopes or self._queue.is_before(node.rank)
+        ):
+            # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run; but
+            # for materializers, which wait for the others.
+            return False
+        for other in self._runner.stack:
+            # One whose result nobody has read is above nobody.
+            if other.rank <= node.rank and other.outputs and other.outputs[0] in self._graph.index.docs:
+                return False
+        return True
+
+    def _make_valid(self, node: Node) -> Iterator[Step]:
+        """What it read first, then, if any of that is different now, itself. Without recursion."""
+        for _ in range(RUNS_MAX):
+            runs, above = node.runs, self.upstream(node)
+            ran: list[Node] = []
+            for other in above:
+                # From above downwards: a run makes those below invalid if it has to.
+                if other.status is Status.CLEAN or other.attempt is not None or other.removed:
+                    continue
+                if not self._is_excused(other):
+                    ran.append(other)
+                    yield from self._attempt_pulled(other)
+            if node.runs == runs:
+                # It is as it was: made, among others, from what is asking for it now?
+                for other in above:
+                    if other.running:
+                        raise circular(other)
+            if node.attempt is not None or node.removed or self._is_excused(node):
+                return
+            if node.status is Status.CLEAN and not self._found_more(ran, above):
+                return
+            # What it read was changed while it ran: once more.
+        raise restless([node])
+
+    def _found_more(self, ran: list[Node], above: list[Node]) -> bool:
+        """Whether one of these has read, without a call, what another writes that may have to run."""
+        if not ran:
+            return False
+        known = set(above)
+        for reader in ran:
+            for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:
+                if other in known or other.attempt is not None or self._is_excused(other):
+                    continue
+                if other.status is not Status.CLEAN or self._invalidation.invalid:
+                    return True
+        return False
+
+    def _is_excused(self, node: Node) -> bool:
+        """It has a value, and a gate says that this one will do for now."""
+        return node.gate is not None and node.runs > 0 and self._gates.is_held(node)
+
+    def _attempt_pulled(self, node: Node) -> Iterator[Step]:
+        if node.gate is not None and node.gate.backoff_ms:
+            self.recovering[node] = None
+        attempt = self._runner.begin(node, pulled=True)
+        try:
+            yield attempt
+        except RetryImmediately:
+            self._runner.interrupted(attempt, "asked to be run again")
+        except BaseException:
+            self._runner.interrupted(attempt, "interrupted")
+            raise
+        else:
+            self._runner.finish(attempt)
+
+    def is_under_way(self, node: Node) -> bool:
+        """It, or something above it, waits for something outside."""
+        return any(other.attempt is not None for other in self.upstream(node))
+
+    def upstream(self, node: Node) -> list[Node]:
+        """The node and everything above it, each after what it reads."""
+        # By rank, which is what the order of ranks is for; rings as they were registered.
+        found = {node: None}
+        todo = [node]
+        while todo:
+            current = todo.pop()
+            for other in [*self._graph.sources(current), *self._graph.materializers(current)]:
+                if other not in found:
+                    found[other] = None
+                    todo.append(other)
+        return sorted(found, key=lambda other: (other.rank, other.order))

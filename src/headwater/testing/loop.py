@@ -1,0 +1,95 @@
+"""An event loop whose time passes when nothing else is left to do: who sleeps for an hour is awake at once.
+
+While anything is ready its clock stands still; then it jumps to the next timer. Work for threads is done in the loop
+itself, one piece after another, so two runs of one program do the same in the same order. Other threads may still wake
+it with `call_soon_threadsafe`; only if there is nothing ready and no timer, it really waits for them.
+
+Must never know: what time it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio.base_events import BaseEventLoop
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+PATIENCE_S: Final = 10.0
+"""Real seconds to wait for another thread when nothing else can happen; then it will not come any more."""
+
+RESOLUTION_S: Final = 1e-6
+"""How exact timers are. Less would be lost in the rounding of large times, and the loop would turn on the spot."""
+
+
+class StuckError(RuntimeError):
+    """Nothing is ready, no timer is set, and no thread wakes the loop: it would wait for ever."""
+
+
+class SimLoop(BaseEventLoop):
+    """`asyncio.Runner(loop_factory=SimLoop)`, or `simulate(main())`. Its clock begins at zero. It has no network."""
+
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._patience_s = patience_s
+        self._rung = threading.Event()
+        self._clock_resolution = RESOLUTION_S
+        # The one that asyncio asks for what has happened outside is the loop itself.
+        self._selector = self
+
+    def time(self) -> float:
+        """Seconds since it began."""
+        return self._now
+
+    def now_ms(self) -> float:
+        """The same in milliseconds: for `Options.now`, and for a scheduler."""
+        return self._now * 1000
+
+    # -- what asyncio asks of a loop -----------------------------------------------------------------------
+
+    def select(self, timeout: float | None) -> list[object]:
+        """Called when nothing is ready, with the time to the next timer. Nothing happens outside but threads."""
+        if self._rung.is_set():
+            self._rung.clear()
+        elif timeout is not None:
+            self._now += timeout
+        elif not self._rung.wait(self._patience_s):
+            raise StuckError(
+                f"at {self._now:.6f} s nothing is ready, no timer is set, and no thread has woken the loop"
+            )
+        else:
+            self._rung.clear()
+        return []
+
+    def _process_events(self, _events: object) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        self._rung.set()
+
+    def run_in_executor(self, _executor: object, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Do it here, in its turn. What waits for the loop from a thread would wait for ever."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def work() -> None:
+            if future.cancelled():
+                return
+            try:
+                result = func(*args)
+            except Exception as error:  # noqa: BLE001  # for whoever waits for it
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.call_soon(work)
+        return future
+
+
+def simulate(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a loop of its own, as `asyncio.run`, without waiting for time to pass."""
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        return runner.run(main)

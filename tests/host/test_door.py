@@ -1,0 +1,445 @@
+"""The door of an open space: how it is found, what is answered there, and that it is in nobody's way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import headwater as hw
+from headwater.host import door, door_service
+from headwater.host.door import DOORS, Doors
+from headwater.host.doorway import PATH_MAX, knock, place_of
+from tests.support.doors import (
+    SAFETY_S,
+    STAYING,
+    Counter,
+    ask_one,
+    call,
+    call_when_ready,
+    door_of,
+    request,
+    running,
+    tell,
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "GRACE_S", 0.0)
+
+
+@pytest.fixture
+def counter() -> Counter:
+    return Counter()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "counter.db"
+
+
+# --- where it is ------------------------------------------------------------------------------------------
+
+
+def test_only_the_owner_can_use_it_and_it_goes_with_the_space(counter: Counter, file: Path) -> None:
+    place = Path(place_of(str(file)))
+    with counter.app.open(file):
+        door_of(file)
+        found = place.stat().st_mode
+        assert stat.S_ISSOCK(found)
+        assert stat.S_IMODE(found) == 0o600
+    assert not place.exists()
+    assert knock(str(file)) is None
+
+
+def test_space_in_memory_has_none(counter: Counter) -> None:
+    with counter.app.open("memory:"):
+        assert not DOORS.open
+
+
+def test_opening_for_a_moment_makes_none(counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "GRACE_S", SAFETY_S)
+    with counter.app.open(file):
+        behind = DOORS.open[str(file)]
+        counter.count.value = 1
+        assert [path.name for path in file.parent.iterdir() if "runtime" in path.name] == []
+    assert not behind.tried.is_set()
+
+
+@pytest.mark.parametrize("folder", ["f" * 120, "ö" * 60, "a/" * 60])
+def test_path_that_is_too_long_for_a_socket_is_no_hindrance(counter: Counter, tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    file = tmp_path / folder / "counter.db"
+    place = Path(place_of(str(file)))
+    assert len(os.fsencode(place)) > PATH_MAX
+    with counter.app.open(file):
+        door_of(file)
+        target = Path(place.read_text(encoding="utf-8").splitlines()[1])
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+        assert stat.S_IMODE(target.parent.stat().st_mode) == 0o700
+        assert ask_one(file, request("stats")).app == "counter"
+    assert not place.exists()
+    assert not target.exists()
+
+
+def test_file_of_somebody_else_is_not_replaced(counter: Counter, file: Path) -> None:
+    place = Path(place_of(str(file)))
+    place.write_text("my notes")
+    with counter.app.open(file):
+        assert door_of(file).way is None
+        counter.count.value = 1
+        assert counter.doubled() == 2
+    assert place.read_text() == "my notes"
+
+
+def test_folder_in_which_nothing_can_be_made_is_no_hindrance(
+    counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_place: str) -> None:
+        raise PermissionError("not here")
+
+    monkeypatch.setattr("headwater.host.doorway._clear", refuse)
+    with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
+        assert door_of(file).way is None
+        counter.count.value = 1
+    assert "has no door: not here" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["DEBUG"]
+
+
+def test_process_without_room_for_another_file_or_thread_opens_all_the_same(
+    counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> None:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(door, "DOORS", Doors())
+    monkeypatch.setattr("headwater.host.window.DOORS", door.DOORS)
+    monkeypatch.setattr(door, "Bell", refuse)
+    with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
+        counter.count.value = 1
+        assert counter.doubled() == 2
+    assert "has no door: too many open files" in caplog.text
+    assert not door.DOORS.open
+
+
+def test_door_of_a_killed_process_is_replaced(counter: Counter, file: Path) -> None:
+    with running(STAYING, file) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait(SAFETY_S)
+    place = Path(place_of(str(file)))
+    assert place.is_socket()
+    assert knock(str(file)) is None, "nobody is behind it"
+    with counter.app.open(file):
+        door_of(file)
+        with call(file) as caller:
+            assert caller.ask(request("ping")).pid == os.getpid()
+    assert not place.exists()
+
+
+def test_long_way_of_a_killed_process_is_replaced(counter: Counter, tmp_path: Path) -> None:
+    (tmp_path / ("f" * 120)).mkdir()
+    file = tmp_path / ("f" * 120) / "counter.db"
+    with running(STAYING, file) as process:
+        target = Path(Path(place_of(str(file))).read_text().splitlines()[1])
+        process.send_signal(signal.SIGKILL)
+        process.wait(SAFETY_S)
+    assert target.is_socket()
+    assert knock(str(file)) is None
+    with counter.app.open(file):
+        door_of(file)
+        assert ask_one(file, request("stats")).app == "counter"
+    assert not target.exists()
+
+
+# --- several ----------------------------------------------------------------------------------------------
+
+
+def test_all_openings_of_a_file_answer_at_one_door(counter: Counter, file: Path) -> None:
+    other = Counter("other")
+    with counter.app.open(file) as first:
+        door_of(file)
+        with counter.app.open(file, actor="ann"), other.app.open(file):
+            with call(file) as caller:
+                openings = caller.ask(request("snapshot")).openings
+            assert [(one.app, one.actor) for one in openings] == [("counter", ""), ("counter", "ann"), ("other", "")]
+        assert ask_one(file, request("snapshot")).app == "counter"
+        first.close()
+        assert knock(str(file)) is None
+
+
+def test_every_file_has_a_door_of_its_own(counter: Counter, tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.db" for number in range(5)]
+    spaces = [counter.app.open(file) for file in files]
+    for file in files:
+        door_of(file)
+        assert ask_one(file, request("stats")).space == file.stem
+    assert sum(thread.name == "headwater-door" for thread in threading.enumerate()) == 1
+    for space in spaces:
+        space.close()
+    assert not DOORS.open
+
+
+def test_space_that_is_opened_again_is_found_again(counter: Counter, file: Path) -> None:
+    for _ in range(3):
+        with counter.app.open(file):
+            door_of(file)
+            assert ask_one(file, request("stats")).app == "counter"
+        assert knock(str(file)) is None
+
+
+# --- answers ----------------------------------------------------------------------------------------------
+
+
+def test_snapshot_is_the_one_of_the_scheduler_at_the_time_of_day(counter: Counter, file: Path) -> None:
+    with counter.app.open(file) as space:
+        door_of(file)
+        counter.count.value = 3
+        space.sync()
+        opening = ask_one(file, request("snapshot"))
+        own = space.scheduler.get_graph_snapshot()
+    assert opening.snapshot is not None
+    assert msgspec.structs.replace(opening.snapshot, at_ms=own.at_ms) == own
+    assert opening.snapshot.at_ms > 1_700_000_000_000
+    assert not opening.busy
+
+
+def test_of_many_nodes_functions_come_before_instances(file: Path) -> None:
+    app = hw.App("many")
+    row = app.computed(name="row")(_row)
+    app.computed(name="last")(lambda: 1)
+    app.sink(name="show")(lambda: [row(number) for number in range(20)])
+    with app.open(file):
+        door_of(file)
+        opening = ask_one(file, request("snapshot", limit=5))
+    assert opening.snapshot is not None
+    assert [node.name for node in opening.snapshot.nodes][:2] == ["last", "show"]
+    assert (len(opening.snapshot.nodes), opening.left_out) == (5, 17)
+    ids = {node.id for node in opening.snapshot.nodes}
+    assert {edge.target for edge in opening.snapshot.edges} <= ids
+
+
+def _row(number: int) -> int:
+    return number
+
+
+def test_why_is_told_in_words_with_names_that_authors_know(file: Path) -> None:
+    with running(STAYING, file) as process:
+        tell(process, 20)
+        [why] = ask_one(file, request("why", node="total")).whys
+        assert "total() is a computation, clean, live: read by live nodes" in why.words
+        assert "because gross(0) and gross(1) changed" in why.words
+        assert [why.name for why in ask_one(file, request("why", node="shop.gross")).whys] == [
+            "gross(0)",
+            "gross(1)",
+        ]
+        assert ask_one(file, request("why", node="nothing")).names == (
+            "total",
+            "unused",
+            "receipt",
+            "gross(0)",
+            "gross(1)",
+        )
+
+
+def test_counts_are_told_by_name_and_functions_with_all_their_instances(file: Path) -> None:
+    with running(STAYING, file) as process:
+        tell(process, 20)
+        opening = ask_one(file, request("stats"))
+    assert opening.counts["effects"] == 1
+    assert opening.counts["commits"] > 0
+    gross = next(one for one in opening.activities if one.name == "gross")
+    assert (gross.nodes, gross.live, gross.runs, gross.has_arguments) == (2, 2, 4, True)
+    unused = next(one for one in opening.activities if one.name == "unused")
+    assert (unused.nodes, unused.live, unused.never_ran, unused.runs) == (1, 0, 1, 0)
+
+
+def test_nothing_new_is_answered_with_the_mark_alone(counter: Counter, file: Path) -> None:
+    with counter.app.open(file) as space, call_when_ready(file) as caller:
+        first = caller.ask(request("snapshot"))
+        space.sync()
+        first = caller.ask(request("snapshot"))
+        again = caller.ask(request("snapshot", unless=first.mark))
+        assert (again.openings, again.mark) == ((), first.mark)
+        counter.count.value = 7
+        assert caller.ask(request("snapshot", unless=first.mark)).openings
+
+
+# --- while a pass goes on ---------------------------------------------------------------------------------
+
+
+class Held:
+    """An app whose sink does not return until it may."""
+
+    def __init__(self) -> None:
+        self.app = hw.App("held")
+        self.count = self.app.cell("count", 0)
+        self.at_work, self.go_on = threading.Event(), threading.Event()
+
+        @self.app.sink
+        def slow() -> None:
+            if self.count.value:
+                self.at_work.set()
+                assert self.go_on.wait(SAFETY_S)
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    one = Held()
+    yield one
+    one.go_on.set()
+
+
+def test_long_pass_is_answered_with_what_is_known(held: Held, file: Path) -> None:
+    with held.app.open(file):
+        door_of(file)
+        writer = threading.Thread(target=lambda: setattr(held.count, "value", 1))
+        writer.start()
+        assert held.at_work.wait(SAFETY_S)
+        opening = ask_one(file, request("snapshot", wait_ms=1))
+        assert (opening.busy, opening.running) == (True, ("slow",))
+        assert opening.snapshot is not None
+        assert [(node.name, node.in_flight, node.runs) for node in opening.snapshot.nodes] == [("slow", True, 2)]
+        assert "It is running" in ask_one(file, request("why", node="slow", wait_ms=1)).whys[0].words
+        stats = ask_one(file, request("stats", wait_ms=1))
+        assert (stats.busy, stats.counts, [one.running for one in stats.activities]) == (True, {}, [1])
+        held.go_on.set()
+        writer.join(SAFETY_S)
+        opening = ask_one(file, request("stats"))
+        assert (opening.busy, opening.running, opening.counts["in_flight"]) == (False, (), 0)
+
+
+def test_question_waits_a_little_for_the_end_of_a_pass(held: Held, file: Path) -> None:
+    with held.app.open(file) as space:
+        door_of(file)
+        writer = threading.Thread(target=lambda: setattr(held.count, "value", 1))
+        writer.start()
+        assert held.at_work.wait(SAFETY_S)
+        asked = threading.Event()
+        turn, space.window._turn = space.window._turn, Turn(space.window._turn, asked.set)  # type: ignore[assignment]
+
+        def release() -> None:
+            assert asked.wait(SAFETY_S)
+            held.go_on.set()
+
+        releaser = threading.Thread(target=release)
+        releaser.start()
+        assert not ask_one(file, request("snapshot", wait_ms=5000)).busy
+        space.window._turn = turn
+        writer.join(SAFETY_S)
+        releaser.join(SAFETY_S)
+
+
+class Turn:
+    """A lock that tells when somebody wants it."""
+
+    def __init__(self, lock: threading.RLock, wanted: object) -> None:
+        self._lock, self._wanted = lock, wanted
+
+    def acquire(self, timeout: float) -> bool:
+        self._wanted()  # type: ignore[operator]
+        return self._lock.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def test_asking_does_not_swallow_a_pass_of_an_event_loop(counter: Counter, file: Path) -> None:
+    async def main() -> None:
+        async with counter.app.aopen(file) as space:
+            held, release = threading.Event(), threading.Event()
+
+            def look() -> None:
+                with space.window.in_turn(1) as has_turn:
+                    assert has_turn
+                    held.set()
+                    assert release.wait(SAFETY_S)
+
+            looking = threading.Thread(target=look)
+            looking.start()
+            assert await asyncio.to_thread(held.wait, SAFETY_S)
+            counter.count.value = 5
+            await asyncio.sleep(0)
+            assert space._missed
+            release.set()
+            await asyncio.to_thread(looking.join, SAFETY_S)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert counter.shown == [0, 10]
+
+    asyncio.run(asyncio.wait_for(main(), SAFETY_S))
+
+
+def test_nothing_runs_otherwise_because_somebody_asks(file: Path) -> None:
+    def run(name: str, *, ask: bool) -> list[tuple[str, int, int]]:
+        counter = Counter(name)
+        questions = [request("snapshot"), request("stats"), request("why", node="doubled"), request("trace")]
+        with counter.app.open(file) as space, call_when_ready(file) as caller:
+            for number in range(10):
+                counter.count.value = number // 2
+                if ask:
+                    for question in questions:
+                        assert caller.ask(question).openings
+            nodes = space.scheduler.registry.nodes
+            return [(node.name, node.runs, node.invalidated) for node in nodes]
+
+    assert run("one", ask=True) == run("two", ask=False)
+
+
+# --- the protocol -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"v": 2, "ask": "ping"}', "it speaks version 1 of this protocol, not 2"),
+        (b'{"v": 1, "ask": "destroy"}', "is not understood"),
+        (b'{"ask": "ping"}', "is not understood"),
+        (b"nonsense", "is not understood"),
+        (b"\xff\xfe", "is not understood"),
+        (b"[" * 10_000, "is not understood"),
+        (b'{"v": 1, "ask": "trace", "kind": "no such"}', "'no such' is no kind of trace; there are registered"),
+    ],
+)
+def test_what_is_not_understood_is_refused_and_the_next_is_answered(
+    counter: Counter, file: Path, line: bytes, why: str
+) -> None:
+    with counter.app.open(file), call_when_ready(file) as caller:
+        caller._connection.sendall(line + b"\n")
+        assert why in msgspec.json.decode(caller._line())["error"]
+        assert caller.ask(request("ping")).pid == os.getpid()
+
+
+def test_request_without_end_is_not_listened_to(counter: Counter, file: Path) -> None:
+    with counter.app.open(file):
+        with call_when_ready(file) as caller, pytest.raises(ConnectionError):
+            while True:
+                caller._connection.sendall(b"x" * 10_000)
+        assert ask_one(file, request("stats")).app == "counter"
+
+
+def test_too_many_callers_are_turned_away_and_the_others_are_not(
+    counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door_service, "CALLERS_MAX", 2)
+    with counter.app.open(file):
+        with call_when_ready(file) as first, call(file) as second:
+            assert first.ask(request("ping")).pid == second.ask(request("ping")).pid
+            with call(file) as third, pytest.raises(ConnectionError):
+                third.ask(request("ping"))
+            assert second.ask(request("ping")).pid == os.getpid()
+        # Whoever leaves makes room, when that is noticed.
+        while True:
+            with call(file) as fourth:
+                try:
+                    assert fourth.ask(request("ping")).pid == os.getpid()
+                except ConnectionError:
+                    continue
+                break

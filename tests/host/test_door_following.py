@@ -1,0 +1,92 @@
+"""Who follows a trace at the door of an open space is told what happens, as it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.host import door, door_service
+from tests.support.doors import STAYING, Counter, ask_one, call, call_when_ready, door_of, end, request, running, tell
+
+
+@pytest.fixture(autouse=True)
+def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "GRACE_S", 0.0)
+
+
+@pytest.fixture
+def counter() -> Counter:
+    return Counter()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "counter.db"
+
+
+def test_what_happens_is_told_to_one_who_follows_until_the_space_is_closed(file: Path) -> None:
+    with running(STAYING, file) as process, call(file) as caller:
+        caller.ask(request("trace", kind="started", follow=True))
+        tell(process, 20)
+        end(process)
+        lines = list(caller.follow())
+    assert [line.app for line in lines] == ["shop"] * len(lines)
+    records = [line.record for line in lines if line.record is not None]
+    assert {record["type"] for record in records} == {"started"}
+    by_node = {str(record["node"]).partition("#")[0]: record for record in records}
+    assert by_node["total"]["causes"] == ["gross(0)", "gross(1)"]
+    assert by_node["gross(1)"]["causes"] == ["shop.tax"]
+    assert all(float(str(record["at_ms"])) > 1_700_000_000_000 for record in records)
+
+
+def test_one_who_follows_hears_of_openings_that_come_later(counter: Counter, file: Path) -> None:
+    other = Counter("other")
+    with counter.app.open(file), call_when_ready(file) as caller:
+        caller.ask(request("trace", kind="finished", follow=True))
+        with other.app.open(file) as space, call(file) as another:
+            while not space.scheduler.trace.on:
+                another.ask(request("ping"))
+            other.count.value = 3
+            heard = caller.follow()
+            while next(heard).app != "other":
+                pass
+
+
+def test_nothing_is_recorded_when_nobody_follows_any_more(counter: Counter, file: Path) -> None:
+    with counter.app.open(file) as space:
+        with call_when_ready(file) as caller:
+            caller.ask(request("trace", follow=True))
+            assert space.scheduler.trace.on
+        with call(file) as caller:
+            while space.scheduler.trace.on:
+                caller.ask(request("ping"))
+
+
+def test_one_who_does_not_read_misses_records_and_holds_up_nobody(
+    counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door_service, "UNREAD_MAX", 1)
+    monkeypatch.setattr(door_service, "RECORDS_MAX", 10)
+    with counter.app.open(file) as space:
+        with call_when_ready(file) as caller:
+            caller.ask(request("trace", follow=True))
+            for number in range(3000):
+                counter.count.value = number
+            assert space.stats.runs["doubled"] > 2999
+            heard = caller.follow()
+            missed = 0
+            while not missed:
+                missed = next(heard).missed
+        assert missed > 0
+
+
+def test_records_that_were_kept_are_told_by_kind(counter: Counter, file: Path) -> None:
+    with counter.app.open(file) as space:
+        door_of(file)
+        space.scheduler.set_trace_enabled("finished", True)
+        space.scheduler.set_trace_enabled("pass", True)
+        counter.count.value = 1
+        assert {record["type"] for record in ask_one(file, request("trace")).trace} == {"finished", "pass"}
+        kept = ask_one(file, request("trace", kind="finished")).trace
+        assert [str(record["node"]).partition("#")[0] for record in kept] == ["doubled", "show"]

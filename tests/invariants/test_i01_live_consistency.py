@@ -1,0 +1,73 @@
+"""I1: at rest, whoever is looked at has run on what is there now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.core import NodeKind, NodeSpec, Scheduler, SetDoc, Transaction, doc_key
+from headwater.scheduler.invariants import Watch, check, check_trace
+from tests.invariants.rig import look
+from tests.support.hub import FULL, Hub
+from tests.support.spaces import Space
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub(Space("memory", Path()))
+
+
+def test_result_that_an_earlier_commit_has_written_is_made_again_when_that_one_is_lost(hub: Hub) -> None:
+    """The second run came to the same result, and wrote only beside it; its commit does not stand for the first's."""
+    here = hub.attach("here")
+    here.commit(SetDoc(doc_key("x"), 1), SetDoc(doc_key("y"), 1))
+    hub.settle()
+    scheduler = Scheduler(here.replica, now=lambda: 0.0)
+
+    def parity(tx: Transaction) -> int:
+        tx.set(doc_key("beside"), (), look(tx, "x"))
+        return look(tx, "x") % 2  # type: ignore[no-any-return]
+
+    outputs = (doc_key("parity"), doc_key("beside"))
+    scheduler.register(NodeSpec(name="parity", fn=parity, outputs=outputs, eager=True))
+    scheduler.idle()
+    here.commit(SetDoc(doc_key("x"), 3))
+    scheduler.idle()
+    hub.fail(FULL, 1)
+    here.refresh()
+    scheduler.idle()
+    hub.settle()
+    scheduler.idle()
+    assert (here.read("parity"), here.read("beside")) == (1, 3)
+
+
+def test_what_was_taken_back_with_a_nodes_own_commit_is_news_to_it(hub: Hub) -> None:
+    """Its first commit takes along what another made of it, and that is what its last run has read."""
+    here = hub.attach("here")
+    here.commit(SetDoc(doc_key("step"), 0))
+    hub.settle()
+    scheduler = Scheduler(here.replica, now=lambda: 0.0)
+    seen: list[int] = []
+
+    def show(tx: Transaction) -> None:
+        match look(tx, "step"):
+            case 0:
+                tx.set(doc_key("first"), (), 1)
+            case 1:
+                tx.set(doc_key("second"), (), 1)
+            case _:
+                seen.append(look(tx, "copy"))
+
+    copy = NodeSpec(name="copy", fn=lambda tx: look(tx, "first"), outputs=(doc_key("copy"),), eager=True)
+    scheduler.register(copy)
+    scheduler.register(NodeSpec(name="show", fn=show, kind=NodeKind.EFFECT))
+    scheduler.idle()
+    for step in (1, 2):
+        here.commit(SetDoc(doc_key("step"), step))
+        scheduler.idle()
+    hub.decide(1)
+    hub.fail(FULL, 1)
+    here.refresh()
+    scheduler.idle()
+    assert seen == [1, 0]

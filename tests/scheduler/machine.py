@@ -1,0 +1,392 @@
+"""A scheduler on a replica that others write to as well, with functions made of data: the world of the machine.
+
+Nothing happens by itself: time stands, commits are decided and waiting functions go on when the machine says so. After
+each step everything is compared with what a naive engine makes of the same documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.core import (
+    Add,
+    Attempt,
+    Change,
+    Depth,
+    Node,
+    NodeKind,
+    NodeSpec,
+    Notification,
+    PatchDoc,
+    RetryImmediately,
+    Scheduler,
+    SetDoc,
+    Transaction,
+    doc_key,
+    freeze,
+    is_touched,
+)
+from headwater.errors import UserCodeError
+from headwater.scheduler.invariants import Watch, check, check_trace
+from headwater.scheduler.trace import Finished, Record, Registered, Removed, Started, TakenBack
+from headwater.values.ids import DocKey
+from headwater.values.match import touches
+from headwater.values.tree import Maybe
+from tests.scheduler.naive import (
+    BIG,
+    BOARD,
+    CELLS,
+    LISTS,
+    MAPS,
+    POINTERS,
+    WRITTEN,
+    Failed,
+    Naive,
+    Plan,
+    TrialError,
+    TxLook,
+    Write,
+    kid_plan,
+    run,
+)
+from tests.support.hub import FULL, Hub
+from tests.support.naive import plain
+from tests.support.spaces import Space
+
+START: dict[str, Any] = {
+    **{name: number + 1 for number, name in enumerate(CELLS)},
+    **dict.fromkeys(POINTERS, "c0"),
+    **dict.fromkeys(LISTS, [1, 0]),
+    **dict.fromkeys(MAPS, {"k0": 1}),
+    **dict.fromkeys(WRITTEN, 0),
+    BOARD: {},
+    BIG: {},
+}
+
+
+@dataclass
+class Seen:
+    """What a node's last attempt has read, and what was told before it began."""
+
+    told: int
+    bases: dict[DocKey, Maybe] = field(default_factory=dict)
+    counts: bool = False
+
+
+class World:
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.hub = Hub(Space("memory", Path()))
+        self.other = self.hub.attach("other")
+        self.here = self.hub.attach("here")
+        self.other.commit(*(SetDoc(doc_key(name), freeze(value)) for name, value in START.items()))
+        self.hub.settle()
+        self.errors: list[UserCodeError] = []
+        self.scheduler = Scheduler(
+            self.here.replica, now=lambda: self.time, perform=self.perform, report=self.errors.append
+        )
+        self.watch = Watch(self.scheduler)
+        # As the scheduler itself: only of documents that somebody reads, or it would be told of more because of us.
+        self.told: list[Notification | Change] = []
+        self.here.replica.listen(self.told.append, self.scheduler.graph.index)
+        self.nodes: dict[str, Node] = {}
+        self.plans: dict[Node, Plan] = {}
+        self.seen: dict[Node, Seen] = {}
+        self.shown: dict[Node, int | Failed] = {}
+        self.failing: dict[Node, str | None] = {}
+        # In this step: who, in which pass, and whether it has turned to documents that it did not read before.
+        self.attempts: list[tuple[Node, int, bool]] = []
+        self.docs: dict[Node, frozenset[DocKey]] = {}
+        self.flights: dict[Attempt, Generator[None, None, tuple[int, list[Write]]]] = {}
+        self.cancelled: list[Attempt] = []
+        # Whose next attempt is to be interrupted, and how.
+        self.trap: tuple[str, type[BaseException]] | None = None
+        self.needless: list[str] = []
+        self.looked = 0
+        self.scheduler.runner.after = self.ended
+        # Something was taken back, and what rests on it is not decided: results may be missing until it is.
+        self.shaken = False
+        self.here.replica.on_rejected = self.shake
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def add(self, plan: Plan, **gate: Any) -> Node:
+        envelope = ((doc_key(BIG), ()),) if plan.materializes else ()
+        declared = [name for name in (plan.formula.a, plan.formula.b) if name] if plan.declared else []
+        spec = NodeSpec(
+            name=plan.name,
+            fn=lambda tx: self.function(plan, tx),
+            kind=NodeKind.EFFECT if plan.effect else NodeKind.COMPUTATION,
+            outputs=() if plan.effect else (doc_key(plan.name), *map(doc_key, plan.sides())),
+            side_write_envelope=envelope,
+            declared_reads=tuple(map(doc_key, declared)),
+            eager=plan.eager,
+            is_async=plan.waits > 0,
+            on_invalid="finish" if plan.finishes else "restart",
+            **gate,
+        )
+        node = self.scheduler.register(spec)
+        self.nodes[plan.name] = node
+        self.plans[node] = plan
+        return node
+
+    def remove(self, name: str) -> None:
+        node = self.nodes.pop(name)
+        plan = self.plans.pop(node)
+        self.scheduler.remove(node)
+        self.seen.pop(node, None)
+        if plan.spawns:
+            for kid in [other for other in self.nodes if other.startswith(f"{name}.kid")]:
+                self.remove(kid)
+
+    def make_kids(self, plan: Plan, wanted: list[int]) -> None:
+        kids = {f"{plan.name}.kid{item}": item for item in wanted}
+        for name in [other for other in self.nodes if other.startswith(f"{plan.name}.kid") and other not in kids]:
+            self.remove(name)
+        for name, item in kids.items():
+            if name not in self.nodes:
+                self.add(kid_plan(plan.name, item))
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def function(self, plan: Plan, tx: Transaction) -> Generator[None, None, tuple[int, list[Write]]]:
+        return run(plan, TxLook(tx), lambda wanted: self.make_kids(plan, wanted))
+
+    def perform(self, attempt: Attempt) -> None:
+        node = attempt.node
+        self.judge(node)
+        self.seen[node] = Seen(len(self.told))
+        if self.trap is not None and self.trap[0] == node.name:
+            (_, kind), self.trap = self.trap, None
+            raise kind
+        attempt.cancel = lambda: self.cancelled.append(attempt)
+        self.flights[attempt] = node.fn(attempt.tx)
+        self.go_on(attempt)
+
+    def go_on(self, attempt: Attempt) -> bool:
+        """Until it waits again, or is done; tells whether it is."""
+        node, plan = attempt.node, self.plans.get(attempt.node)
+        steps = self.flights[attempt]
+        try:
+            next(steps)
+        except StopIteration as end:
+            value, writes = end.value
+            for write in writes:
+                attempt.tx.set(doc_key(write.name), write.path, write.value)
+            attempt.result = value
+            if plan is not None and plan.effect:
+                self.shown[node] = value
+                if value == plan.ends_at:
+                    self.remove(plan.name)
+        except TrialError as error:
+            attempt.error = error
+            if plan is not None and plan.effect:
+                self.shown[node] = Failed(str(error))
+        else:
+            attempt.suspended = True
+            return False
+        del self.flights[attempt]
+        attempt.suspended = False
+        reads = attempt.tx.journal.reads()
+        docs = frozenset(doc for doc, _, _ in reads)
+        if not attempt.pulled:
+            self.attempts.append((node, node.pass_number, not docs <= self.docs.get(node, frozenset())))
+        self.docs[node] = docs
+        if node in self.seen:
+            self.seen[node].bases = {doc: attempt.tx.first_look(doc) for doc, _, _ in reads}
+        return True
+
+    def ended(self, attempt: Attempt) -> None:
+        """An attempt that counts. What it wrote itself it is not told of."""
+        node = attempt.node
+        if node in self.seen:
+            error = None if node.error is None else str(node.error)
+            if error != self.failing.get(node):
+                # Readers are told, although the document is as it was.
+                self.failing[node] = error
+                self.told.append(Change(doc_key(node.name), (), None, None))
+            seen = self.seen[node]
+            seen.counts = True
+            plan = self.plans[node]
+            own = [plan.name, *plan.sides(), plan.writes, BIG if plan.materializes else ""]
+            for name in filter(None, own):
+                if doc_key(name) in seen.bases:
+                    seen.bases[doc_key(name)] = self.here.replica.read(doc_key(name))
+
+    def land(self, number: int) -> None:
+        """One of those that wait goes on."""
+        waiting = [attempt for attempt in self.flights if attempt not in self.cancelled]
+        if waiting:
+            attempt = waiting[number % len(waiting)]
+            if self.go_on(attempt):
+                self.scheduler.resume(attempt)
+            else:
+                self.scheduler.look_again(attempt)
+
+    def settle(self) -> None:
+        """Run all there is to run. Attempts that were cancelled end, as in an event loop."""
+        while True:
+            self.scheduler.idle()
+            if not self.cancelled:
+                return
+            while self.cancelled:
+                attempt = self.cancelled.pop()
+                if attempt in self.flights:
+                    del self.flights[attempt]
+                    attempt.suspended = False
+                    self.scheduler.cancelled(attempt)
+
+    # -- claims --------------------------------------------------------------------------------------------
+
+    def judge(self, node: Node) -> None:
+        """I3, the slow way: a node that starts again has read something that was changed by somebody else since."""
+        seen = self.seen.get(node)
+        if seen is None or not seen.counts:
+            return
+        since = self.told[seen.told :]
+        for told in since:
+            if isinstance(told, Change):
+                if any(doc == told.doc for doc, _, _ in node.reads):
+                    return
+                continue
+            own = isinstance(told.source, Transaction) and told.source.node is node
+            if own and told.kind.value == "commit":
+                continue
+            for change in told.changes:
+                for doc, path, bits in node.reads:
+                    if doc == change.doc and is_touched(path, Depth.SHALLOW if bits else Depth.DEEP, change):
+                        return
+        last = [record for record in self.watch.records if record.node == node.id]
+        starts = [index for index, record in enumerate(last) if isinstance(record, Started)]
+        if not any(isinstance(record, TakenBack) for record in last[starts[-2] :]):
+            self.needless.append(f"{node} ran, and nothing it had read was changed by anybody else")
+
+    def verify(self) -> None:
+        """Everything, at rest."""
+        check(self.scheduler)
+        check_trace(self.watch.records)
+        assert not self.needless, self.needless
+        self.verify_inputs()
+        if not self.shaken:
+            self.verify_results()
+        self.verify_counts()
+        self.attempts.clear()
+
+    def verify_inputs(self) -> None:
+        """I1, the slow way: what a clean node has read is still so, whether anybody looks at it or not."""
+        for node, seen in self.seen.items():
+            if not node.is_clean or node.attempt is not None or not seen.counts:
+                continue
+            for doc, path, bits in node.reads:
+                now = self.here.replica.read(doc)
+                depth = Depth.SHALLOW if bits else Depth.DEEP
+                assert not touches(path, depth, seen.bases[doc], now), f"{node} has read {doc}{path} as it was before"
+
+    def verify_results(self) -> None:
+        """What is there is what a naive engine comes to."""
+        resting = {node: plan for node, plan in self.plans.items() if node.is_clean and node.attempt is None}
+        current = {node: plan for node, plan in resting.items() if node.is_live and node.ring is None}
+        made = [plan for node, plan in current.items() if node.error is None and not plan.effect]
+        naive = Naive(made, self.value)
+        for node, plan in current.items():
+            if plan.writes and plan.writes in plan.formula:
+                continue
+            outcome = naive.outcome(plan)
+            if isinstance(outcome, Failed) or node.error is not None:
+                assert outcome == Failed(str(node.error)), f"{node} should have come to {outcome}"
+                continue
+            value, writes = outcome
+            if plan.effect:
+                assert self.shown[node] == value, f"{node} should have seen {value}"
+                continue
+            assert self.value(plan.name) == value, f"{node} should have come to {value}"
+            for write in writes:
+                assert self.value(write.name, *write.path) == write.value, f"{node} should have written {write}"
+
+    def verify_pulled(self, node: Node) -> None:
+        """A caller gets what a naive engine comes to, if nothing above waits for its time, fails or goes in circles."""
+        if node.removed:
+            return
+        above = {node}
+        todo = [node]
+        while todo:
+            for source in self.scheduler.graph.sources(todo.pop()):
+                if source not in above:
+                    above.add(source)
+                    todo.append(source)
+        if not self.shaken and all(
+            each.is_clean and each.attempt is None and each.error is None and not each.ring for each in above
+        ):
+            naive = Naive([self.plans[each] for each in above], self.value)
+            assert self.value(node.name) == naive.value(node.name), f"{node} was pulled"
+
+    def value(self, name: str, *path: str) -> Any:
+        value = plain(self.here.replica.read(doc_key(name)))
+        for step in path:
+            value = value[step]
+        return value
+
+    def verify_counts(self) -> None:
+        """Nobody runs twice in a pass, but for what cannot be known before: who turns to something new, or a circle."""
+        records = self.watch.records
+        unusual = {*self.odd_passes(records)}
+        last: dict[tuple[Node, int], bool] = {}
+        for node, number, has_turned in self.attempts:
+            is_known = not last.get((node, number), True)
+            if is_known and number not in unusual and not self.scheduler.graph.liveness.has_rings:
+                raise AssertionError(f"{node} ran twice in pass {number}")
+            last[node, number] = has_turned
+
+    def odd_passes(self, records: list[Record]) -> list[int]:
+        """In which something came or went, did not count, or was written by those whose writes nobody can foresee."""
+        odd: list[int] = []
+        number = self.scheduler.runner.pass_number
+        for record in records[self.looked :]:
+            if isinstance(record, Started):
+                number = record.pass_number
+            wild = [node.id for node, plan in self.plans.items() if plan.writes or plan.materializes or plan.spawns]
+            if isinstance(record, TakenBack | Registered | Removed) or (
+                isinstance(record, Finished) and record.node in wild
+            ):
+                odd.append(number)
+        self.looked = len(records)
+        return odd
+
+    # -- others --------------------------------------------------------------------------------------------
+
+    def write(self, values: dict[str, Any]) -> None:
+        self.here.commit(*(SetDoc(doc_key(name), freeze(value)) for name, value in values.items()))
+
+    def write_elsewhere(self, values: dict[str, Any]) -> None:
+        self.other.commit(*(SetDoc(doc_key(name), freeze(value)) for name, value in values.items()))
+
+    def shake(self, *_: object) -> None:
+        self.shaken = True
+
+    def decide(self, count: int) -> None:
+        self.hub.decide(count)
+        self.take_in()
+
+    def fail(self) -> None:
+        self.hub.fail(FULL, 1)
+        self.take_in()
+
+    def take_in(self) -> None:
+        self.other.refresh()
+        self.here.refresh()
+        if not self.here.replica.pending_count:
+            self.shaken = False
+
+    def come_to_rest(self) -> None:
+        """Until everything is decided, and what followed from that."""
+        for _ in range(20):
+            self.settle()
+            if not self.here.replica.pending_count:
+                break
+            self.decide(1000)
+        else:
+            raise AssertionError("it never comes to rest")
+        self.verify()

@@ -1,0 +1,354 @@
+"""The one channel: what is written here, by others, taken back or only now known wakes exactly who has read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.core import IGNORED_FOR_SCHEDULING, Depth, SetDoc, doc_key, freeze
+from headwater.errors import StoreError
+from headwater.scheduler.limits import CAUSES_MAX, FAILURES_MAX
+from headwater.scheduler.node import Node
+from headwater.scheduler.trace import Invalidated
+from headwater.store.document import Found
+from headwater.values.ids import Seq
+from headwater.values.tree import Path
+from tests.scheduler.workshop import Workshop, number, write
+from tests.support.naive import NOTHING
+
+
+@pytest.fixture
+def shop() -> Workshop:
+    return Workshop()
+
+
+def put(replica: Replica, name: str, value: object) -> None:
+    replica.commit((SetDoc(doc_key(name), freeze(value)),))
+
+
+def reader(shop: Workshop, name: str, doc: str, path: Path = (), depth: Depth = Depth.DEEP) -> Node:
+    return shop.effect(name, lambda tx: tx.read(doc_key(doc), path, depth))
+
+
+def kinds(shop: Workshop) -> list[str]:
+    """By what kinds of news nodes were woken, in order."""
+    return [record.change for record in shop.scheduler.get_trace("invalidated") if isinstance(record, Invalidated)]
+
+
+# --- four kinds of news -----------------------------------------------------------------------------------
+
+
+def test_what_is_written_here_wakes_its_readers_before_anything_is_decided(shop: Workshop) -> None:
+    shop.scheduler.set_trace_enabled("invalidated", True)
+    reader(shop, "show", "a")
+    shop.run()
+    shop.put(a=1)
+    assert shop.run() == ["show"]
+    assert kinds(shop) == ["commit"]
+    shop.decide()
+    assert shop.run() == [], "that it was accepted is no news"
+
+
+def test_what_others_write_wakes_the_readers(shop: Workshop) -> None:
+    shop.scheduler.set_trace_enabled("invalidated", True)
+    other = shop.desk.replica("other")
+    reader(shop, "show", "a")
+    shop.run()
+    put(other, "a", 1)
+    assert shop.run() == []
+    shop.decide()
+    assert shop.run() == ["show"]
+    assert kinds(shop) == ["integrate"]
+
+
+def test_document_that_had_to_be_fetched_wakes_its_readers_when_it_is_there(shop: Workshop) -> None:
+    shop.scheduler.set_trace_enabled("invalidated", True)
+    shop.desk.remote.add(doc_key("far"))
+    seen: list[object] = []
+    shop.effect("show", lambda tx: seen.append(number(tx, "far")))
+    shop.run()
+    shop.replica.pull(doc_key("far"), Found(7, Seq(1)))
+    assert shop.run() == ["show"]
+    assert (seen, kinds(shop)) == ([0, 7], ["pull"])
+
+
+def test_what_is_taken_back_wakes_its_readers_and_brings_what_won(shop: Workshop) -> None:
+    shop.scheduler.set_trace_enabled("invalidated", True)
+    other = shop.desk.replica("other")
+    seen: list[object] = []
+    shop.effect("show", lambda tx: seen.append(number(tx, "a")))
+    shop.run()
+    put(other, "a", 5)
+    shop.desk.decide()
+    tx = Transaction(shop.replica)
+    write(tx, "a", number(tx, "a") + 1)
+    tx.commit()
+    shop.run()
+    shop.decide()
+    shop.run()
+    assert tx.is_rejected
+    assert (seen, kinds(shop)) == ([0, 1, 5], ["commit", "revert"])
+
+
+@pytest.mark.parametrize("kind", ["commit", "integrate", "pull", "revert"])
+@pytest.mark.parametrize(
+    ("path", "depth", "before", "after", "wakes"),
+    [
+        ((), Depth.DEEP, {"x": 1}, {"x": 2}, True),
+        (("x",), Depth.DEEP, {"x": 1}, {"x": 2}, True),
+        (("y",), Depth.DEEP, {"x": 1}, {"x": 2}, False),
+        (("x", "z"), Depth.DEEP, {"x": {"z": 1}}, {"x": 2}, True),
+        (("x", "z"), Depth.DEEP, {"x": {"z": 1}}, {"x": {"z": 1, "w": 2}}, False),
+        ((), Depth.SHALLOW, {"x": 1}, {"x": 2}, False),
+        ((), Depth.SHALLOW, {"x": 1}, {"x": 1, "y": 1}, True),
+        (("x",), Depth.SHALLOW, {"x": [1, 2]}, {"x": [1, 3]}, False),
+        (("x",), Depth.SHALLOW, {"x": [1, 2]}, {"x": [1]}, True),
+        ((), Depth.DEEP, {"x": 1}, {"x": 1.0}, True),
+    ],
+)
+def test_each_kind_wakes_exactly_who_read_what_is_different(
+    shop: Workshop, kind: str, path: Path, depth: Depth, before: object, after: object, wakes: bool
+) -> None:
+    other = shop.desk.replica("other")
+    put(shop.replica, "a", before)
+    shop.decide()
+    reader(shop, "show", "a", path, depth)
+    shop.run()
+    match kind:
+        case "commit":
+            shop.put(a=after)
+        case "integrate":
+            put(other, "a", after)
+            shop.decide()
+        case "pull":
+            shop.replica.pull(doc_key("a"), Found(freeze(after), Seq(9)))
+        case _:
+            # Ours is overtaken, and was never seen by the reader: its going and what won are one step.
+            put(other, "a", after)
+            shop.desk.decide()
+            tx = Transaction(shop.replica)
+            tx.read(doc_key("a"))
+            tx.set(doc_key("other"), (), 1)
+            tx.commit()
+            shop.decide()
+            assert tx.is_rejected
+    assert shop.run() == (["show"] if wakes else [])
+
+
+def test_read_that_is_ignored_for_scheduling_wakes_nobody(shop: Workshop) -> None:
+    shop.effect("show", lambda tx: tx.read(doc_key("a"), (), Depth.DEEP, IGNORED_FOR_SCHEDULING))
+    shop.run()
+    shop.put(a=1)
+    assert shop.run() == []
+
+
+def test_optimistic_chain_settles_anew_when_its_first_link_is_taken_back(shop: Workshop) -> None:
+    other = shop.desk.replica("other")
+    shop.sum("one", "a")
+    shop.sum("two", "one")
+    shop.show("show", "two")
+    shop.run()
+    shop.decide()
+    put(other, "a", 5)
+    shop.desk.decide()
+    tx = Transaction(shop.replica)
+    write(tx, "a", number(tx, "a") + 1)
+    tx.commit()
+    shop.run()
+    assert shop.see("two") == 1
+    while shop.desk.waiting or shop.scheduler.outstanding().is_due:
+        shop.decide()
+        shop.run()
+    shop.decide()
+    assert ([shop.see(name) for name in ("a", "one", "two")], shop.errors) == ([5, 5, 5], [])
+
+
+# --- causes -----------------------------------------------------------------------------------------------
+
+
+def test_causes_are_collected_while_it_is_invalid_and_taken_by_the_run(shop: Workshop) -> None:
+    node = shop.sum("sum", "a", "b")
+    shop.scheduler.pull(node)
+    shop.put(a=1, b=2, c=3)
+    shop.run()
+    assert list(node.invalid_causes) == [(doc_key("a"), ()), (doc_key("b"), ())]
+    shop.scheduler.pull(node)
+    assert (node.invalid_causes, node.last_causes) == ({}, ((doc_key("a"), ()), (doc_key("b"), ())))
+
+
+def test_run_carries_its_node_and_its_causes_in_its_transaction(shop: Workshop) -> None:
+    seen: list[tuple[object, object]] = []
+
+    def show(tx: Transaction) -> None:
+        number(tx, "a")
+        seen.append((tx.node, tx.triggers))
+
+    node = shop.effect("show", show)
+    shop.run()
+    shop.put(a=1)
+    shop.run()
+    assert seen == [(node, ()), (node, ((doc_key("a"), ()),))]
+
+
+def test_causes_are_places_and_not_only_documents(shop: Workshop) -> None:
+    node = shop.computation("sum", lambda tx: tx.read(doc_key("a")) is not None)
+    shop.put(a={"x": {"y": 1}, "z": 1})
+    shop.scheduler.pull(node)
+    tx = Transaction(shop.replica)
+    tx.set(doc_key("a"), ("x", "y"), 2)
+    tx.commit()
+    shop.run()
+    assert list(node.invalid_causes) == [(doc_key("a"), ("x", "y"))]
+
+
+def test_causes_of_a_node_that_nobody_looks_at_are_bounded(shop: Workshop) -> None:
+    node = shop.computation("sum", lambda tx: len(tx.read(doc_key("a"))))  # type: ignore[arg-type]
+    shop.put(a={})
+    shop.scheduler.pull(node)
+    for index in range(CAUSES_MAX * 3):
+        tx = Transaction(shop.replica)
+        tx.set(doc_key("a"), (f"k{index}",), index)
+        tx.commit()
+        shop.run()
+        assert len(node.invalid_causes) <= CAUSES_MAX
+    assert list(node.invalid_causes) == [(doc_key("a"), ())], "of so many places, the document"
+
+
+def test_own_writes_are_no_causes(shop: Workshop) -> None:
+    node = shop.effect("show", lambda tx: write(tx, "a", number(tx, "a") + 1))
+    shop.run()
+    assert (shop.see("a"), node.invalid_causes, node.is_clean) == (1, {}, True)
+
+
+# --- rejected ---------------------------------------------------------------------------------------------
+
+
+def overtaken(shop: Workshop, other: Replica, name: str, value: object) -> None:
+    """Somebody else's write is decided first, and is not known here yet."""
+    put(other, name, value)
+    shop.desk.decide()
+
+
+def test_run_whose_commit_is_rejected_is_made_again_for_its_causes(shop: Workshop) -> None:
+    other = shop.desk.replica("other")
+    node = shop.sum("sum", "a", "b")
+    shop.show("show", "sum")
+    shop.run()
+    shop.decide()
+    shop.put(b=1)
+    overtaken(shop, other, "a", 10)
+    shop.run()
+    shop.scheduler.set_trace_enabled("taken-back", True)
+    shop.decide()
+    assert shop.see("sum") == 0, "taken back"
+    assert (doc_key("b"), ()) in node.invalid_causes, "given back"
+    assert shop.run() == ["sum", "show"]
+    shop.decide()
+    assert (shop.see("sum"), shop.run(), shop.errors) == (11, [], [])
+    assert [record.node for record in shop.scheduler.get_trace("taken-back")] == ["sum#1"]
+
+
+def test_rejected_effect_is_made_again(shop: Workshop) -> None:
+    other = shop.desk.replica("other")
+    shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
+    shop.run()
+    shop.decide()
+    overtaken(shop, other, "a", 10)
+    shop.put(a=1)
+    shop.run()
+    shop.decide()
+    shop.run()
+    shop.decide()
+    assert (shop.see("out"), shop.see("a")) == (1, 1)
+
+
+def test_conflicts_are_never_counted(shop: Workshop) -> None:
+    """However often somebody else is faster, it is tried again."""
+    other = shop.desk.replica("other")
+    shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
+    shop.run()
+    for value in range(1, FAILURES_MAX * 3):
+        overtaken(shop, other, "a", value)
+        shop.decide()
+        shop.run()
+    shop.decide()
+    shop.run()
+    shop.decide()
+    assert (shop.see("out"), shop.errors) == (FAILURES_MAX * 3 - 1, [])
+
+
+def test_result_that_an_earlier_run_stored_is_made_again_when_that_run_is_taken_back(shop: Workshop) -> None:
+    """The later run had nothing to write, because it came to the same; now nothing stands there."""
+    other = shop.desk.replica("other")
+    shop.computation("parity", lambda tx: number(tx, "a") % 2)
+    shop.show("show", "parity")
+    put(shop.replica, "a", 0)
+    shop.decide()
+    overtaken(shop, other, "a", 100)
+    shop.run()
+    shop.put(a=2)
+    assert shop.run() == ["parity"]
+    shop.decide()
+    shop.run()
+    shop.decide()
+    assert (shop.see("a"), shop.see("parity")) == (2, 0)
+
+
+def test_store_that_fails_is_tried_again_but_not_for_ever(shop: Workshop) -> None:
+    shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
+    shop.run()
+    runs = 1
+    while shop.desk.waiting:
+        shop.desk.fail(StoreError("the disk is full"))
+        shop.desk.tell()
+        runs += len(shop.run())
+    assert runs == FAILURES_MAX + 1
+    (error,) = shop.errors
+    assert "the result of copy() could not be stored: HW200: the disk is full" in str(error)
+    assert shop.see("out") is NOTHING
+    shop.put(a=1)
+    assert shop.run() == ["copy"], "it runs again when what it read changes"
+
+
+def test_store_that_works_again_forgives(shop: Workshop) -> None:
+    shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
+    shop.run()
+    for round_ in range(3):
+        for _ in range(FAILURES_MAX):
+            shop.desk.fail(StoreError("the disk is full"))
+            shop.desk.tell()
+            assert shop.run() == ["copy"]
+        shop.decide()
+        shop.put(a=round_ + 1)
+        shop.desk.settle()
+        shop.run()
+    assert shop.errors == []
+
+
+# --- change groups ----------------------------------------------------------------------------------------
+
+
+def test_what_is_written_in_a_change_group_does_not_wake_its_members(shop: Workshop) -> None:
+    shop.show("editor", "a", change_group="editor")
+    shop.show("show", "a")
+    shop.run()
+    tx = Transaction(shop.replica)
+    tx.change_group = "editor"
+    write(tx, "a", 1)
+    tx.commit()
+    assert shop.run() == ["show"]
+    tx = Transaction(shop.replica)
+    tx.change_group = "other"
+    write(tx, "a", 2)
+    tx.commit()
+    assert shop.run() == ["editor", "show"]
+
+
+def test_what_a_member_of_a_change_group_writes_does_not_wake_the_others(shop: Workshop) -> None:
+    shop.effect("one", lambda tx: write(tx, "a", number(tx, "go")), change_group="editor")
+    shop.show("two", "a", change_group="editor")
+    shop.show("three", "a")
+    shop.run()
+    shop.put(go=1)
+    assert shop.run() == ["one", "three"]
