@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from headwater.host.async_space import AsyncSpace
     from headwater.host.console import Console
     from headwater.host.functions import Computed, Sink
-    from headwater.host.space import Space, Stats
+    from headwater.host.space import Space
+    from headwater.host.stats import Stats
     from headwater.host.words import why
 
 _HOMES = {
@@ -46,7 +47,7 @@ _HOMES = {
     "NotReadyError": "headwater.errors",
     "Sink": "headwater.host.functions",
     "Space": "headwater.host.space",
-    "Stats": "headwater.host.space",
+    "Stats": "headwater.host.stats",
     "Transaction": "headwater.cells.transaction",
     "UserCodeError": "headwater.errors",
     "delete": "headwater.cells.whole",

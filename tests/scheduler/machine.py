@@ -31,7 +31,7 @@ from headwater.core import (
 )
 from headwater.errors import UserCodeError
 from headwater.scheduler.invariants import Watch, check, check_trace
-from headwater.scheduler.trace import Finished, Record, Registered, Removed, Started, TakenBack
+from headwater.scheduler.trace import Finished, Invalidated, Record, Registered, Removed, Started, TakenBack
 from headwater.values.ids import DocKey
 from headwater.values.match import touches
 from headwater.values.tree import Maybe
@@ -105,6 +105,8 @@ class World:
         # Whose next attempt is to be interrupted, and how.
         self.trap: tuple[str, type[BaseException]] | None = None
         self.needless: list[str] = []
+        # When a gate was changed.
+        self.since: dict[Node, float] = {}
         self.looked = 0
         self.scheduler.runner.after = self.ended
         # Something was taken back, and what rests on it is not decided: results may be missing until it is.
@@ -158,6 +160,8 @@ class World:
     def perform(self, attempt: Attempt) -> None:
         node = attempt.node
         self.judge(node)
+        if not attempt.pulled:
+            self.judge_time(node)
         self.seen[node] = Seen(len(self.told))
         if self.trap is not None and self.trap[0] == node.name:
             (_, kind), self.trap = self.trap, None
@@ -263,6 +267,19 @@ class World:
         starts = [index for index, record in enumerate(last) if isinstance(record, Started)]
         if not any(isinstance(record, TakenBack) for record in last[starts[-2] :]):
             self.needless.append(f"{node} ran, and nothing it had read was changed by anybody else")
+
+    def judge_time(self, node: Node) -> None:
+        """A node that waits for quiet has had it; one that runs at most so often has not run since."""
+        gate = node.gate
+        if gate is None:
+            return
+        mine = [record for record in self.watch.records if record.node == node.id]
+        changed = [record.at_ms for record in mine if isinstance(record, Invalidated)]
+        ended = [record.at_ms for record in mine if isinstance(record, Finished)]
+        if gate.debounce_ms and changed and self.since.get(node, 0) <= changed[-1]:
+            assert self.time >= changed[-1] + gate.debounce_ms, f"{node} has had no quiet"
+        if gate.throttle_ms and ended:
+            assert self.time >= ended[-1] + gate.throttle_ms, f"{node} runs too often"
 
     def verify(self) -> None:
         """Everything, at rest."""

@@ -107,8 +107,8 @@ class Formula(NamedTuple):
             case "branch":
                 return num(self.b) if num(self.a) % 2 else num(self.c)
             case "guard":
-                if num(self.a) % 3 == 2:
-                    raise TrialError(f"two in {self.a}")
+                if num(self.a) % 3 == 1:
+                    raise TrialError(f"{num(self.a)} in {self.a}")
                 return num(self.b)
             case "follow":
                 target = look.at(self.a)

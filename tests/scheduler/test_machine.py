@@ -247,6 +247,7 @@ class Graphs(RuleBasedStateMachine):
         scheduler, node = self.world.scheduler, self.world.nodes[self.pick(index)]
 
         def act() -> None:
+            self.world.since[node] = self.world.time
             if is_throttle:
                 scheduler.clear_throttle(node) if ms is None else scheduler.set_throttle(node, ms)
             else:

@@ -85,7 +85,8 @@ class Readable(Copied):
         self._parent = parent
         # The tree that was last read from here, and what was made of it: an unchanged value is the same object again.
         self._last: tuple[object, object] = (MISSING, None)
-        self._parts: dict[str, Slot] = {}
+        # Made when one is asked for; most cells have none.
+        self._parts: dict[str, Slot] | None = None
 
     @property
     def address(self) -> str:

@@ -32,8 +32,8 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
         return wrote
     replica, held = tx.replica, tx._held
     with replica.turn:
-        there = held.get(doc)
-        base, mark = (there.base, there.mark) if there is not None else replica.hold(doc)
+        # As it is now: if the run has read it, and it is not so any more, that is found below.
+        base, mark = replica.hold(doc)
         if _stands(tx, base, mark, value):
             tx.end()
             return False

@@ -58,11 +58,14 @@ class Slot(Readable):
     def _part(self, step: Step) -> Slot:
         if type(step) is str:
             # Keys are few and used again; indexes are neither.
-            part = self._parts.get(step)
+            parts = self._parts
+            if parts is None:
+                parts = self._parts = {}
+            part = parts.get(step)
             if part is None:
                 part = self._make(step)
-                if len(self._parts) < _PARTS_MAX:
-                    self._parts[step] = part
+                if len(parts) < _PARTS_MAX:
+                    parts[step] = part
             return part
         if type(step) is not int or step < 0:
             message = f"{step!r} is not a step into {self.address}: a key (text) or an index (a number) is expected"

@@ -90,7 +90,7 @@ class Transaction:
         self.read_only = read_only
         # What the ids of documents made in here are derived from.
         self.cause = cause
-        self.journal = Journal()
+        self.journal: Journal = Journal()
         # For cells: what they have read here already, as they handed it out. A write forgets all of it.
         self.memo: dict[object, object] = {}
         self._held: dict[DocKey, Held] = {}

@@ -172,7 +172,11 @@ class Computed(Generic[P, R]):
             )
             raise NotReadyError(message, node=self.name)
         value = cell.value
-        if tx is not None and not self._parametrised:
+        if tx is None:
+            if home.restless:
+                # What it wrote besides its result, others may have read.
+                home.catch_up()
+        elif not self._parametrised:
             tx.memo[self] = value
         return cast("R", value)
 

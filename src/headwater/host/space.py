@@ -15,8 +15,6 @@ from contextlib import suppress
 from contextvars import Token
 from typing import Any, Final, Self, TypeVar, overload
 
-import msgspec
-
 from headwater.cells.anydoc import AnyDoc
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc, open_doc
@@ -32,6 +30,7 @@ from headwater.host.looking import GraphForm, drawn
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.report import OnError, log, log_error, tell
+from headwater.host.stats import Stats
 from headwater.host.window import Window
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.runner import Attempt
@@ -49,26 +48,6 @@ D = TypeVar("D", bound=Doc)
 PAUSE_MIN_S: Final = 0.001
 PAUSE_MAX_S: Final = 0.05
 """A plain program that waits looks this often for what others wrote."""
-
-
-class Stats(msgspec.Struct, frozen=True):
-    """Counts of one opening, since it began."""
-
-    space: str
-    seq: int
-    """The newest commit taken in here."""
-    commits: int
-    """Made here."""
-    pending: int
-    """Of these, without a verdict."""
-    rejected: int
-    """Of these, taken back."""
-    groups: int
-    """Groups of commits written to the disk by this process, with one fsync each."""
-    documents: int
-    """Held in memory here."""
-    runs: dict[str, int]
-    """Of each function."""
 
 
 class BaseSpace(Home):

@@ -128,8 +128,6 @@ class Node:
     # Where the function itself may write, with all that is below.
     surface: tuple[Place, ...]
     parent: Node | None
-    # What the ids of documents that its runs make are derived from.
-    cause: tuple[str, str, int]
     # registry: no longer known.
     removed: bool = False
     # signal(): see TRANSITIONS.
@@ -176,6 +174,11 @@ class Node:
     def kind(self) -> Kind:
         """Computation or effect."""
         return self.spec.kind
+
+    @property
+    def cause(self) -> tuple[str, str, int]:
+        """What the ids of documents that its runs make are derived from."""
+        return ("run", self.name, self.order)
 
     @property
     def id(self) -> str:

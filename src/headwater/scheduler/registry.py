@@ -50,7 +50,6 @@ class Registry:
             outputs=spec.outputs,
             surface=(*((doc, ()) for doc in spec.outputs[1:]), *spec.side_write_envelope),
             parent=spec.parent or parent,
-            cause=("run", spec.name, self._count),
         )
         self.nodes[node] = None
         self._gates.configure(node)

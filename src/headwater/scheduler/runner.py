@@ -119,7 +119,7 @@ class Runner:
         """A transaction of its own, stamped with the node and with why it runs (I8)."""
         spec = node.spec
         causes = self._invalidation.clean(node)
-        tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=node.cause)
+        tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
         tx.node, tx.triggers = node, causes
         if spec.change_group is not None:
             tx.change_group = spec.change_group
