@@ -58,7 +58,7 @@ class Gates:
     def configure(node: Node) -> None:
         """As registered."""
         spec = node.spec
-        if spec.debounce_ms is not None or spec.throttle_ms is not None or spec.no_auto_debounce:
+        if spec.debounce_ms is not None or spec.throttle_ms is not None:
             node.gate = Gate(spec.debounce_ms, spec.throttle_ms, spec.no_auto_debounce)
 
     def set_debounce(self, node: Node, ms: float | None) -> None:
@@ -93,7 +93,7 @@ class Gates:
     @staticmethod
     def _gate(node: Node) -> Gate:
         if node.gate is None:
-            node.gate = Gate()
+            node.gate = Gate(no_auto_debounce=node.spec.no_auto_debounce)
         return node.gate
 
     # -- what happens --------------------------------------------------------------------------------------
@@ -107,12 +107,10 @@ class Gates:
     def ran(self, node: Node, now: float, ms: float) -> None:
         """It has run, and took so long."""
         gate = node.gate
+        spec = node.spec
         # One that waits for something outside holds up nobody.
-        if (
-            node.spec.kind is Kind.EFFECT
-            and not node.spec.is_async
-            and (ms > AUTO_DEBOUNCE_MEAN_MS or gate is not None)
-        ):
+        is_held_up = spec.kind is Kind.EFFECT and not spec.is_async
+        if is_held_up and (gate is not None or (ms > AUTO_DEBOUNCE_MEAN_MS and not spec.no_auto_debounce)):
             slow = node.runs >= AUTO_DEBOUNCE_RUNS and node.total_ms > AUTO_DEBOUNCE_MEAN_MS * node.runs
             gate = self._gate(node)
             gate.auto_debounce_ms = float(AUTO_DEBOUNCE_MS) if slow and not gate.no_auto_debounce else 0.0
