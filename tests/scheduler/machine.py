@@ -101,12 +101,15 @@ class World:
         self.attempts: list[tuple[Node, int, bool]] = []
         self.docs: dict[Node, frozenset[DocKey]] = {}
         self.flights: dict[Attempt, Generator[None, None, tuple[int, list[Write]]]] = {}
+        # Which of them were stopped, wait once more, are done: to be taken in.
         self.cancelled: list[Attempt] = []
+        self.waits: list[Attempt] = []
+        self.landed: list[Attempt] = []
         # Whose next attempt is to be interrupted, and how.
         self.trap: tuple[str, type[BaseException]] | None = None
         self.needless: list[str] = []
-        # When a gate was changed.
-        self.since: dict[Node, float] = {}
+        # How many records there were when a gate was changed.
+        self.regated: dict[Node, int] = {}
         self.looked = 0
         self.scheduler.runner.after = self.ended
         # Something was taken back, and what rests on it is not decided: results may be missing until it is.
@@ -155,7 +158,14 @@ class World:
     # -- running -------------------------------------------------------------------------------------------
 
     def function(self, plan: Plan, tx: Transaction) -> Generator[None, None, tuple[int, list[Write]]]:
-        return run(plan, TxLook(tx), lambda wanted: self.make_kids(plan, wanted))
+        look = TxLook(tx, (lambda name: self.call(plan, name)) if plan.calls else None)
+        return run(plan, look, lambda wanted: self.make_kids(plan, wanted))
+
+    def call(self, plan: Plan, name: str) -> None:
+        """As a function of an app that calls another."""
+        node = self.nodes.get(name.removesuffix(".side"))
+        if node is not None and node.outputs and node.name != plan.name:
+            self.scheduler.pull(node)
 
     def perform(self, attempt: Attempt) -> None:
         node = attempt.node
@@ -185,7 +195,8 @@ class World:
                 self.shown[node] = value
                 if value == plan.ends_at:
                     self.remove(plan.name)
-        except TrialError as error:
+        except (TrialError, UserCodeError) as error:
+            # The latter is what a circle comes to.
             attempt.error = error
             if plan is not None and plan.effect:
                 self.shown[node] = Failed(str(error))
@@ -220,19 +231,20 @@ class World:
                 if doc_key(name) in seen.bases:
                     seen.bases[doc_key(name)] = self.here.replica.read(doc_key(name))
 
-    def land(self, number: int) -> None:
-        """One of those that wait goes on."""
+    def go_on_with(self, number: int) -> None:
+        """One of those that wait goes on. The scheduler hears of it when it has its turn."""
         waiting = [attempt for attempt in self.flights if attempt not in self.cancelled]
         if waiting:
             attempt = waiting[number % len(waiting)]
-            if self.go_on(attempt):
-                self.scheduler.resume(attempt)
-            else:
-                self.scheduler.look_again(attempt)
+            (self.landed if self.go_on(attempt) else self.waits).append(attempt)
 
     def settle(self) -> None:
         """Run all there is to run. Attempts that were cancelled end, as in an event loop."""
         while True:
+            while self.waits:
+                self.scheduler.look_again(self.waits.pop())
+            while self.landed:
+                self.scheduler.resume(self.landed.pop())
             self.scheduler.idle()
             if not self.cancelled:
                 return
@@ -274,9 +286,10 @@ class World:
         if gate is None:
             return
         mine = [record for record in self.watch.records if record.node == node.id]
-        changed = [record.at_ms for record in mine if isinstance(record, Invalidated)]
+        since = [record for record in self.watch.records[self.regated.get(node, 0) :] if record.node == node.id]
+        changed = [record.at_ms for record in since if isinstance(record, Invalidated)]
         ended = [record.at_ms for record in mine if isinstance(record, Finished)]
-        if gate.debounce_ms and changed and self.since.get(node, 0) <= changed[-1]:
+        if gate.debounce_ms and changed:
             assert self.time >= changed[-1] + gate.debounce_ms, f"{node} has had no quiet"
         if gate.throttle_ms and ended:
             assert self.time >= ended[-1] + gate.throttle_ms, f"{node} runs too often"
@@ -307,9 +320,10 @@ class World:
         resting = {node: plan for node, plan in self.plans.items() if node.is_clean and node.attempt is None}
         current = {node: plan for node, plan in resting.items() if node.is_live and node.ring is None}
         made = [plan for node, plan in current.items() if node.error is None and not plan.effect]
-        naive = Naive(made, self.value)
+        errors = {node.name: str(node.error) for node in self.plans if node.error is not None}
+        naive = Naive(made, self.value, errors)
         for node, plan in current.items():
-            if plan.writes and plan.writes in plan.formula:
+            if (plan.writes and plan.writes in plan.formula) or self.is_hopeless(node):
                 continue
             outcome = naive.outcome(plan)
             if isinstance(outcome, Failed) or node.error is not None:
@@ -323,8 +337,12 @@ class World:
             for write in writes:
                 assert self.value(write.name, *write.path) == write.value, f"{node} should have written {write}"
 
+    def is_hopeless(self, node: Node) -> bool:
+        """It goes round in a circle by calls, or something that it calls does."""
+        return any(isinstance(each.error, UserCodeError) for each in (node, *self.scheduler.graph.sources(node)))
+
     def verify_pulled(self, node: Node) -> None:
-        """A caller gets what a naive engine comes to, if nothing above waits for its time, fails or goes in circles."""
+        """A caller gets what a naive engine comes to: all above has run, if it may, and so it is now."""
         if node.removed:
             return
         above = {node}
@@ -334,10 +352,11 @@ class World:
                 if source not in above:
                     above.add(source)
                     todo.append(source)
-        if not self.shaken and all(
-            each.is_clean and each.attempt is None and each.error is None and not each.ring for each in above
-        ):
-            naive = Naive([self.plans[each] for each in above], self.value)
+        for each in above:
+            may_run = each.attempt is None and not self.scheduler.gates.is_held(each)
+            assert each.is_clean or not may_run, f"{node} was pulled, and {each} has not run"
+        if not self.shaken and all(each.is_clean and each.error is None and not each.ring for each in above):
+            naive = Naive([self.plans[each] for each in above if each.attempt is None], self.value, {})
             assert self.value(node.name) == naive.value(node.name), f"{node} was pulled"
 
     def value(self, name: str, *path: str) -> Any:

@@ -42,15 +42,27 @@ class Look(Protocol):
 
 
 class TxLook:
-    """Through a transaction, which notes it."""
+    """Through a transaction, which notes it; after a call to whoever makes it, perhaps."""
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: Transaction, call: Callable[[str], None] | None = None) -> None:
         self._tx = tx
+        self._call = call
 
     def at(self, name: str, *path: str | int) -> Any:
+        self._ask(name)
         return plain(self._tx.read(doc_key(name), path))
 
+    def _ask(self, name: str) -> None:
+        if self._call is not None:
+            try:
+                self._call(name)
+            except Exception:
+                # Whoever was told of an error has to be told of its end.
+                self._tx.read(doc_key(name))
+                raise
+
     def shape(self, name: str) -> Any:
+        self._ask(name)
         value = plain(self._tx.read(doc_key(name), (), Depth.SHALLOW))
         return shape_of(value)
 
@@ -150,6 +162,8 @@ class Plan:
     writes: str = ""
     # A computation makes a node for each item of a list, and reads them, or does not.
     spawns: str = ""
+    # It calls what it reads, as functions of an app do: whoever makes that is run first, or has failed.
+    calls: bool = False
     # It waits so often before it is done.
     waits: int = 0
     finishes: bool = False
@@ -239,8 +253,10 @@ class Naive:
     should be, because their nodes wait for their time, or fail, or go round in a circle.
     """
 
-    def __init__(self, plans: Iterable[Plan], given: Callable[[str], Any]) -> None:
+    def __init__(self, plans: Iterable[Plan], given: Callable[[str], Any], errors: dict[str, str]) -> None:
         self._given = given
+        # Who fails: a caller is told.
+        self._errors = errors
         # By the document. Of BOARD and BIG only parts are anybody's: those are given.
         self._writers = {name: plan for plan in plans for name in (plan.name, f"{plan.name}.side")}
         self._made: dict[str, tuple[int, list[Write]]] = {}
@@ -260,7 +276,10 @@ class Naive:
 
     def _for(self, plan: Plan, name: str) -> Any:
         """What it reads of itself is what it has written before."""
-        return self._given(name) if name == plan.name else self.value(name)
+        writer = name.removesuffix(".side")
+        if plan.calls and writer in self._errors and writer != plan.name:
+            raise TrialError(self._errors[writer])
+        return self._given(name) if writer == plan.name else self.value(name)
 
     def outcome(self, plan: Plan) -> tuple[int, list[Write]] | Failed:
         try:

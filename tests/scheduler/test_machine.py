@@ -90,6 +90,7 @@ def computations(draw: st.DrawFn, slot: str, slots: tuple[str, ...]) -> Plan:
         side=slot == "f0" or sometimes(draw),
         board=sometimes(draw) and BOARD not in formula,
         materializes=slot == SLOTS[-1] and draw(st.booleans()) and BIG not in formula,
+        calls=draw(st.booleans()),
         spawns="l0" if is_wild and slot in ("f0", "f1") else "",
         waits=draw(st.integers(1, 2)) if is_wild and slot in ("f2", "f3") else 0,
         finishes=draw(st.booleans()),
@@ -104,6 +105,7 @@ def effects(draw: st.DrawFn, name: str) -> Plan:
         draw(formulas(SLOTS)),
         effect=True,
         writes=draw(st.sampled_from(["", "", "", *WRITTEN])),
+        calls=draw(st.booleans()),
         waits=1 if is_wild else 0,
         finishes=draw(st.booleans()),
         ends_at=draw(st.sampled_from([-1, -1, 3])),
@@ -247,7 +249,7 @@ class Graphs(RuleBasedStateMachine):
         scheduler, node = self.world.scheduler, self.world.nodes[self.pick(index)]
 
         def act() -> None:
-            self.world.since[node] = self.world.time
+            self.world.regated[node] = len(self.world.watch.records)
             if is_throttle:
                 scheduler.clear_throttle(node) if ms is None else scheduler.set_throttle(node, ms)
             else:
@@ -255,10 +257,35 @@ class Graphs(RuleBasedStateMachine):
 
         self.step(act)
 
+    @precondition(lambda self: self.world.scheduler.outstanding().wake_at)
+    @rule()
+    def sleep(self) -> None:
+        """Until the first of those that wait for their time may run."""
+
+        def act() -> None:
+            self.world.time = self.world.scheduler.outstanding().wake_at or self.world.time
+
+        self.step(act)
+
     @precondition(lambda self: self.world.flights)
-    @rule(index=INDEXES)
-    def land(self, index: int) -> None:
-        self.step(lambda: self.world.land(index))
+    @rule(index=INDEXES, values=writes(), is_in_between=st.booleans())
+    def go_on(self, index: int, values: dict[str, Any], is_in_between: bool) -> None:
+        """A function that waits goes on; somebody writes before the scheduler hears of it."""
+
+        def act() -> None:
+            self.world.go_on_with(index)
+            if is_in_between:
+                self.world.write(values)
+
+        self.step(act)
+
+    @precondition(lambda self: self.world.flights)
+    @rule(values=writes())
+    def there_and_back(self, values: dict[str, Any]) -> None:
+        """While a function waits."""
+        before = {name: self.world.value(name) for name in values}
+        self.step(lambda: self.world.write(values))
+        self.step(lambda: self.world.write(before))
 
     # -- callers, and what gets in between -----------------------------------------------------------------
 

@@ -28,8 +28,11 @@ GRACE_S = 0.05
 LINGER_S: Final = 5.0
 """How long the thread waits for another space when there is none: starting it anew would cost more."""
 
+LOOK_S: Final = 0.05
+"""How often it looks for one meanwhile: who opens a space is quicker if nobody has to be woken."""
+
 _END_S: Final = 1.0
-"""How long the end of the program waits for a thread that answers somebody."""
+"""How long the end of the program, or a fork, waits for the thread."""
 
 log: Final = logging.getLogger("headwater")
 
@@ -89,8 +92,11 @@ class Doors:
         self.lock = threading.Lock()
         self.open: dict[str, Door] = {}
         self.ended = False
-        # The thread: how to let go of everything it has.
+        # The thread: it looks around by itself; and how to let go of everything it has.
+        self.looks = False
         self.drop: Callable[[], None] = _nothing
+        # The thread that forks right now, if it has the lock.
+        self._forker = 0
         self._registered = False
         self._thread: threading.Thread | None = None
         self._bell: Bell | None = None
@@ -122,7 +128,8 @@ class Doors:
             thread = threading.Thread(target=self._run, args=(bell,), name="headwater-door", daemon=True)
             thread.start()
             self._thread = thread
-        bell.ring()
+        elif not self.looks:
+            bell.ring()
 
     def _leave(self, door: Door, window: Window) -> None:
         with self.lock:
@@ -157,30 +164,51 @@ class Doors:
 
     def _wait(self, bell: Bell) -> bool:
         """Until there is a door to be made. False: there is none, and the thread has ended."""
-        while True:
-            with self.lock:
-                due = min((door.due for door in self.open.values()), default=None)
-            left = LINGER_S if due is None else due - monotonic()
-            if left <= 0 and not self.ended:
-                return True
-            if not self.ended and select([bell.reader], [], [], left)[0]:
+        quiet_since = monotonic()
+        while not self.ended:
+            due = self.next_due()
+            if due is not None:
+                quiet_since = monotonic()
+                if due <= quiet_since:
+                    return True
+            elif monotonic() - quiet_since >= LINGER_S:
+                break
+            if select([bell.reader], [], [], LOOK_S if due is None else due - quiet_since)[0]:
                 bell.hear()
-            elif (due is None or self.ended) and self.retire():
-                return False
+        return not self.retire()
+
+    def next_due(self) -> float | None:
+        """When the next door is to be made. If there is none at all, the thread has to look again."""
+        with self.lock:
+            self.looks = not self.open
+            return min((door.due for door in self.open.values() if not door.tried.is_set()), default=None)
 
     def retire(self) -> bool:
         """The thread has nothing to do: it may end, unless somebody has come meanwhile."""
         with self.lock:
             if self.open and not self.ended:
                 return False
-            self._thread = None
+            self._thread, self.looks = None, False
             return True
 
     # -- the end -------------------------------------------------------------------------------------------
 
+    def before_fork(self) -> None:
+        """Nothing may be half done: the child could not let go of a socket that nobody has noted yet."""
+        if self.lock.acquire(timeout=_END_S):
+            self._forker = threading.get_ident()
+
+    def after_fork(self) -> None:
+        """In the parent, everything goes on."""
+        if self._forker == threading.get_ident():
+            self._forker = 0
+            self.lock.release()
+
     def disown(self) -> None:
         """In a forked child: the doors are the parent's. Not even their sockets may be left open here."""
         self.lock = threading.Lock()
+        self._forker = 0
+        self.looks = False
         self.open = {}
         self.drop()
         self.drop = _nothing
@@ -213,4 +241,4 @@ def _nothing() -> None:
 DOORS: Final = Doors()
 
 if hasattr(os, "register_at_fork"):  # not where there is no fork
-    os.register_at_fork(after_in_child=DOORS.disown)
+    os.register_at_fork(before=DOORS.before_fork, after_in_parent=DOORS.after_fork, after_in_child=DOORS.disown)

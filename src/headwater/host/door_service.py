@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from headwater.host import doorway
-from headwater.host.door import LINGER_S, Bell, Door, Doors, log
+from headwater.host.door import LINGER_S, LOOK_S, Bell, Door, Doors, log
 from headwater.host.looking import answer, since_1970
 from headwater.host.told import VERSION, Ask, Reply, Told
 from headwater.host.window import Window
@@ -110,52 +110,50 @@ class Service:
 
     def run(self) -> None:
         """Until there is nothing to do."""
+        doors = self._doors
         quiet_since = monotonic()
         while True:
-            wait = self._look_after()
-            if self._doors.open and not self._doors.ended:
-                quiet_since = monotonic()
-            elif self._doors.ended or monotonic() - quiet_since >= LINGER_S:
-                if self._doors.retire():
+            due = doors.next_due()
+            if doors.ended or (doors.looks and monotonic() - quiet_since >= LINGER_S):
+                if doors.retire():
                     break
-            else:
-                wait = LINGER_S
+            elif not doors.looks:
+                quiet_since = monotonic()
+            wait = LOOK_S if doors.looks else None if due is None else max(due - monotonic(), 0.0)
             for key, events in self._selector.select(wait):
                 self._attend(key.data, events)
+            self._look_after()
         self._drop()
 
-    def _look_after(self) -> float | None:
-        """Make the doors whose time has come, close others. Returns the seconds until the next one's."""
+    def _look_after(self) -> None:
+        """Make the doors whose time has come, close others, tell those who follow."""
         with self._doors.lock:
-            waiting = [door for door in self._doors.open.values() if not door.tried.is_set()]
-        for door in waiting:
-            if door.due <= monotonic():
-                self._make(door)
+            due = [door for door in self._doors.open.values() if not door.tried.is_set() and door.due <= monotonic()]
+        for door in due:
+            self._make(door)
         for door in [door for door in self._made if door.closed]:
             self._unmake(door)
         for call in list(self._calls):
             if call.followed is not None:
                 self._tell(call, call.followed)
-        left = [door.due - monotonic() for door in waiting if not door.tried.is_set()]
-        return max(min(left), 0.0) if left else None
 
     def _make(self, door: Door) -> None:
         with self._doors.lock:
             if not door.closed:
                 try:
                     door.way = doorway.make(door.file)
+                    self._made[door] = door.way.listener
+                    self._selector.register(door.way.listener, selectors.EVENT_READ, door)
                 except (OSError, AttributeError) as error:
                     # Nor is there such a socket on every system.
                     log.debug("%s has no door: %s", door.file, error)
             door.tried.set()
-        if door.way is not None and not door.closed:
-            self._made[door] = door.way.listener
-            self._selector.register(door.way.listener, selectors.EVENT_READ, door)
 
     def _unmake(self, door: Door) -> None:
-        listener = self._made.pop(door)
-        self._selector.unregister(listener)
-        listener.close()
+        with self._doors.lock:
+            listener = self._made.pop(door)
+            self._selector.unregister(listener)
+            listener.close()
         for call in [call for call in self._calls if call.door is door]:
             if call.followed is not None:
                 self._tell(call, call.followed)
@@ -172,23 +170,25 @@ class Service:
             try:
                 if events & selectors.EVENT_READ:
                     self._hear(what)
-                if events & selectors.EVENT_WRITE:
+                if events & selectors.EVENT_WRITE and what in self._calls:
                     self._send(what)
             except OSError:
                 self._leave(what)
 
     def _let_in(self, door: Door) -> None:
-        try:
-            connection, _ = self._made[door].accept()
-        except (OSError, KeyError):
-            return  # gone again
-        if len(self._calls) >= CALLERS_MAX:
-            connection.close()
-            return
-        connection.setblocking(False)
-        call = Call(connection, door)
-        self._calls.append(call)
-        self._selector.register(connection, selectors.EVENT_READ, call)
+        # Noted before anybody can fork: a child must not keep it open.
+        with self._doors.lock:
+            try:
+                connection, _ = self._made[door].accept()
+            except (OSError, KeyError):
+                return  # gone again
+            if len(self._calls) >= CALLERS_MAX:
+                connection.close()
+                return
+            connection.setblocking(False)
+            call = Call(connection, door)
+            self._calls.append(call)
+            self._selector.register(connection, selectors.EVENT_READ, call)
 
     def _hear(self, call: Call) -> None:
         with suppress(BlockingIOError):
@@ -256,11 +256,12 @@ class Service:
     def _leave(self, call: Call) -> None:
         if call not in self._calls:
             return
-        self._calls.remove(call)
         if call.followed is not None:
             call.followed.attend([])
-        self._selector.unregister(call.connection)
-        call.connection.close()
+        with self._doors.lock:
+            self._calls.remove(call)
+            self._selector.unregister(call.connection)
+            call.connection.close()
 
     def _drop(self) -> None:
         """Let go of everything: the thread ends, or this is a child that was forked."""

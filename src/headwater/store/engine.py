@@ -105,10 +105,9 @@ class Engine:
         if commit.local_seq <= session.last:
             return Outcome(commit, self._replay(session, commit, batch))
         verdict = self._objection(commit, session)
-        effects: tuple[Effect, ...] = ()
+        effects = submission.effects
         if verdict is None:
             states = self._matching(submission)
-            effects = submission.effects
             if states is None:
                 applied = self._apply(commit)
                 if isinstance(applied, tuple):
@@ -159,9 +158,11 @@ class Engine:
                 if conflict is not None:
                     return conflict
         for pending in commit.pending_reads:
-            conflict = self._undermined(commit.branch, session, pending)
-            if conflict is not None:
-                return conflict
+            state = self.states.get(commit.branch, pending.doc)
+            if not are_all(session, state, pending):
+                conflict = self._undermined(commit.branch, session, state, pending)
+                if conflict is not None:
+                    return conflict
         return None
 
     def _unmet(self, precondition: Precondition, branch: BranchId, session: Session) -> Refused | None:
@@ -193,11 +194,8 @@ class Engine:
         newest = state.newest_touch(read.path, read.depth)
         return None if newest <= self.head else _conflict(read.doc, read, newest)
 
-    def _undermined(self, branch: BranchId, session: Session, read: PendingRead) -> Conflict | None:
+    def _undermined(self, branch: BranchId, session: Session, state: DocState, read: PendingRead) -> Conflict | None:
         """A read through own layers: each of them accepted, and nobody else's write in between."""
-        state = self.states.get(branch, read.doc)
-        if are_all(session, state, read):
-            return None
         for first, last in read.layers:
             missing = self._sessions.first_missing(session, first, last)
             if missing is not None:
@@ -232,6 +230,10 @@ class Engine:
         """The documents, if each is the very one the sender's effects started from: then nothing is applied again."""
         branch = submission.commit.branch
         states: list[DocState] = []
+        if len(submission.effects) == 1:
+            effect = submission.effects[0]
+            state = self.states.get(branch, effect.doc)
+            return [state] if state.value is effect.before else None
         for effect in submission.effects:
             state = self.states.get(branch, effect.doc)
             if state.value is not effect.before:
