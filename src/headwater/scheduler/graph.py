@@ -103,7 +103,7 @@ class Graph:
                 continue
             del self.writers[doc]
             for reader in self.readers_of(doc):
-                reader.above = {other: None for other in reader.above if other != doc}
+                reader.above.pop(doc, None)
         for doc, _ in node.spec.side_write_envelope:
             rest = tuple(entry for entry in self.envelopes.get(doc, ()) if entry[1] is not node)
             if rest:
@@ -141,7 +141,7 @@ class Graph:
             docs = {key[0] for key in node.reads}
             for doc in [doc for doc in node.above if doc not in docs]:
                 # From now on it is not above: what is withdrawn must not be found again by this way.
-                node.above = {other: None for other in node.above if other != doc}
+                del node.above[doc]
                 if node.is_live:
                     for writer in self.writers[doc]:
                         if writer is not node:
