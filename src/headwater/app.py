@@ -23,7 +23,7 @@ from headwater.cells.reading import SCOPES, ScopeName
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
 from headwater.host.code import is_async, is_generator, signature_of
 from headwater.host.console import OnConsole
-from headwater.host.declared import Writable, declare
+from headwater.host.declared import COMPUTED_OPTIONS, SINK_OPTIONS, Writable, check_options, declare
 from headwater.host.functions import Computed, Sink
 from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.options import DemandPolicy, Options
@@ -129,8 +129,8 @@ class App:
         throttle: Duration | None = ...,
         timeout: Duration | None = ...,
         on_invalid: OnInvalid = ...,
-        writes: Sequence[Writable] = ...,
-        materializes: Sequence[Writable] = ...,
+        writes: Writable | Sequence[Writable] = ...,
+        materializes: Writable | Sequence[Writable] = ...,
     ) -> _Decorator: ...
     def computed(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
         """A function of cells whose result is kept, and made again when what it read has changed and somebody looks.
@@ -146,7 +146,13 @@ class App:
 
     def _computed(self, fn: Callable[..., Any], name: str | None, options: dict[str, Any]) -> Computed[..., Any]:
         chosen = self._function_name(fn, name, "computed")
-        declared = declare(f"@app.computed {chosen}()", is_async=is_async(fn), **options)
+        where = f"@app.computed {chosen}()"
+        check_options(where, options, COMPUTED_OPTIONS)
+        declared = declare(where, is_async=is_async(fn), **options)
+        for other in self._functions.values():
+            if other.name != chosen and (shared := declared.shares(other.declared)) is not None:
+                message = f"{where}: writes= names {shared}, which {other.name}() writes already; one function for each"
+                raise DeclarationError(message, name=chosen)
         made: Computed[..., Any] = Computed(self, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, f"@app.computed {chosen}()")
         self._start(chosen, made)
@@ -183,6 +189,7 @@ class App:
         if signature_of(fn).parameters:
             message = f"@app.sink {chosen}() takes parameters, and nobody is there to give them; read cells instead"
             raise DeclarationError(message, name=chosen)
+        check_options(f"@app.sink {chosen}()", options, SINK_OPTIONS)
         declared = declare(f"@app.sink {chosen}()", is_async=is_async(fn), **options)
         made = Sink(self, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, f"@app.sink {chosen}()")

@@ -8,9 +8,28 @@ import pytest
 
 from headwater.core import NodeKind, NodeSpec, Scheduler, SetDoc, Transaction, doc_key
 from headwater.scheduler.invariants import Watch, check, check_trace
-from tests.invariants.rig import look
+from tests.invariants.rig import Rig, look
 from tests.support.hub import FULL, Hub
 from tests.support.spaces import Space
+
+
+def test_caller_of_a_node_in_a_ring_gets_what_the_ring_settles_at() -> None:
+    with Rig() as rig:
+        rig.write(top=3)
+        low = rig.computation("low", lambda tx: min(look(tx, "high") + 1, look(tx, "top")))
+        high = rig.computation("high", lambda tx: look(tx, "low"))
+        rig.scheduler.pull(low)
+        assert (rig.read("low"), rig.read("high")) == (3, 3)
+        assert low.is_clean and high.is_clean
+
+
+def test_caller_gets_what_a_writer_makes_that_came_after_he_had_read() -> None:
+    with Rig() as rig:
+        copy = rig.computation("copy", lambda tx: look(tx, "late"))
+        rig.scheduler.pull(copy)
+        rig.computation("late", lambda _: 7)
+        rig.scheduler.pull(copy)
+        assert rig.read("copy") == 7
 
 
 @pytest.fixture

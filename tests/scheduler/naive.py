@@ -276,10 +276,9 @@ class Naive:
 
     def _for(self, plan: Plan, name: str) -> Any:
         """What it reads of itself is what it has written before."""
-        writer = name.removesuffix(".side")
-        if plan.calls and writer in self._errors and writer != plan.name:
-            raise TrialError(self._errors[writer])
-        return self._given(name) if writer == plan.name else self.value(name)
+        if plan.calls and name in self._errors and name != plan.name:
+            raise TrialError(self._errors[name])
+        return self._given(name) if name.removesuffix(".side") == plan.name else self.value(name)
 
     def outcome(self, plan: Plan) -> tuple[int, list[Write]] | Failed:
         try:

@@ -5,14 +5,14 @@ Must never know: how it is run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from headwater.cells.doc import Doc
 from headwater.cells.home import Home
 from headwater.cells.reading import Readable
-from headwater.cells.whole import place_of
+from headwater.cells.whole import place_of, told_apart
 from headwater.errors import DeclarationError, UsageError
 from headwater.scheduler.node import OnInvalid, Place
 from headwater.values.duration import Duration, to_ms
@@ -36,10 +36,30 @@ class Declared:
     writes: tuple[Writable, ...] = ()
     materializes: tuple[Writable, ...] = ()
 
+    def shares(self, other: Declared) -> str | None:
+        """A cell or document that both write besides their results."""
+        mine = {_named(each) for each in self.writes}
+        return next((name for name in map(_named, other.writes) if name in mine), None)
+
     def write_surface(self, home: Home) -> tuple[tuple[DocKey, ...], tuple[Place, ...]]:
         """The documents it writes besides its result, and the places below which it may write anywhere."""
         places = [(place_of(each, home)[0]) for each in self.writes]
         return tuple(dict.fromkeys(places)), tuple(place_of(each, home) for each in self.materializes)
+
+
+SINK_OPTIONS = ("name", "debounce", "throttle", "auto_debounce", "timeout", "on_invalid", "change_group")
+COMPUTED_OPTIONS = ("name", "eager", "debounce", "throttle", "timeout", "on_invalid", "writes", "materializes")
+
+
+def check_options(where: str, given: Iterable[str], known: tuple[str, ...]) -> None:
+    """Raise DeclarationError for an option that this kind of function does not have."""
+    for option in given:
+        if option not in known:
+            raise DeclarationError(f"{where}: there is no option {option}=; it takes {', '.join(known)}", option=option)
+
+
+def _named(target: Writable) -> str:
+    return target.address if isinstance(target, Readable) else told_apart(target)
 
 
 _UNSAID = (None, None, None, None, "restart", False, True)
@@ -62,9 +82,16 @@ def declare(
     is_async: bool = False,
 ) -> Declared:
     """Check what was said. Raises DeclarationError."""
+    written = _writables(where, "writes", writes)
+    materialized = _writables(where, "materializes", materializes)
     said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce)
-    if said == _UNSAID and not writes and not materializes:
+    if said == _UNSAID and not written and not materialized:
         return NOTHING_SAID
+    for option, value in (("eager", eager), ("auto_debounce", auto_debounce)):
+        if type(value) is not bool:
+            raise DeclarationError(f"{where}: {option}={value!r}; True or False is expected")
+    if change_group is not None and type(change_group) is not str:
+        raise DeclarationError(f"{where}: change_group={change_group!r}; a text is expected")
     if on_invalid not in ("restart", "finish"):
         raise DeclarationError(f"{where}: on_invalid={on_invalid!r}; 'restart' or 'finish' is expected")
     if timeout is not None and not is_async:
@@ -78,8 +105,8 @@ def declare(
         timeout_ms=_ms(timeout, f"{where}, timeout="),
         on_invalid=cast("OnInvalid", on_invalid),
         change_group=change_group,
-        writes=_writables(where, "writes", writes),
-        materializes=_writables(where, "materializes", materializes),
+        writes=written,
+        materializes=materialized,
     )
 
 
@@ -91,7 +118,11 @@ def _ms(duration: Duration | None, what: str) -> float | None:
 
 
 def _writables(where: str, option: str, given: Sequence[object]) -> tuple[Writable, ...]:
-    items = [given] if isinstance(given, Readable | Doc) else list(given)
+    items: list[object] = []
+    try:
+        items += [given] if isinstance(given, Readable | Doc) else list(given)
+    except TypeError:
+        items.append(given)
     for each in items:
         if not isinstance(each, Readable | Doc):
             raise DeclarationError(f"{where}: {option}= takes cells and documents of the app, not {each!r}")

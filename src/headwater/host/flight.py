@@ -138,8 +138,14 @@ class Flights:
                 coroutine = cast("Coroutine[Any, Any, object]", attempt.node.fn())
                 attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
             how[0] = "ended"
-        except asyncio.CancelledError:
-            pass
+        except asyncio.CancelledError as stop:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():
+                # Nobody has told it to stop: something that it waited for was.
+                error = RuntimeError(f"{attempt.node.title} waited for something that was cancelled")
+                error.__cause__ = stop
+                attempt.error = error
+                how[0] = "ended"
         except RetryImmediately:
             how[0] = "again"
         except TimeoutError as error:

@@ -43,7 +43,7 @@ class Computed(Generic[P, R]):
         self.__doc__ = fn.__doc__
         self.__name__ = name
         self._app = app
-        self._declared = declared
+        self.declared = declared
         found = signature_of(fn)
         # Of one without parameters nothing is kept: there may be a hundred thousand of them.
         self._signature = found if found.parameters else NO_PARAMETERS
@@ -93,7 +93,7 @@ class Computed(Generic[P, R]):
         self._renew(space, space.add_node(self, spec))
 
     def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
-        declared = self._declared
+        declared = self.declared
         sides, envelope = declared.write_surface(space)
         return NodeSpec(
             name=name,
@@ -121,7 +121,7 @@ class Computed(Generic[P, R]):
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911  # each call passes here: in one piece
         frame = HERE.get()
         if frame is not None and not args and not kwargs:
             # As for a cell: read before in this transaction, and nothing was written since.
@@ -140,14 +140,22 @@ class Computed(Generic[P, R]):
         if tx is not None and tx.has_writes:
             # In the middle of a transaction whose writes nobody else can see: a plain call, whose reads are the
             # caller's.
-            return self._plainly(home, tx, *args, **kwargs)
+            value = self._plainly(home, tx, *args, **kwargs)
+            if not args and not kwargs:
+                # Until the next write: else functions that call others twice would take for ever.
+                tx.memo[self] = value
+            return value
         if self._parametrised:
+            if self not in home.instances and (successor := self._successor(home)) is not None:
+                return cast("R", successor(*args, **kwargs))
             instance = self._instance(home, *args, **kwargs)
             if instance is None:
                 return self._untold(home, tx, *args, **kwargs)
             node, cell = instance.node, instance.cell
         else:
-            found = home.nodes.get(self) or home.computation(self.name)
+            found = home.nodes.get(self)
+            if found is None and (successor := self._successor(home)) is not None:
+                return cast("R", successor(*args, **kwargs))
             if found is None or args or kwargs:
                 return self._untold(home, tx, *args, **kwargs)
             node, cell = found, self._resolve()
@@ -180,13 +188,13 @@ class Computed(Generic[P, R]):
             tx.memo[self] = value
         return cast("R", value)
 
+    def _successor(self, home: BaseSpace) -> Computed[..., Any] | None:
+        """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
+        declared = [each for each in (*home.nodes, *home.instances) if isinstance(each, Computed) and each is not self]
+        return next((each for each in declared if each.name == self.name), None)
+
     def _instance(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
         """The node for these arguments, made if it is not there; None if they cannot be told apart, or do not fit."""
-        if self not in home.instances:
-            # Another was declared in its place, as in a notebook: that one is meant.
-            meant = (each for each in home.instances if isinstance(each, Computed) and each.name == self.name)
-            successor = next(meant, None)
-            return None if successor is None else successor._instance(home, *args, **kwargs)  # noqa: SLF001  # its own kind
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError:
@@ -208,9 +216,9 @@ class Computed(Generic[P, R]):
 
     def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the one for these arguments if there is one."""
+        bound = self._signature.bind(*args, **kwargs)
         if not self._parametrised:
             return home.nodes.get(self)
-        bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         key = key_of(bound.arguments)
         found = None if key is None else home.instances_of(self).get(key)
@@ -226,10 +234,19 @@ class Computed(Generic[P, R]):
     def _plainly(self, home: BaseSpace, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
         """In a transaction that is not its own, of which it may write nothing."""
         if is_async(self.__wrapped__):
+            # What does not fit is told as Python does.
+            self._signature.bind(*args, **kwargs)
             message = (
-                f"{self.name}() is async and cannot be called in a transaction with writes, nor with these arguments"
+                f"{self.name}() is async and cannot be called in a transaction that has written, nor with arguments "
+                "that cannot be told apart; call it before the first write"
             )
-            raise NotReadyError(message, node=self.name)
+            raise UsageError(message, node=self.name)
+        if self.declared.writes or self.declared.materializes:
+            message = (
+                f"{self.name}() writes besides its result, and cannot be called in a transaction that has written, "
+                "nor with arguments that cannot be told apart; call it before the first write, or after the block"
+            )
+            raise UsageError(message, node=self.name)
         tx.guarded = True
         token = HERE.set(Frame(home, tx, HERE.get(), COMPUTED.format(self.name)))
         try:
@@ -251,7 +268,7 @@ class Sink:
         self.__name__ = name
         self._app = app
         self._doc = doc
-        self._declared = declared
+        self.declared = declared
 
     @property
     def owner(self) -> Owner:
@@ -260,7 +277,7 @@ class Sink:
 
     def register(self, space: BaseSpace) -> None:
         """Make it a node of an open space."""
-        declared = self._declared
+        declared = self.declared
         spec = NodeSpec(
             name=self.name,
             fn=self.__wrapped__,

@@ -70,7 +70,9 @@ class Instances:
     def _thin_out(self, fresh: Instance) -> None:
         """Keep those that somebody has read, looked at or not, and of the others those that were used lately."""
         found = self._found
-        unread = self._scheduler.unread([each.node for each in found.values() if each is not fresh])
+        # One that has not come to its end is waited for.
+        done = [each.node for each in found.values() if each is not fresh and each.node.runs]
+        unread = self._scheduler.unread(done)
         idle = sorted((key for key, each in found.items() if each.node in unread), key=lambda key: found[key].used)
         for key in idle[: max(len(idle) - KEPT_MAX, 0)]:
             node = found.pop(key).node

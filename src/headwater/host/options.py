@@ -41,4 +41,10 @@ class Options:
         demand: object = self.demand
         if demand not in ("lazy", "eager"):
             raise UsageError(f"{demand!r} is no demand; 'lazy' or 'eager' is expected", demand=demand)
+        on_error: object = self.on_error
+        if on_error is not None and not callable(on_error):
+            raise UsageError(f"on_error={on_error!r} cannot be called; a function that takes an error is expected")
+        actor: object = self.actor
+        if actor is not None and (not isinstance(actor, str) or not actor):
+            raise UsageError(f"actor={actor!r} names nobody; a text is expected, such as a user's id", actor=actor)
         check_handler(self.on_console)

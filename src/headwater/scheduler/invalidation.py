@@ -93,11 +93,17 @@ class Invalidation:
         elif node.live_refs:
             self.offer(node)
 
-    def take_back(self, node: Node, causes: tuple[Place, ...]) -> None:
-        """An attempt does not count: it is to be made again, for what it was made for."""
+    def take_back(self, node: Node, causes: tuple[Place, ...], *, undone: bool = False) -> None:
+        """An attempt does not count: it is to be made again, for what it was made for.
+
+        Or it is undone, because it was the first and nothing called for it but that there was none before.
+        """
         self.blame(node, causes)
-        node.signal(Signal.TAKEN_BACK)
-        if node.outputs:
+        undone = undone and not node.invalid_causes
+        node.signal(Signal.UNDONE if undone else Signal.TAKEN_BACK)
+        if undone:
+            self.invalid.pop(node, None)
+        elif node.outputs:
             self.invalid[node] = None
         if node.live_refs:
             self.offer(node)
@@ -106,6 +112,11 @@ class Invalidation:
         """It could not be offered while it was under way."""
         if node.live_refs:
             self.offer(node)
+
+    def expect(self, node: Node) -> None:
+        """It has not run, and somebody has read what it will write: until it has, who is clean need not be valid."""
+        if any(doc in self._graph.index for doc in node.outputs):
+            self.invalid[node] = None
 
     def forget(self, node: Node) -> None:
         """It was removed: that it was invalid concerns nobody any more."""

@@ -56,6 +56,7 @@ class Signal(Enum):
     STARTED = "attempt-started"
     CHANGED = "something-it-read-changed"
     TAKEN_BACK = "attempt-taken-back"
+    UNDONE = "first-attempt-undone"
 
 
 TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
@@ -68,6 +69,9 @@ TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
     (Status.NEVER_RAN, Signal.CHANGED): Status.NEVER_RAN,
     (Status.CLEAN, Signal.TAKEN_BACK): Status.INVALID,
     (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
+    # As if it had never been started: nothing can have been made of a result that never was.
+    (Status.CLEAN, Signal.UNDONE): Status.NEVER_RAN,
+    (Status.INVALID, Signal.UNDONE): Status.NEVER_RAN,
 }
 
 NO_CAUSES: Final[dict[Place, None]] = {}

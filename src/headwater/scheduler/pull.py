@@ -140,9 +140,14 @@ class Pull:
         raise restless([node])
 
     def _found_more(self, ran: list[Node], above: list[Node]) -> bool:
-        """Whether one of these has read, without a call, what another writes that may have to run."""
+        """Whether somebody above has to run again, or one of these has read, without a call, what another has to write."""
         if not ran:
             return False
+        for other in above:
+            # In a ring: the last to run has changed what the first has read.
+            is_left = other.status is not Status.CLEAN and other.attempt is None and not other.removed
+            if is_left and not self._is_excused(other):
+                return True
         known = set(above)
         for reader in ran:
             for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:

@@ -128,7 +128,10 @@ class Runner:
         now = self._now()
         attempt = Attempt(node, tx, causes, self._replica.version, now, pulled=pulled)
         if node.error is not None:
-            attempt.before, node.error, node.trace = node.error, None, None
+            attempt.before = node.error
+            if not spec.is_async:
+                # While one waits, callers go on getting what came of the last.
+                node.error = node.trace = None
         node.attempt, node.running, node.last_causes = attempt, True, causes
         node.runs += 1
         self.runs += 1
@@ -225,6 +228,7 @@ class Runner:
             self._failed(attempt, error)
             return
         if attempt.before is not None:
+            node.error = node.trace = None
             self._invalidation.failed_otherwise(node)
         self._done(attempt, changed=wrote)
 
@@ -269,13 +273,17 @@ class Runner:
         if is_news:
             self._invalidation.failed_otherwise(node)
         self._done(attempt, changed=False)
-        if node.spec.has_callers and (attempt.pulled or any(r.is_live for r in self._graph.readers(node))):
+        if node.spec.has_callers and (attempt.pulled or self._is_called(node)):
             return
         if isinstance(error, NotReadyError):
             # It runs again when that is there. So it will be, or fail, and then that is told.
             return
         if is_news or node.spec.kind is Kind.EFFECT:
             self._report(told(node, attempt.causes, self._space))
+
+    def _is_called(self, node: Node) -> bool:
+        """Somebody live has asked for its result, and is told. Who reads what it writes besides is not."""
+        return any(reader.is_live for reader in self._graph.readers_of(node.outputs[0]) if reader is not node)
 
     # -- when it does not count ----------------------------------------------------------------------------
 
@@ -292,11 +300,13 @@ class Runner:
         """What it read changed while it ran. What it did outside is done; what it wrote is not kept."""
         node, tx = attempt.node, attempt.tx
         tx.abort()
-        failed = error or attempt.before
-        node.error, node.trace = failed, failed.__traceback__ if failed is not None else None
-        self._take_back(attempt, "what it read changed while it ran")
         if error is not None and node.spec.kind is Kind.EFFECT and not isinstance(error, NotReadyError):
+            node.error = error
             self._report(told(node, attempt.causes, self._space))
+        # How it failed does not count either.
+        before = node.error = attempt.before
+        node.trace = None if before is None else before.__traceback__
+        self._take_back(attempt, "what it read changed while it ran")
 
     def interrupted(self, attempt: Attempt, reason: str) -> None:
         """As if it had not been started: by Ctrl-C, by a retry, to make room, or because it was cancelled."""
@@ -307,16 +317,16 @@ class Runner:
         node.runs -= 1
         node.error = attempt.before
         if not node.removed:
-            self._take_back(attempt, reason)
+            self._take_back(attempt, reason, undone=not node.runs)
 
     def again(self, attempt: Attempt) -> None:
         """It waited, and then asked to be run again. That counts as if it had not left the pass it began in."""
         self.interrupted(attempt, "asked to be run again")
         attempt.node.pass_number = self.pass_number + 1
 
-    def _take_back(self, attempt: Attempt, reason: str) -> None:
+    def _take_back(self, attempt: Attempt, reason: str, *, undone: bool = False) -> None:
         node = attempt.node
-        self._invalidation.take_back(node, attempt.causes)
+        self._invalidation.take_back(node, attempt.causes, undone=undone)
         if self._trace.on:
             self._trace.emit(TakenBack(self._now(), node.id, node.runs, reason))
 
