@@ -149,7 +149,7 @@ class App:
         where = f"@app.computed {chosen}()"
         check_options(where, options, COMPUTED_OPTIONS)
         declared = declare(where, is_async=is_async(fn), **options)
-        for other in self._functions.values():
+        for other in self._functions.values() if declared.writes else ():
             if other.name != chosen and (shared := declared.shares(other.declared)) is not None:
                 message = f"{where}: writes= names {shared}, which {other.name}() writes already; one function for each"
                 raise DeclarationError(message, name=chosen)

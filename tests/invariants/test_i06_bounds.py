@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.core import Node, RetryImmediately, Transaction, doc_key
+from headwater.errors import UserCodeError
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
 from headwater.scheduler.trace import Restless
 from tests.invariants.rig import Rig, look
@@ -85,6 +86,26 @@ def test_node_that_asks_to_be_run_again_is_stopped_too() -> None:
         rig.effect("again", again)
         assert rig.settle() == ["again"] * RUNS_MAX
         assert any(isinstance(record, Restless) for record in rig.records)
+
+
+def test_caller_of_one_that_only_asks_to_be_run_again_is_told() -> None:
+    with Rig() as rig:
+        seen: list[str] = []
+
+        def again(_: Transaction) -> None:
+            raise RetryImmediately
+
+        node = rig.computation("again", again, eager=True)
+
+        def show(_: Transaction) -> None:
+            try:
+                rig.scheduler.pull(node)
+            except UserCodeError as error:
+                seen.append(error.facts["node"])
+
+        rig.effect("show", show)
+        assert rig.settle().count("again") == RUNS_MAX
+        assert seen == ["again"]
 
 
 def test_interrupt_loses_nobody_who_had_hit_the_bound() -> None:

@@ -141,6 +141,10 @@ class World:
     def remove(self, name: str) -> None:
         node = self.nodes.pop(name)
         plan = self.plans.pop(node)
+        if node.error is not None:
+            # As a host does: who was told of an error is told of its end.
+            self.scheduler.renew(node)
+            self.told.append(Change(doc_key(name), (), None, None))
         self.scheduler.remove(node)
         self.seen.pop(node, None)
         if plan.spawns:
@@ -200,6 +204,10 @@ class World:
             attempt.error = error
             if plan is not None and plan.effect:
                 self.shown[node] = Failed(str(error))
+        except BaseException:
+            # Somebody it has called was interrupted.
+            del self.flights[attempt]
+            raise
         else:
             attempt.suspended = True
             return False

@@ -146,14 +146,14 @@ class Invalidation:
         if len(kept) > CAUSES_MAX:
             node.invalid_causes = dict.fromkeys((doc, ()) for doc, _ in kept)
 
-    def failed_otherwise(self, node: Node) -> None:
+    def failed_otherwise(self, node: Node, source: Transaction | None = None) -> None:
         """A computation fails, or no longer does, or with other words: its document stays, what callers get does not.
 
         Told as a change of the whole document, whatever was read of it.
         """
         changes = tuple(Change(doc, (), ABSENT, _SOMETHING) for doc in node.outputs[:1] if doc in self._graph.index)
         if changes:
-            self.inbox.append(Notification(Kind.COMMIT, changes))
+            self.inbox.append(Notification(Kind.COMMIT, changes, source))
 
 
 def _named(change: Kind | str) -> str:

@@ -41,6 +41,8 @@ class Pull:
         self._runner = runner
         # Somebody further out takes care of what does not fit the stack.
         self._pulling = False
+        # Who asks does so in the middle of a pass.
+        self._in_pass = False
         # They rested, and were tried again: whoever is clean when all have had their turn is well.
         self.recovering: dict[Node, None] = {}
 
@@ -51,6 +53,7 @@ class Pull:
         that they wait for is run first, and they again. Effects are not stopped; what they have done is done.
         """
         stack = self._runner.stack
+        self._in_pass = in_pass
         if self._pulling or (stack and stack[-1].outputs):
             drive(self._pull(node), perform)
         else:
@@ -132,15 +135,17 @@ class Pull:
                 for other in above:
                     if other.running:
                         raise circular(other)
-            if node.attempt is not None or node.removed or self._is_excused(node):
+            if node.attempt is not None or node.removed:
                 return
-            if node.status is Status.CLEAN and not self._found_more(ran, above):
-                return
+            if (node.status is Status.CLEAN or self._is_excused(node)) and not self._found_more(ran, above):
+                if node.status is Status.CLEAN or node.runs:
+                    return
+                break
             # What it read was changed while it ran: once more.
         raise restless([node])
 
     def _found_more(self, ran: list[Node], above: list[Node]) -> bool:
-        """Whether somebody above has to run again, or one of these has read, without a call, what another has to write."""
+        """Whether somebody above has to run again, or has read, without a call, what another has to write."""
         if not ran:
             return False
         for other in above:
@@ -158,8 +163,10 @@ class Pull:
         return False
 
     def _is_excused(self, node: Node) -> bool:
-        """It has a value, and a gate says that this one will do for now."""
-        return node.gate is not None and node.runs > 0 and self._gates.is_held(node)
+        """It has a value that will do for now: a gate says so, or it ran as often in this pass as it may (I6)."""
+        if node.gate is not None and node.runs > 0 and self._gates.is_held(node):
+            return True
+        return self._in_pass and node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number
 
     def _attempt_pulled(self, node: Node) -> Iterator[Step]:
         if node.gate is not None and node.gate.backoff_ms:

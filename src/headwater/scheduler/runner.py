@@ -229,7 +229,7 @@ class Runner:
             return
         if attempt.before is not None:
             node.error = node.trace = None
-            self._invalidation.failed_otherwise(node)
+            self._invalidation.failed_otherwise(node, tx)
         self._done(attempt, changed=wrote)
 
     @staticmethod
@@ -271,7 +271,7 @@ class Runner:
             self._trace.emit(Failed(self._now(), node.id, node.runs, f"{type(error).__name__}: {error}"))
         is_news = shown(error) != shown(attempt.before)
         if is_news:
-            self._invalidation.failed_otherwise(node)
+            self._invalidation.failed_otherwise(node, tx)
         self._done(attempt, changed=False)
         if node.spec.has_callers and (attempt.pulled or self._is_called(node)):
             return
