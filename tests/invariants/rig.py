@@ -1,4 +1,4 @@
-"""A scheduler with nothing around it: plain functions of a transaction, documents in memory, and a clock that stands."""
+"""A scheduler with nothing around it: functions of a transaction, documents in memory, and a clock that stands."""
 
 from __future__ import annotations
 

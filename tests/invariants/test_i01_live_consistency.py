@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from headwater.core import NodeKind, NodeSpec, Scheduler, SetDoc, Transaction, doc_key
-from headwater.scheduler.invariants import Watch, check, check_trace
 from tests.invariants.rig import Rig, look
 from tests.support.hub import FULL, Hub
 from tests.support.spaces import Space

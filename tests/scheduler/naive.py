@@ -194,8 +194,8 @@ def run(
     plan: Plan, look: Look, make: Callable[[list[int]], None] | None = None
 ) -> Generator[None, None, tuple[int, list[Write]]]:
     """What a node does: waits as often as it does, then comes to a result and writes. Raises TrialError."""
-    for _ in range(plan.waits):
-        look.at(plan.formula.b)
+    for name in (plan.formula.b, plan.formula.c)[: plan.waits]:
+        look.at(name)
         yield
     value = spawned(plan, look, make) if plan.spawns else plan.formula.apply(look, plan.name)
     writes: list[Write] = []

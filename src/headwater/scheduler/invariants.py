@@ -127,7 +127,7 @@ def i1_live_consistency(scheduler: Scheduler) -> None:
             raise _broken("I1", "somebody looks at it, it is not up to date, and nothing holds it up", node)
 
 
-def i2_liveness(scheduler: Scheduler) -> None:
+def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after another
     """Live are those with a reason of their own and those that a live one reads, no others; and each is counted."""
     edges = _Edges(scheduler)
     live: set[Node] = set()
@@ -157,7 +157,7 @@ def i2_liveness(scheduler: Scheduler) -> None:
 
 
 def i8_provenance(scheduler: Scheduler) -> None:
-    """A transaction that is not decided yet says whose it is; causes wait only for an attempt, and are there for one."""
+    """A transaction that is not decided yet says whose it is; causes wait only for an attempt, and only if invalid."""
     for node in scheduler.registry.nodes:
         if node.attempt is not None:
             i8_stamp(node)

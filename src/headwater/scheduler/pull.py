@@ -118,7 +118,7 @@ class Pull:
                 return False
         return True
 
-    def _make_valid(self, node: Node) -> Iterator[Step]:
+    def _make_valid(self, node: Node) -> Iterator[Step]:  # noqa: C901  # one way out after another
         """What it read first, then, if any of that is different now, itself. Without recursion."""
         for _ in range(RUNS_MAX):
             runs, above = node.runs, self.upstream(node)
