@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from headwater.core import Node, RetryImmediately, Transaction, doc_key
@@ -9,6 +11,7 @@ from headwater.errors import UserCodeError
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
 from headwater.scheduler.trace import Restless
 from tests.invariants.rig import Rig, look
+from tests.support.limits import small_limits
 
 
 def restless(rig: Rig) -> tuple[Node, Node]:
@@ -111,6 +114,41 @@ def test_caller_of_one_that_only_asks_to_be_run_again_is_told() -> None:
         rig.effect("show", show)
         assert rig.settle().count("again") == RUNS_MAX
         assert seen == ["again"]
+
+
+def chain(rig: Rig, end: Node) -> Node:
+    """Two that call each other, and the second of them that one; more than fit the stack."""
+
+    def calling(node: Node) -> Callable[[Transaction], object]:
+        def call(tx: Transaction) -> object:
+            rig.scheduler.pull(node)
+            return look(tx, node.name)
+
+        return call
+
+    for name in ("second call", "first call"):
+        end = rig.computation(name, calling(end))
+    return end
+
+
+def test_caller_of_a_chain_that_is_too_long_gets_what_its_gated_end_had() -> None:
+    with small_limits(NESTED_MAX=2), Rig() as rig:
+        rig.write(x=1)
+        end = rig.computation("end", lambda tx: look(tx, "x"), throttle_ms=100)
+        rig.scheduler.pull(end)
+        rig.write(x=2)
+        first = chain(rig, end)
+        rig.scheduler.pull(first)
+        assert rig.read("first call") == 1
+
+
+def test_caller_of_a_chain_that_is_too_long_is_told_that_its_end_does_not_settle() -> None:
+    with small_limits(NESTED_MAX=2), Rig() as rig:
+        end = rig.computation("end", lambda tx: 1 - look(tx, "other"))
+        rig.computation("other", lambda tx: look(tx, "end"))
+        first = chain(rig, end)
+        with pytest.raises(UserCodeError, match="does not settle"):
+            rig.scheduler.pull(first)
 
 
 def test_interrupt_loses_nobody_who_had_hit_the_bound() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 from headwater.cells.cell import Cell
 from headwater.cells.here import HERE, Frame, Owner, find
 from headwater.cells.transaction import Transaction
-from headwater.errors import DeclarationError, NotReadyError, UsageError
+from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
 from headwater.host.code import NO_PARAMETERS, is_async, signature_of
 from headwater.host.declared import Declared
 from headwater.host.instances import Instance, Instances, Key, key_of, label_of
@@ -72,7 +72,8 @@ class Computed(Generic[P, R]):
         if self._result is None:
             where = f"the result of {self.name}()"
             try:
-                hint = get_type_hints(self.__wrapped__).get("return", Any)
+                has_hints = bool(getattr(self.__wrapped__, "__annotations__", True))
+                hint = get_type_hints(self.__wrapped__).get("return", Any) if has_hints else Any
             except NameError as error:
                 message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
                 raise DeclarationError(message, name=self.name) from None
@@ -81,7 +82,11 @@ class Computed(Generic[P, R]):
         return self._result
 
     def _store(self, value: object) -> Value:
-        return freeze_with(self._type, value, f"the result of {self.name}()")
+        try:
+            return freeze_with(self._type, value, "")
+        except HeadwaterError:
+            # Once more, to say of what: every run comes here, and few are told anything.
+            return freeze_with(self._type, value, f"the result of {self.name}()")
 
     def register(self, space: BaseSpace) -> None:
         """Make it a node of an open space; one with parameters becomes one when it is called."""

@@ -78,12 +78,17 @@ class Pull:
     def in_turn(self, node: Node) -> Iterator[Step]:
         """As `_pull`, for the outermost: what does not fit the stack is taken in turn."""
         waiting = [node]
+        turns: dict[Node, int] = {}
         while waiting:
             try:
                 yield from self._pull(waiting[-1])
             except TooDeep as deep:
                 if deep.node in waiting:
                     raise circular(deep.node) from None
+                turns[deep.node] = turns.get(deep.node, 0) + 1
+                if turns[deep.node] > RUNS_MAX:
+                    # I6: it had its turns, and each time it has to run again.
+                    raise restless([deep.node]) from None
                 waiting.append(deep.node)
                 continue
             except UserCodeError:
@@ -97,7 +102,7 @@ class Pull:
             raise circular(node)
         stack = self._runner.stack
         self._invalidation.drain()
-        if len(stack) >= NESTED_MAX and node.status is not Status.CLEAN:
+        if len(stack) >= NESTED_MAX and self._has_to_run(node):
             raise TooDeep(node)
         if not self.is_surely_valid(node):
             yield from self._make_valid(node)
@@ -118,16 +123,14 @@ class Pull:
                 return False
         return True
 
-    def _make_valid(self, node: Node) -> Iterator[Step]:  # noqa: C901  # one way out after another
+    def _make_valid(self, node: Node) -> Iterator[Step]:
         """What it read first, then, if any of that is different now, itself. Without recursion."""
         for _ in range(RUNS_MAX):
             runs, above = node.runs, self.upstream(node)
             ran: list[Node] = []
             for other in above:
                 # From above downwards: a run makes those below invalid if it has to.
-                if other.status is Status.CLEAN or other.attempt is not None or other.removed:
-                    continue
-                if not self._is_excused(other):
+                if self._has_to_run(other):
                     ran.append(other)
                     yield from self._attempt_pulled(other)
             if node.runs == runs:
@@ -150,8 +153,7 @@ class Pull:
             return False
         for other in above:
             # In a ring: the last to run has changed what the first has read.
-            is_left = other.status is not Status.CLEAN and other.attempt is None and not other.removed
-            if is_left and not self._is_excused(other):
+            if self._has_to_run(other):
                 return True
         known = set(above)
         for reader in ran:
@@ -161,6 +163,11 @@ class Pull:
                 if other.status is not Status.CLEAN or self._invalidation.invalid:
                     return True
         return False
+
+    def _has_to_run(self, node: Node) -> bool:
+        if node.status is Status.CLEAN or node.attempt is not None or node.removed:
+            return False
+        return not self._is_excused(node)
 
     def _is_excused(self, node: Node) -> bool:
         """It has a value that will do for now: a gate says so, or it ran as often in this pass as it may (I6)."""

@@ -149,13 +149,19 @@ class Runner:
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    def finish(self, attempt: Attempt) -> None:  # noqa: C901  # every run ends here: in one piece
+    def finish(self, attempt: Attempt) -> None:  # noqa: C901, PLR0912  # every run ends here: in one piece
         """The function has returned or raised; or it waits, and others go on."""
         node, tx = attempt.node, attempt.tx
         if attempt.suspended:
             self._suspend(attempt)
             return
-        self._leave(node)
+        # As `_leave` would, which costs a call.
+        stack = self.stack
+        if stack and stack[-1] is node:
+            stack.pop()
+        node.running, node.attempt = False, None
+        if self.in_flight:
+            self.in_flight.pop(node, None)
         if node.removed or tx.status is not _OPEN:
             # Its node is gone, or somebody has ended its transaction: nothing of it is kept.
             if tx.is_open:
