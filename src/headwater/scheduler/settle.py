@@ -112,24 +112,25 @@ class Settle:
         if self.settling:
             return
         self.settling = True
-        self._runner.pass_number += 1
-        runs = self._runner.runs
+        runner = self._runner
+        number = runner.pass_number = runner.pass_number + 1
+        runs = runner.runs
         exhausted: dict[Node, None] = {}
         try:
             while (node := self._next()) is not None:
-                if node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX:
+                if node.pass_runs >= RUNS_MAX and node.pass_number == number:
                     # I6: only who hits the bound rests; everybody else goes on.
                     exhausted[node] = None
                     continue
                 if node.gate is not None and node.gate.backoff_ms:
                     self._pull.recovering[node] = None
-                attempt = self._runner.begin(node)
+                attempt = runner.begin(node)
                 try:
                     yield attempt
                 except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
                     yield from self._stopped(attempt, stop)
                 else:
-                    self._runner.finish(attempt)
+                    runner.finish(attempt)
         except BaseException:
             # An interrupt, or an error handler that raised: who was not reached has still to run.
             for node in exhausted:

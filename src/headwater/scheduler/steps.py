@@ -35,9 +35,8 @@ def drive(steps: Iterator[Step], perform: Perform) -> float | None:
             wake_at = step.wake_at
             step = next(steps, None)
             continue
-        assert isinstance(step, Attempt)
         try:
-            perform(step)
+            perform(step)  # type: ignore[arg-type]  # there are two kinds of steps
         except BaseException as error:  # noqa: BLE001  # thrown into the steps, which know whom it concerns
             step = _thrown(steps, error)
         else:

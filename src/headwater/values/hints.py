@@ -342,12 +342,17 @@ def _clash_text(a: Schema, b: Schema) -> str:
 # --- from default values ------------------------------------------------------------------------------------------
 
 
+_PLAIN: Final = frozenset({bool, int, float, str, bytes})
+
+
 def infer(default: object, *, where: str = "") -> Schema:
     """The schema of whatever this is a good default for. Raises DeclarationError."""
     if default is None:
         return ANY
     # What it says it is: something read from a document may be a frozen twin.
     kind = default.__class__
+    if kind in _PLAIN:
+        return _KNOWN[kind]
     if isinstance(default, list | WideList) or kind is tuple:
         return _LIST
     if isinstance(default, dict | WideMap):
