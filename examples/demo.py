@@ -68,6 +68,22 @@ total = ledger.cell("total", 0)
 entries = ledger.cell("entries", type=list[int], default=[])
 
 
+prices = hw.App("prices")
+net = prices.cell("net", {"tea": 3, "milk": 1})
+shown = prices.cell("shown", "")
+
+
+@prices.computed
+def gross(name: str) -> float:
+    return net.key(name).value * 1.2
+
+
+@prices.sink
+def show_price() -> None:
+    if shown.value:
+        print(f"    the sink shows: {shown.value} costs {gross(shown.value)}")
+
+
 # --- the parts ------------------------------------------------------------------------------------------------
 
 
@@ -77,6 +93,7 @@ def main() -> None:
         functions_follow_cells(folder / "counter.db")
         documents_and_links(folder / "todo.db")
         all_or_nothing(folder / "todo.db")
+        only_while_someone_looks()
         two_at_once(folder / "seats.db")
         the_past_and_a_branch(folder / "counter.db")
         kill_it(folder / "ledger.db")
@@ -125,6 +142,24 @@ def all_or_nothing(path: Path) -> None:
                 raise ValueError("changed my mind")
         except ValueError as error:
             print(f"    {error}: {board.name}, {len(board.items)} items; the sink had nothing to show")
+
+
+def only_while_someone_looks() -> None:
+    title("Exactly what changed runs, only while someone looks; and it says why")
+    with prices.open("memory:") as space:
+        say("ten writes to tea; nobody looks at gross('tea')")
+        for number in range(10):
+            net.key("tea").value = 3 + number
+        print(f"    runs of gross(): {space.runs(gross)}")
+        say("gross('tea') is asked for, and from now on a sink looks at gross('milk')")
+        gross("tea")
+        shown.value = "milk"
+        net.key("milk").value = 4
+        print(f"    runs of gross(): {space.runs(gross)}")
+        net.key("tea").value = 1
+        print("    " + hw.why(gross, "tea").replace("\n", "\n    "))
+        say("space.graph()")
+        print("    " + space.graph().replace("\n", "\n    "))
 
 
 def two_at_once(path: Path) -> None:
