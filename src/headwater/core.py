@@ -26,9 +26,9 @@ from headwater.cells.upstream import Upstream
 from headwater.host.attached import AttachedReplica
 from headwater.host.opening import open_space
 from headwater.host.storage import Storage
+from headwater.scheduler.attempt import Attempt, RetryImmediately
 from headwater.scheduler.node import Kind as NodeKind
 from headwater.scheduler.node import Node, NodeSpec
-from headwater.scheduler.runner import Attempt, RetryImmediately
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.snapshot import Snapshot
 from headwater.scheduler.steps import Idle

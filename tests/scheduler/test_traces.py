@@ -11,9 +11,9 @@ import pytest
 from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, RetryImmediately, SetDoc, doc_key
 from headwater.errors import UsageError
+from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.limits import RUNS_MAX, TRACE_MAX
 from headwater.scheduler.node import Node
-from headwater.scheduler.runner import Attempt
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import (
     KINDS,

@@ -21,8 +21,8 @@ from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.report import log
 from headwater.host.space import BaseSpace
+from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.node import Node
-from headwater.scheduler.runner import Attempt
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, cast
 from headwater.cells.here import HERE, Frame
 from headwater.cells.home import Home
 from headwater.host.console import LISTENERS, run_begins, run_ends
-from headwater.scheduler.runner import Attempt, RetryImmediately
+from headwater.scheduler.attempt import Attempt, RetryImmediately
 
 Landing: TypeAlias = Literal["ended", "cancelled", "again"]
 """By itself; stopped from outside; or it asks to be run again."""

@@ -32,8 +32,8 @@ from headwater.host.options import Options
 from headwater.host.report import OnError, log, log_error, tell
 from headwater.host.stats import Stats
 from headwater.host.window import Window
+from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.node import Node, NodeSpec
-from headwater.scheduler.runner import Attempt
 from headwater.scheduler.scheduler import Scheduler
 from headwater.values.address import doc_key, parse_address, settle_path
 from headwater.values.duration import Duration, to_ms

@@ -13,9 +13,10 @@ import msgspec
 
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
+from headwater.scheduler.attempt import Attempt, RetryImmediately
 from headwater.scheduler.node import Node
 from headwater.scheduler.pull import TooDeep
-from headwater.scheduler.runner import Attempt, RetryImmediately, Runner
+from headwater.scheduler.runner import Runner
 from headwater.scheduler.steps import Perform
 from headwater.scheduler.trouble import shown
 from headwater.values.address import address_text

@@ -18,8 +18,8 @@ from headwater.values.ids import DocKey
 from headwater.values.tree import Path, Value, freeze
 
 if TYPE_CHECKING:
+    from headwater.scheduler.attempt import Attempt
     from headwater.scheduler.gates import Gate
-    from headwater.scheduler.runner import Attempt
 
 Place: TypeAlias = tuple[DocKey, Path]
 """A place in a document; what a cause names."""

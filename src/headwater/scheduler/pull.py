@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.errors import UserCodeError
+from headwater.scheduler.attempt import RetryImmediately
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.limits import NESTED_MAX, RUNS_MAX
 from headwater.scheduler.node import Node, Status
 from headwater.scheduler.order import Queue
-from headwater.scheduler.runner import RetryImmediately, Runner
+from headwater.scheduler.runner import Runner
 from headwater.scheduler.steps import Perform, Step, drive
 from headwater.scheduler.trouble import circular, restless
 

@@ -18,11 +18,12 @@ from headwater.cells.result import commit_result, put_result
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import BREADTH
 from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
+from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.limits import FAILURES_MAX
-from headwater.scheduler.node import Kind, Node, Place, Status
+from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
 from headwater.scheduler.trouble import shown, told, unstorable
 from headwater.store.commit import Conflict
@@ -43,37 +44,6 @@ EVERYBODYS: Final = "space/"
 
 REJECTED: Final = "its commit was rejected"
 """Why an attempt does not count that had come to its end."""
-
-
-class RetryImmediately(BaseException):  # no error: `except Exception` in authors' code must not catch it
-    """Raised within a run: forget this attempt and make it again, in the same pass. Counts against its bound."""
-
-
-class Attempt:
-    """One attempt to run a node, from its beginning to its end. A step of `settle`: the host calls the function."""
-
-    # How the one before it failed, to tell whether that is different now.
-    before: Exception | None = None
-    # The host: what the function returned or raised; or that it waits, and how to stop it.
-    result: object = None
-    error: Exception | None = None
-    suspended: bool = False
-    # What was visible when it was last looked at while it waited.
-    looked: int = -1
-
-    def __init__(
-        self, node: Node, tx: Transaction, causes: tuple[Place, ...], version: int, started: float, *, pulled: bool
-    ) -> None:
-        self.node = node
-        self.tx = tx
-        self.causes = causes
-        # What was visible when it began.
-        self.version = version
-        self.started = started
-        self.pulled = pulled
-
-    def cancel(self) -> None:
-        """Stop it, if it is under way: whoever starts it puts the way to do so here."""
 
 
 class Runner:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from headwater.cells.replica import Replica
 from headwater.errors import UserCodeError
+from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.diagnosis import Diagnosis
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
@@ -21,7 +22,7 @@ from headwater.scheduler.onlooker import Onlooker
 from headwater.scheduler.order import Queue
 from headwater.scheduler.pull import Pull
 from headwater.scheduler.registry import Registry
-from headwater.scheduler.runner import Attempt, Runner
+from headwater.scheduler.runner import Runner
 from headwater.scheduler.settle import Settle
 from headwater.scheduler.steps import Perform, Step, drive
 from headwater.scheduler.trace import Trace

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from headwater.errors import UserCodeError
+from headwater.scheduler.attempt import Attempt, RetryImmediately
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
@@ -21,7 +22,7 @@ from headwater.scheduler.limits import RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.order import Queue
 from headwater.scheduler.pull import Pull, TooDeep
-from headwater.scheduler.runner import Attempt, RetryImmediately, Runner
+from headwater.scheduler.runner import Runner
 from headwater.scheduler.steps import Idle, Step
 from headwater.scheduler.trace import Demand, Gated, Pass, Restless, Trace
 from headwater.scheduler.trouble import restless

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.scheduler.runner import Attempt
+from headwater.scheduler.attempt import Attempt
 
 
 class Idle(msgspec.Struct, frozen=True):
