@@ -139,13 +139,16 @@ class Graph:
         """The edges that follow from what was read."""
         if node.above:
             docs = {key[0] for key in node.reads}
-            for doc in [doc for doc in node.above if doc not in docs]:
-                # From now on it is not above: what is withdrawn must not be found again by this way.
+            gone = [doc for doc in node.above if doc not in docs]
+            was_live = node.is_live
+            # All at once, and first: what is withdrawn must not be found again by this way, as readers are not either.
+            for doc in gone:
                 del node.above[doc]
-                if node.is_live:
-                    for writer in self.writers[doc]:
-                        if writer is not node:
-                            self.liveness.withdraw(writer)
+            for doc in gone if was_live else ():
+                for writer in self.writers[doc]:
+                    if writer is not node:
+                        self.liveness.withdraw(writer)
+            if gone:
                 self.ranks.loosen(node)
         for doc, _, _ in added:
             if doc in self.writers and doc not in node.above:
