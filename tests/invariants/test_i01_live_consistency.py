@@ -89,3 +89,19 @@ def test_what_was_taken_back_with_a_nodes_own_commit_is_news_to_it(hub: Hub) -> 
     here.refresh()
     scheduler.idle()
     assert seen == [1, 0]
+
+
+def test_caller_gets_what_was_found_to_be_needed_in_a_run_for_another() -> None:
+    """`middle` was run for `top`, which then did without it, and so did not wait for what `middle` had found."""
+    with Rig() as rig:
+        rig.write(flag=1)
+
+        def top(tx: Transaction) -> object:
+            return look(tx, "flag") or look(tx, "middle")
+
+        node = rig.computation("top", top, declared_reads=(doc_key("middle"),))
+        middle = rig.computation("middle", lambda tx: look(tx, "late"))
+        rig.computation("late", lambda _: 7)
+        rig.scheduler.pull(node)
+        rig.scheduler.pull(middle)
+        assert rig.read("middle") == 7

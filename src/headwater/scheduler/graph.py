@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from headwater.cells.journal import Mark, ReadKey
 from headwater.scheduler.index import ReaderIndex
 from headwater.scheduler.liveness import Liveness
-from headwater.scheduler.node import Node, Place
+from headwater.scheduler.node import Node, Place, Status
 from headwater.scheduler.order import Ranks
 from headwater.values.address import overlaps
 from headwater.values.ids import DocKey
@@ -32,6 +32,8 @@ class Graph:
         self._declared: dict[DocKey, dict[Node, None]] = {}
         # Materializers, by the documents below a place of which they may write.
         self.envelopes: dict[DocKey, tuple[tuple[Place, Node], ...]] = {}
+        # invalidation: told of a node that has not run and whose result somebody has read: he is clean, and not valid.
+        self.on_awaited: Callable[[Node], None] = lambda _: None
         self.liveness = Liveness(self, on_live, on_dormant)
         self.ranks = Ranks(self, on_lowered)
 
@@ -82,6 +84,7 @@ class Graph:
             self.writers[doc] = (*self.writers.get(doc, ()), node)
             for reader in readers:
                 if reader is not node:
+                    self.on_awaited(node)
                     self._put_above(reader, doc)
                     self.ranks.link(node, reader)
                     if reader.is_live:
@@ -153,6 +156,9 @@ class Graph:
         for doc, _, _ in added:
             if doc in self.writers and doc not in node.above:
                 self._link(node, doc)
+        for source in self.sources(node):
+            if source.status is Status.NEVER_RAN:
+                self.on_awaited(source)
 
     def _link(self, node: Node, doc: DocKey) -> None:
         writers = [writer for writer in self.writers.get(doc, ()) if writer is not node]

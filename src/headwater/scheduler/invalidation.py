@@ -46,6 +46,7 @@ class Invalidation:
         self.inbox: deque[Notification] = deque()
         # Computations that are invalid: while there are none, every one that is clean is valid, too.
         self.invalid: dict[Node, None] = {}
+        graph.on_awaited = self._await
 
     def drain(self) -> None:
         """Look through what has come."""
@@ -113,10 +114,8 @@ class Invalidation:
         if node.live_refs:
             self.offer(node)
 
-    def expect(self, node: Node) -> None:
-        """It has not run, and somebody has read what it will write: until it has, who is clean need not be valid."""
-        if any(doc in self._graph.index for doc in node.outputs):
-            self.invalid[node] = None
+    def _await(self, node: Node) -> None:
+        self.invalid[node] = None
 
     def forget(self, node: Node) -> None:
         """It was removed: that it was invalid concerns nobody any more."""

@@ -250,16 +250,23 @@ def index_is_exact(scheduler: Scheduler) -> None:
         raise _broken("index", f"the index and what was read differ by {odd}", None)
 
 
-def waiting_is_exact(scheduler: Scheduler) -> None:
+def waiting_is_exact(scheduler: Scheduler) -> None:  # noqa: C901  # one place after another
     """Queue, gates, what is invalid and what is under way are as the records say."""
     queued = scheduler.queue.nodes()
     if len(set(queued)) != len(queued) or any(not node.queued for node in queued):
         raise _broken("queue", f"somebody stands in it twice, or does not know: {queued}", None)
     invalid = {node for node in scheduler.registry.nodes if node.outputs and node.status is Status.INVALID}
-    # Besides, some that never ran: those whose result somebody had read before they came.
-    kept = {node for node in scheduler.invalidation.invalid if node.removed or node.status is not Status.NEVER_RAN}
-    if invalid != kept:
-        raise _broken("invalid", f"{invalid ^ kept} is in one place only", None)
+    # Besides, those that never ran while somebody has read what they will write.
+    awaited = {
+        source
+        for node in scheduler.registry.nodes
+        for source in scheduler.graph.sources(node)
+        if source.status is Status.NEVER_RAN and node.status is not Status.NEVER_RAN
+    }
+    noted = scheduler.invalidation.invalid.keys()
+    never_ran = {node for node in noted if node.status is Status.NEVER_RAN and not node.removed}
+    if noted - never_ran != invalid or not awaited <= noted:
+        raise _broken("invalid", f"{(noted - never_ran) ^ invalid | awaited - noted} is in one place only", None)
     entries = [(until, node) for until, _, node in scheduler.gates.heap]
     in_flight = scheduler.runner.in_flight
     for node in scheduler.registry.nodes:

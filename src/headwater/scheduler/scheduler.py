@@ -110,7 +110,6 @@ class Scheduler(Onlooker):
     def register(self, spec: NodeSpec) -> Node:
         """Add a node. A computation runs when somebody live reads it, an effect in the next pass."""
         node = self.registry.add(spec, self.runner.innermost)
-        self.invalidation.expect(node)
         self._settle.adopt(node)
         return node
 
