@@ -143,22 +143,24 @@ class Graph:
         if node.above:
             docs = {key[0] for key in node.reads}
             gone = [doc for doc in node.above if doc not in docs]
-            was_live = node.is_live
-            # All at once, and first: what is withdrawn must not be found again by this way, as readers are not either.
-            for doc in gone:
-                del node.above[doc]
-            for doc in gone if was_live else ():
-                for writer in self.writers[doc]:
-                    if writer is not node:
-                        self.liveness.withdraw(writer)
             if gone:
-                self.ranks.loosen(node)
+                self._unlink(node, gone)
         for doc, _, _ in added:
             if doc in self.writers and doc not in node.above:
                 self._link(node, doc)
         for source in self.sources(node):
             if source.status is Status.NEVER_RAN:
                 self.on_awaited(source)
+
+    def _unlink(self, node: Node, docs: list[DocKey]) -> None:
+        was_live = node.is_live
+        # All at once, and first: what is withdrawn must not be found again by this way, as readers are not either.
+        for doc in docs:
+            del node.above[doc]
+        if was_live:
+            for writer in [writer for doc in docs for writer in self.writers[doc] if writer is not node]:
+                self.liveness.withdraw(writer)
+        self.ranks.loosen(node)
 
     def _link(self, node: Node, doc: DocKey) -> None:
         writers = [writer for writer in self.writers.get(doc, ()) if writer is not node]

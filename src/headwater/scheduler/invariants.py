@@ -250,7 +250,7 @@ def index_is_exact(scheduler: Scheduler) -> None:
         raise _broken("index", f"the index and what was read differ by {odd}", None)
 
 
-def waiting_is_exact(scheduler: Scheduler) -> None:  # noqa: C901  # one place after another
+def waiting_is_exact(scheduler: Scheduler) -> None:
     """Queue, gates, what is invalid and what is under way are as the records say."""
     queued = scheduler.queue.nodes()
     if len(set(queued)) != len(queued) or any(not node.queued for node in queued):
