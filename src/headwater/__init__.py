@@ -24,12 +24,23 @@ if TYPE_CHECKING:
     from headwater.cells.doc import Doc, Link
     from headwater.cells.transaction import Transaction
     from headwater.cells.whole import delete, exists, id_of
-    from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
+    from headwater.errors import (
+        EventError,
+        EventFailedError,
+        EventRefusedError,
+        EventTimeoutError,
+        HeadwaterError,
+        NotReadyError,
+        UserCodeError,
+    )
+    from headwater.host.after import after_commit
     from headwater.host.async_space import AsyncSpace
     from headwater.host.console import Console
     from headwater.host.functions import Computed, Sink
+    from headwater.host.handlers import Handler, Stream
     from headwater.host.space import Space
     from headwater.host.stats import Stats
+    from headwater.host.ticket import Ticket
     from headwater.host.words import why
 
 _HOMES = {
@@ -40,6 +51,11 @@ _HOMES = {
     "Computed": "headwater.host.functions",
     "Console": "headwater.host.console",
     "Doc": "headwater.cells.doc",
+    "EventError": "headwater.errors",
+    "EventFailedError": "headwater.errors",
+    "EventRefusedError": "headwater.errors",
+    "EventTimeoutError": "headwater.errors",
+    "Handler": "headwater.host.handlers",
     "HeadwaterError": "headwater.errors",
     "Link": "headwater.cells.doc",
     "List": "headwater.cells.collection",
@@ -48,8 +64,11 @@ _HOMES = {
     "Sink": "headwater.host.functions",
     "Space": "headwater.host.space",
     "Stats": "headwater.host.stats",
+    "Stream": "headwater.host.handlers",
+    "Ticket": "headwater.host.ticket",
     "Transaction": "headwater.cells.transaction",
     "UserCodeError": "headwater.errors",
+    "after_commit": "headwater.host.after",
     "delete": "headwater.cells.whole",
     "exists": "headwater.cells.whole",
     "id_of": "headwater.cells.whole",
@@ -64,6 +83,11 @@ __all__ = [
     "Computed",
     "Console",
     "Doc",
+    "EventError",
+    "EventFailedError",
+    "EventRefusedError",
+    "EventTimeoutError",
+    "Handler",
     "HeadwaterError",
     "Link",
     "List",
@@ -72,9 +96,12 @@ __all__ = [
     "Sink",
     "Space",
     "Stats",
+    "Stream",
+    "Ticket",
     "Transaction",
     "UserCodeError",
     "__version__",
+    "after_commit",
     "delete",
     "exists",
     "id_of",

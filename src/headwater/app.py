@@ -21,15 +21,25 @@ from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Addressed, called
 from headwater.cells.reading import SCOPES, ScopeName
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen
+from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_async, is_generator, signature_of
 from headwater.host.console import OnConsole
-from headwater.host.declared import COMPUTED_OPTIONS, SINK_OPTIONS, Writable, check_options, declare
+from headwater.host.declared import (
+    COMPUTED_OPTIONS,
+    HANDLER_OPTIONS,
+    SINK_OPTIONS,
+    Writable,
+    check_options,
+    declare,
+)
 from headwater.host.functions import Computed, Sink
+from headwater.host.handlers import Handler, Stream, make_handler
 from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.options import DemandPolicy, Options
 from headwater.host.process import Stay
 from headwater.host.report import OnError
-from headwater.host.space import BaseSpace, Space
+from headwater.host.space import Space
+from headwater.scheduler.limits import FAILED_MAX
 from headwater.scheduler.node import OnInvalid
 from headwater.values.address import doc_key
 from headwater.values.duration import Duration
@@ -60,6 +70,15 @@ class _Decorator(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> Computed[P, R]: ...
 
 
+class _HandlerDecorator(Protocol):
+    """What `@app.handler(...)` is with options."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Handler[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Handler[P, R]: ...
+
+
 class App:
     """Declarations under one name. Everything an app declares is stored in documents `app.name`."""
 
@@ -69,7 +88,7 @@ class App:
             raise NameRefusedError(message, name=name)
         self.name = name
         self._declared: dict[str, object] = {}
-        self._functions: dict[str, Computed[..., Any] | Sink] = {}
+        self._functions: dict[str, Computed[..., Any] | Sink | Handler[..., Any]] = {}
         # Open now, in the order they were opened.
         self._homes: list[BaseSpace] = []
         self._lock = threading.Lock()
@@ -150,7 +169,11 @@ class App:
         check_options(where, options, COMPUTED_OPTIONS)
         declared = declare(where, is_async=is_async(fn), **options)
         for other in self._functions.values() if declared.writes else ():
-            if other.name != chosen and (shared := declared.shares(other.declared)) is not None:
+            if (
+                not isinstance(other, Handler)
+                and other.name != chosen
+                and (shared := declared.shares(other.declared)) is not None
+            ):
                 message = f"{where}: writes= names {shared}, which {other.name}() writes already; one function for each"
                 raise DeclarationError(message, name=chosen)
         made: Computed[..., Any] = Computed(self, fn, chosen, self._id(chosen), declared)
@@ -196,6 +219,56 @@ class App:
         self._start(chosen, made)
         return made
 
+    def stream(self, name: str, kind: type[T]) -> Stream[T]:
+        """Events of one kind, each carrying a value of a class: `clicks = app.stream("clicks", Click)`.
+
+        `@app.handler(on=clicks)` handles them; `clicks.send(Click(...))` sends one.
+        """
+        where = f"app.stream({name!r})"
+        made: Stream[T] = Stream(self, name, self._id(name), kind)
+        made.payload  # noqa: B018  # what cannot be declared is told now
+        self._declare(name, made, where)
+        return made
+
+    @overload
+    def handler(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Handler[P, R]: ...
+    @overload
+    def handler(self, fn: Callable[P, R], /) -> Handler[P, R]: ...
+    @overload
+    def handler(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        on: Stream[Any] | None = ...,
+        reads: Writable | Sequence[Writable] = ...,
+        backlog: int = ...,
+        timeout: Duration | None = ...,
+        change_group: str | None = ...,
+    ) -> _HandlerDecorator: ...
+    def handler(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """A function that handles events: each once, in one transaction, when all that it reads is current.
+
+        `submit.send("gift")` sends one; what its parameters take is what an event carries. With `on`, it handles the
+        events of a stream, and takes their value. `reads` names cells and documents that it is sure to read: they are
+        made current before it is called, others when it reads them. `backlog`: events that may wait at once. For async
+        functions, `timeout`.
+        """
+        if fn is None:
+            return lambda function: self._handler(function, name, options)
+        return self._handler(fn, name, options)
+
+    def _handler(self, fn: Callable[..., Any], name: str | None, options: dict[str, Any]) -> Handler[..., Any]:
+        chosen = self._function_name(fn, name, "handler")
+        where = f"@app.handler {chosen}()"
+        check_options(where, options, HANDLER_OPTIONS)
+        made = make_handler(self, fn, chosen, self._id(chosen), where, **options)
+        self._declare(chosen, made, where)
+        if made.on is not None:
+            made.on.handler = made
+        self._start(chosen, made)
+        return made
+
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
         if not callable(fn):
             raise DeclarationError(f"@app.{kind} is put in front of a function, not of {fn!r}")
@@ -232,7 +305,7 @@ class App:
             for home in list(self._homes):
                 home.drop(replaced)
 
-    def _start(self, name: str, function: Computed[..., Any] | Sink) -> None:
+    def _start(self, name: str, function: Computed[..., Any] | Sink | Handler[..., Any]) -> None:
         """From now on; also where the app is open already, as in a notebook."""
         self._functions[name] = function
         for home in list(self._homes):
@@ -258,13 +331,14 @@ class App:
         demand: DemandPolicy = "lazy",
         on_error: OnError | None = None,
         on_console: OnConsole | None = None,
+        keep_failed: int = FAILED_MAX,
     ) -> Space:
         """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, or `memory:`.
 
         Use it in a `with` statement. Sinks run once, then whenever something they read changes. `actor` says who acts:
         cells of scope user and session are that user's own. With `demand="eager"` computed functions run although
         nobody looks. `on_error` is told of what sinks raise; without it, it is logged. `on_console` is told of what
-        functions print and log, and says what is forwarded.
+        functions print and log, and says what is forwarded. Of events that failed, the last `keep_failed` are kept.
         """
         options = Options(
             space=space,
@@ -275,6 +349,7 @@ class App:
             demand=demand,
             on_error=on_error,
             on_console=on_console,
+            keep_failed=keep_failed,
         )
         return self.open_with(url, options)
 
@@ -305,6 +380,7 @@ class App:
         demand: DemandPolicy = "lazy",
         on_error: OnError | None = None,
         on_console: OnConsole | None = None,
+        keep_failed: int = FAILED_MAX,
     ) -> AsyncOpening:
         """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
         options = Options(
@@ -316,6 +392,7 @@ class App:
             demand=demand,
             on_error=on_error,
             on_console=on_console,
+            keep_failed=keep_failed,
         )
         return self.aopen_with(url, options)
 
@@ -341,6 +418,7 @@ class App:
         demand: DemandPolicy = "lazy",
         on_error: OnError | None = None,
         on_console: OnConsole | None = None,
+        keep_failed: int = FAILED_MAX,
     ) -> None:
         """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
         options = Options(
@@ -351,6 +429,7 @@ class App:
             demand=demand,
             on_error=on_error,
             on_console=on_console,
+            keep_failed=keep_failed,
         )
         with Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             while stay.wait(opened.wake_in()):
@@ -377,6 +456,7 @@ class App:
         opened.on_close(lambda: self._end(opened))
         for function in list(self._functions.values()):
             function.register(opened)
+        opened.resume_events()
 
     def _end(self, opened: BaseSpace) -> None:
         with self._lock:
@@ -419,7 +499,9 @@ def _or_release(lease: Lease, make: Callable[[], T]) -> T:
 
 
 def _described(thing: object) -> str:
-    return {Cell: "a cell", Computed: "a computed", Sink: "a sink"}.get(type(thing), "a document")
+    return {Cell: "a cell", Computed: "a computed", Sink: "a sink", Handler: "a handler", Stream: "a stream"}.get(
+        type(thing), "a document"
+    )
 
 
-__all__ = ["App", "Computed", "Sink"]
+__all__ = ["App", "Computed", "Handler", "Sink", "Stream"]

@@ -12,9 +12,14 @@
     │   ├── FrozenError          HW107  a value read from a document was changed in place
     │   ├── SchemaError          HW108  a value does not fit the type its place was declared with
     │   ├── AmbiguousError       HW109  an app is open more than once, and nothing says which one is meant
-    │   └── DeclarationError     HW110  a cell, document class or function cannot be declared like this
+    │   ├── DeclarationError     HW110  a cell, document class or function cannot be declared like this
+    │   └── HandlerTakenError    HW111  a stream of events has a handler already
     ├── UserCodeError            HW150  a function of the author's raised; the original is its cause
     │   └── NotReadyError        HW151  an async function was asked for a value that it has not come to yet
+    ├── EventError               an event has no result
+    │   ├── EventFailedError     HW161  its handler raised, or could not get through; it is kept
+    │   ├── EventRefusedError    HW162  what it was sent in did not come to be
+    │   └── EventTimeoutError    HW163  it is not decided yet
     ├── StoreError
     │   ├── UnavailableError     HW201  not now; trying again may help
     │   │   ├── SpaceHeldError   HW202  another process holds this space
@@ -127,6 +132,12 @@ class DeclarationError(UsageError):
     code = "HW110"
 
 
+class HandlerTakenError(UsageError):
+    """Each event is handled by one handler; the message names both."""
+
+    code = "HW111"
+
+
 class UserCodeError(HeadwaterError):
     """Knows the function, the app and the space; `__cause__` is what was raised."""
 
@@ -137,6 +148,30 @@ class NotReadyError(UserCodeError):
     """An async function was asked for a value that it has not come to yet. Who asked runs again when it has."""
 
     code = "HW151"
+
+
+class EventError(HeadwaterError):
+    """Asked for by `ticket.result()`; `facts["event"]` names it."""
+
+    code = "HW160"
+
+
+class EventFailedError(EventError):
+    """Nothing was written; `__cause__` is what the handler raised. `headwater events` shows it, and delivers it again."""
+
+    code = "HW161"
+
+
+class EventRefusedError(EventError):
+    """The transaction that it was sent in was taken back, so it never was."""
+
+    code = "HW162"
+
+
+class EventTimeoutError(EventError, TimeoutError):
+    """It goes on all the same: ask again. Also a TimeoutError."""
+
+    code = "HW163"
 
 
 class StoreError(HeadwaterError):

@@ -58,6 +58,11 @@ class Replica(View):
         """Told of each of our commits that did not land, before its own callbacks are."""
 
     @property
+    def session(self) -> SessionId:
+        """Whose commits these are."""
+        return self._session
+
+    @property
     def pending_count(self) -> int:
         """Local commits without a verdict."""
         return len(self._pending)

@@ -40,7 +40,7 @@ from headwater.store.commit import (
     Verdict,
 )
 from headwater.values.address import Depth, address_text, is_prefix
-from headwater.values.ids import DocKey
+from headwater.values.ids import DocKey, LocalSeq
 from headwater.values.patch import Add, Move, PatchOp, Replace, apply_patch
 from headwater.values.tree import ABSENT, Maybe, Path, Value, child, get, same
 
@@ -49,7 +49,7 @@ _OPEN: Final = Status.OPEN
 _ACCEPTED: Final = Signal.ACCEPTED
 
 
-Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]], int]
+Savepoint: TypeAlias = tuple[int, dict[DocKey, tuple[Maybe, bool, list[PatchOp]]], int, int]
 
 
 class Transaction:
@@ -66,6 +66,12 @@ class Transaction:
     # I8: whose run this is, as that object itself, and the places whose change is the reason for it.
     node: object = None
     triggers: tuple[tuple[DocKey, Path], ...] = ()
+    # I8: the event that is handled in it, as that object itself.
+    event: object = None
+    # Asked before the first look at a document: whoever handles an event makes it current, or stops the handling.
+    gate: Callable[[DocKey], None] | None = None
+    # _sent(): which commit of its session it has become.
+    local_seq: LocalSeq | None = None
     # Whoever subscribes with the same name is not told of what is written in here.
     change_group: str | None = None
     # Something was written, though it may have been undone since.
@@ -82,6 +88,10 @@ class Transaction:
     # Why it must not be committed, if so. roll_back() says it, whoever opened the block asks.
     doomed: str = ""
     callbacks: tuple[Callable[[Transaction], None], ...] = ()
+    # Told of its end, too, but waiting for nothing: that it was taken back is still news to whoever opened it.
+    followers: tuple[Callable[[Transaction], None], ...] = ()
+    # What was started in here, each as what undoes it: for the part that is rolled back.
+    launched: tuple[Callable[[], None], ...] = ()
 
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
         self.replica = replica
@@ -108,6 +118,8 @@ class Transaction:
         if held is None:
             if self.status is not _OPEN:
                 raise self._ended("read")
+            if self.gate is not None:
+                self.gate(doc)
             held = self._held[doc] = Held(*self.replica.hold(doc))
         if held.whole:
             # Its own words: nobody else's change can make them untrue.
@@ -152,6 +164,8 @@ class Transaction:
     def _hold(self, doc: DocKey, verb: str = "read") -> Held:
         if self.status is not _OPEN:
             raise self._ended(verb)
+        if self.gate is not None and verb == "read":
+            self.gate(doc)
         held = self._held[doc] = Held(*self.replica.hold(doc))
         return held
 
@@ -197,8 +211,12 @@ class Transaction:
         self.journal.note(doc, path, _DEEP, ATTEMPTED_WRITE, held.mark)
         return held
 
-    def _refusal(self, doc: DocKey, path: Path) -> str:
+    def refusal(self, doc: DocKey, path: Path = ()) -> str:
         """Why this code may not write there; empty if it may."""
+        return self._refusal(doc, path) if self.read_only or self.guarded else ""
+
+    def _refusal(self, doc: DocKey, path: Path) -> str:
+        """Why this code may not write there, with {} for the place; empty if it may."""
         frame = HERE.get() if self.guarded else None
         while frame is not None and frame.tx is self:
             if frame.read_only:
@@ -270,7 +288,7 @@ class Transaction:
         documents = {doc: (held.value, held.whole, list(held.ops)) for doc, held in self._held.items()}
         if self._writers is None:
             self._writers = []
-        return len(self._preconditions), documents, len(self._writers)
+        return len(self._preconditions), documents, len(self._writers), len(self.launched)
 
     def roll_back(self, point: Savepoint, part: Frame | None = None) -> None:
         """Undo what was written and required since. What was read stays read: it may have decided what was undone.
@@ -278,7 +296,7 @@ class Transaction:
         Only the `part` is to be undone, if one is named. If others have written meanwhile, in tasks or threads of the
         same transaction, that cannot be told apart any more, and the transaction as a whole is `doomed`.
         """
-        required, documents, written = point
+        required, documents, written, launched = point
         if part is not None and not all(is_within(frame, part) for frame in (self._writers or ())[written:]):
             self.doomed = (
                 "a part of this transaction failed while tasks or threads beside it were writing in the same one, "
@@ -292,6 +310,9 @@ class Transaction:
             value, whole, ops = documents.get(doc) or (held.base, False, [])
             held.value, held.whole, held.ops = value, whole, list(ops)
             held.leanings = Leanings(ops) if ops else None
+        undone, self.launched = self.launched[launched:], self.launched[:launched]
+        for undo in undone:
+            undo()
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -351,6 +372,7 @@ class Transaction:
 
     def _sent(self, pending: Pending) -> None:
         self._signal(Signal.SENT)
+        self.local_seq = pending.commit.local_seq
         self._held = _NOTHING_HELD
         self.memo.clear()
         if pending.verdict is None and pending.error is None and not pending.callbacks:
@@ -366,6 +388,18 @@ class Transaction:
             raise self._ended("abort")
         self._settle(Signal.ABORTED, None, None)
 
+    def follow(self, follower: Callable[[Transaction], None], undo: Callable[[], None]) -> None:
+        """Call when it has ended, whichever way; or undo, if the part that this code is in is rolled back.
+
+        That nobody waits for its end stays as it is.
+        """
+        if self.status in SETTLED:
+            follower(self)
+            return
+        self.followers = (*self.followers, follower)
+        if self.status is _OPEN:
+            self.launched = (*self.launched, undo)
+
     def on_settled(self, callback: Callable[[Transaction], None]) -> None:
         """Call back when it has ended, whichever way; at once if it has."""
         if self.status in SETTLED:
@@ -375,7 +409,7 @@ class Transaction:
 
     def _decided(self, pending: Pending) -> None:
         verdict = pending.verdict
-        if type(verdict) is not Committed or len(self.callbacks) > 1:
+        if type(verdict) is not Committed or len(self.callbacks) > 1 or self.followers:
             self._settle(_ACCEPTED if type(verdict) is Committed else Signal.REJECTED, verdict, pending.error)
             return
         # As there, for nearly all: what it held was let go when it was sent.
@@ -395,7 +429,10 @@ class Transaction:
         if self._preconditions:
             self._preconditions = ()
         self.journal = _EMPTY
+        self.launched = ()
         callbacks = self.callbacks
+        if self.followers:
+            callbacks, self.followers = (*self.followers, *callbacks), ()
         if callbacks:
             self.callbacks = ()
             if len(callbacks) == 1:

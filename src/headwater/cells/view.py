@@ -90,6 +90,12 @@ class View:
         record = self._documents[doc] = Document(found.value, found.seq, found.value)
         return record
 
+    def let_go(self, doc: DocKey) -> None:
+        """Hold a document no longer that nobody is going to look at: it is read again if somebody does."""
+        record = self._documents.get(doc)
+        if record is not None and not record.layers and not self._is_read(doc):
+            del self._documents[doc]
+
     @property
     def document_count(self) -> int:
         """Documents held here."""

@@ -15,14 +15,16 @@ from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
 from headwater.cells.here import Addressed, called
-from headwater.errors import HeadwaterError, NotReadyError, UsageError
+from headwater.errors import HeadwaterError, NotReadyError, UsageError, UserCodeError
+from headwater.host.base_space import BaseSpace
 from headwater.host.flight import Flights
+from headwater.host.mail import CLOSE_MS
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.report import log
-from headwater.host.space import BaseSpace
-from headwater.scheduler.attempt import Attempt
+from headwater.scheduler.event import Event
 from headwater.scheduler.node import Node
+from headwater.scheduler.steps import Call
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +42,9 @@ class AsyncSpace(BaseSpace):
         # The thread that a pass is under way in.
         self._passing = 0
         self._wake_at: float | None = None
+        # Who waits for the next pass to end; and what goes on after a commit.
+        self._passed: list[asyncio.Future[None]] = []
+        self._tasks: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         replica = lease.storage.attach(branch=options.branch, wake=self._wake)
         super().__init__(lease, replica, owner, options)
@@ -89,8 +94,8 @@ class AsyncSpace(BaseSpace):
         if self._missed:
             self.catch_up()
 
-    def _perform(self, attempt: Attempt) -> None:
-        if attempt.node.spec.is_async:
+    def _perform(self, attempt: Call) -> None:
+        if attempt.is_async:
             self._flights.start(attempt)
         else:
             super()._perform(attempt)
@@ -111,9 +116,14 @@ class AsyncSpace(BaseSpace):
             elif self._timer is None:
                 # It rang a little early, by the clock of the gates.
                 self._arm(self._wake_at)
+            self.mail.call_due()
         finally:
             self._passing = 0
             self._turn.release()
+        if self.restless:
+            # So many events were handled in one pass: the loop has its turn, then the others have.
+            self.catch_up()
+        self._tell_passed()
 
     def _take_in(self) -> None:
         """What async functions have read so far, and what came of those that ended."""
@@ -132,10 +142,66 @@ class AsyncSpace(BaseSpace):
                 scheduler.cancelled(attempt)
             self.restless = True
 
+    # -- events --------------------------------------------------------------------------------------------
+
+    def catch_up_soon(self) -> None:
+        """There is something to be called, or told."""
+        super().catch_up_soon()
+        self.catch_up()
+
+    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+        """In a thread: until an event has ended. In the loop, that would hold up what it waits for."""
+        self.mail.check_waiting(event)
+        if _is_running(self._loop):
+            message = f"ticket.result() would hold up the event loop that has to handle {event.id}; await the ticket"
+            raise UsageError(message, event=event.id)
+        ended = threading.Event()
+        self.when_ended(event, lambda _: ended.set())
+        if not ended.wait(None if timeout_ms is None else timeout_ms / 1000):
+            raise self.mail.timed_out(event, timeout_ms)
+
+    async def until(self, event: Event) -> None:
+        """Wait for an event, without holding up the loop."""
+        self.check_open()
+        self.mail.check_waiting(event)
+        ended = self._loop.create_future()
+        self.when_ended(event, lambda _: None if ended.done() else ended.set_result(None))
+        await ended
+
+    def started(self, result: object) -> None:
+        """An async function that was called after a commit: it goes on by itself, and closing waits for it."""
+        if asyncio.iscoroutine(result):
+            task = self._loop.create_task(result, context=self._context.copy())
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            message = (
+                f"a function called by hw.after_commit in space {self.name!r} raised {type(error).__name__}: {error}"
+            )
+            told = UserCodeError(message, space=self.name, event=None, triggers=())
+            told.__cause__ = error
+            self.report(told)
+
+    def _tell_passed(self) -> None:
+        passed, self._passed = self._passed, []
+        for waiting in passed:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def _next_pass(self) -> None:
+        """Until something may be different."""
+        waiting = self._loop.create_future()
+        self._passed.append(waiting)
+        await waiting
+
     # -- time ----------------------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
-        return self._wake_at is not None and self._wake_at <= self._now()
+        return self._wake_at is not None and self._wake_at <= self.now()
 
     def _arm(self, wake_at: float | None) -> None:
         """One timer, for the earliest that something may be to do."""
@@ -144,7 +210,7 @@ class AsyncSpace(BaseSpace):
         self._wake_at = wake_at
         self._timer = None
         if wake_at is not None and not self.closed:
-            delay = max(wake_at - self._now(), 0.0) / 1000
+            delay = max(wake_at - self.now(), 0.0) / 1000
             self._timer = self._loop.call_later(delay, self._ring, context=self._context)
 
     def _ring(self) -> None:
@@ -168,6 +234,9 @@ class AsyncSpace(BaseSpace):
                 await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
             elif self._flights:
                 await self._flights.next_landing()
+            elif self.scheduler.events.waiting:
+                # Parked: for its time, or for what it follows from.
+                await self._next_pass()
             else:
                 return
 
@@ -213,6 +282,20 @@ class AsyncSpace(BaseSpace):
         await self.settle()
         self._tell_lost()
 
+    async def _drain(self) -> None:
+        """Let events have their turn that only wait for a moment, and what goes on after a commit come to its end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_MS / 1000):
+                while self.scheduler.outcomes.live:
+                    await asyncio.to_thread(self._lease.storage.wait)
+                    if self.scheduler.events.waiting:
+                        self.catch_up()
+                        await self._next_pass()
+                    else:
+                        self._pass()
+                while self._tasks:
+                    await asyncio.wait(list(self._tasks))
+
     async def close(self, *, failed: bool = False) -> None:
         """Sync and let go. Once more is no harm. After a failure, what else goes wrong is logged, not raised.
 
@@ -224,7 +307,9 @@ class AsyncSpace(BaseSpace):
             message = "an async function cannot close the space that it runs in: it would wait for its own end"
             raise UsageError(message, space=self.name)
         try:
+            await self._drain()
             await self._flights.end()
+            self.mail.leave()
             await self.synced()
         except HeadwaterError as error:
             if not failed:
@@ -235,3 +320,10 @@ class AsyncSpace(BaseSpace):
             self._shut()
             await self._flights.end()
             await asyncio.to_thread(self._let_go)
+
+
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

@@ -26,3 +26,8 @@ class SystemEntropy:
 def steady_ms() -> float:
     """Milliseconds on a clock that nobody sets: for durations and gates."""
     return time.perf_counter() * 1000
+
+
+def wall_ms() -> float:
+    """How late it is, in milliseconds since 1970: for people."""
+    return time.time() * 1000

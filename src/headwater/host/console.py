@@ -24,6 +24,7 @@ from headwater.cells.here import HERE, Frame
 from headwater.cells.home import Home
 from headwater.cells.transaction import Transaction
 from headwater.errors import UsageError, UserCodeError
+from headwater.scheduler.event import Event, Handler
 from headwater.scheduler.node import Node
 from headwater.scheduler.trouble import facts_of
 from headwater.values.address import address_text
@@ -57,7 +58,7 @@ class Console(msgspec.Struct, frozen=True, kw_only=True):
     """Which piece of an app the function belongs to; empty if the app is of one piece."""
     space: str
     event: str | None = None
-    """The event that is handled; there are none yet."""
+    """The event that is handled, if the function is a handler."""
     triggers: tuple[str, ...]
     """The addresses whose change is the reason for the run; none if it is the first one."""
     run: int
@@ -90,6 +91,7 @@ class Listener:
             node=node.name,
             piece=node.spec.piece,
             space=self.home.name,
+            event=run.tx.event.id if isinstance(run.tx.event, Event) else None,
             triggers=tuple(address_text(*place) for place in run.tx.triggers),
             run=node.runs,
         )
@@ -123,7 +125,7 @@ class Run(NamedTuple):
 
     listener: Listener
     tx: Transaction
-    node: Node
+    node: Node | Handler
 
 
 LISTENERS: Final[dict[Home, Listener]] = {}
@@ -217,7 +219,7 @@ def _run_here() -> Run | None:
     frame = HERE.get()
     while frame is not None:
         tx = frame.tx
-        if tx is not None and isinstance(tx.node, Node):
+        if tx is not None and isinstance(tx.node, Node | Handler):
             listener = LISTENERS.get(frame.home)
             return Run(listener, tx, tx.node) if listener is not None and tx.is_open else None
         frame = frame.outer
@@ -229,7 +231,7 @@ _LOGS: Final = logging.Logger.callHandlers.__code__
 
 def _is_log(run: Run) -> bool:
     """Whether a log handler is writing, for the function of this run: that was heard when the record was made."""
-    function = getattr(run.node.fn, "__code__", None)
+    function = getattr(run.node.spec.origin or run.node.spec.fn, "__code__", None)
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # there is no other way to tell
     while frame is not None and frame.f_code is not function:
         if frame.f_code is _LOGS:

@@ -48,6 +48,7 @@ class Declared:
 
 
 SINK_OPTIONS = ("name", "debounce", "throttle", "auto_debounce", "timeout", "on_invalid", "change_group")
+HANDLER_OPTIONS = ("name", "on", "reads", "backlog", "timeout", "change_group")
 COMPUTED_OPTIONS = ("name", "eager", "debounce", "throttle", "timeout", "on_invalid", "writes", "materializes")
 
 
@@ -82,8 +83,8 @@ def declare(
     is_async: bool = False,
 ) -> Declared:
     """Check what was said. Raises DeclarationError."""
-    written = _writables(where, "writes", writes)
-    materialized = _writables(where, "materializes", materializes)
+    written = writables(where, "writes", writes)
+    materialized = writables(where, "materializes", materializes)
     said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce)
     if said == _UNSAID and not written and not materialized:
         return NOTHING_SAID
@@ -99,10 +100,10 @@ def declare(
         raise DeclarationError(message)
     return Declared(
         eager=eager,
-        debounce_ms=_ms(debounce, f"{where}, debounce="),
-        throttle_ms=_ms(throttle, f"{where}, throttle="),
+        debounce_ms=milliseconds(debounce, f"{where}, debounce="),
+        throttle_ms=milliseconds(throttle, f"{where}, throttle="),
         auto_debounce=auto_debounce,
-        timeout_ms=_ms(timeout, f"{where}, timeout="),
+        timeout_ms=milliseconds(timeout, f"{where}, timeout="),
         on_invalid=cast("OnInvalid", on_invalid),
         change_group=change_group,
         writes=written,
@@ -110,14 +111,16 @@ def declare(
     )
 
 
-def _ms(duration: Duration | None, what: str) -> float | None:
+def milliseconds(duration: Duration | None, what: str) -> float | None:
+    """A duration, checked. Raises DeclarationError."""
     try:
         return None if duration is None else to_ms(duration, what)
     except UsageError as error:
         raise DeclarationError(error.message, **error.facts) from None
 
 
-def _writables(where: str, option: str, given: Sequence[object]) -> tuple[Writable, ...]:
+def writables(where: str, option: str, given: Sequence[object]) -> tuple[Writable, ...]:
+    """Cells and documents, checked. Raises DeclarationError."""
     items: list[object] = []
     try:
         items += [given] if isinstance(given, Readable | Doc) else list(given)

@@ -17,7 +17,8 @@ from typing import Any, Literal, TypeAlias, cast
 from headwater.cells.here import HERE, Frame
 from headwater.cells.home import Home
 from headwater.host.console import LISTENERS, run_begins, run_ends
-from headwater.scheduler.attempt import Attempt, RetryImmediately
+from headwater.scheduler.attempt import RetryImmediately
+from headwater.scheduler.steps import Call
 
 Landing: TypeAlias = Literal["ended", "cancelled", "again"]
 """By itself; stopped from outside; or it asks to be run again."""
@@ -60,20 +61,20 @@ class Flights:
         self._loop = loop
         self._context = context
         self._tell = tell
-        self._tasks: dict[Attempt, asyncio.Task[None]] = {}
+        self._tasks: dict[Call, asyncio.Task[None]] = {}
         # Asked for by threads: the loop has not come to start them yet.
-        self._asked: deque[Attempt] = deque()
+        self._asked: deque[Call] = deque()
         # Told to stop: once is enough, also for one that takes its time to clean up.
-        self._stopping: set[Attempt] = set()
+        self._stopping: set[Call] = set()
         self._ended = False
         # For the space to take in: attempts that wait once more, and those that have landed, with how.
-        self.waits: deque[Attempt] = deque()
-        self.landed: deque[tuple[Attempt, Landing]] = deque()
+        self.waits: deque[Call] = deque()
+        self.landed: deque[tuple[Call, Landing]] = deque()
 
     def __bool__(self) -> bool:
         return bool(self._tasks or self.landed or self._asked)
 
-    def start(self, attempt: Attempt) -> None:
+    def start(self, attempt: Call) -> None:
         """Have it run; it goes on when it can. From any thread: whoever asks first for a value starts it."""
         attempt.suspended = True
         if self._ended:
@@ -91,22 +92,22 @@ class Flights:
         while self._asked:
             self._launch(self._asked.popleft())
 
-    def _launch(self, attempt: Attempt) -> None:
+    def _launch(self, attempt: Call) -> None:
         # One that is stopped before its first step never comes to say how it landed.
         how: list[Landing] = ["cancelled"]
         # What is around the code that asks for a pass is not around what runs in it.
-        task = self._loop.create_task(self._fly(attempt, how), name=attempt.node.title, context=self._context.copy())
+        task = self._loop.create_task(self._fly(attempt, how), name=attempt.title, context=self._context.copy())
         self._tasks[attempt] = task
         task.add_done_callback(lambda task: self._land(attempt, task, how[0]))
         if attempt in self._stopping:
             task.cancel()
 
-    def _land(self, attempt: Attempt, task: asyncio.Task[None], how: Landing) -> None:
+    def _land(self, attempt: Call, task: asyncio.Task[None], how: Landing) -> None:
         del self._tasks[attempt]
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
             # These end the loop; of what else is no error of the author's, the loop is told.
-            self._loop.call_exception_handler({"message": f"{attempt.node.title} raised", "exception": error})
+            self._loop.call_exception_handler({"message": f"{attempt.title} raised", "exception": error})
         if attempt in self._stopping:
             # Whatever it made of being told: half a result is none.
             self._stopping.remove(attempt)
@@ -115,41 +116,41 @@ class Flights:
             self.landed.append((attempt, how))
         self._tell()
 
-    def _cancel(self, attempt: Attempt) -> None:
+    def _cancel(self, attempt: Call) -> None:
         """From any thread; a loop that is closed has cancelled it already."""
         is_under_way = attempt in self._tasks or attempt in self._asked
         if is_under_way and attempt not in self._stopping and not self._loop.is_closed():
             self._stopping.add(attempt)
             self._loop.call_soon_threadsafe(self._stop, attempt)
 
-    def _stop(self, attempt: Attempt) -> None:
+    def _stop(self, attempt: Call) -> None:
         task = self._tasks.get(attempt)
         if task is not None:
             task.cancel()
 
-    async def _fly(self, attempt: Attempt, how: list[Landing]) -> None:
+    async def _fly(self, attempt: Call, how: list[Landing]) -> None:
         if LISTENERS:
             run_begins(self._home)
         HERE.set(Frame(self._home, attempt.tx, None))
-        limit = attempt.node.spec.timeout_ms
+        limit = attempt.timeout_ms
         timer = asyncio.timeout(None if limit is None else limit / 1000)
         try:
             async with timer:
-                coroutine = cast("Coroutine[Any, Any, object]", attempt.node.fn())
+                coroutine = cast("Coroutine[Any, Any, object]", attempt.fn(*attempt.arguments))
                 attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
             how[0] = "ended"
         except asyncio.CancelledError as stop:
             task = asyncio.current_task()
             if task is not None and not task.cancelling():
                 # Nobody has told it to stop: something that it waited for was.
-                error = RuntimeError(f"{attempt.node.title} waited for something that was cancelled")
+                error = RuntimeError(f"{attempt.title} waited for something that was cancelled")
                 error.__cause__ = stop
                 attempt.error = error
                 how[0] = "ended"
         except RetryImmediately:
             how[0] = "again"
         except TimeoutError as error:
-            title = attempt.node.title
+            title = attempt.title
             attempt.error = TimeoutError(f"{title} did not end within {limit:g} ms") if timer.expired() else error
             how[0] = "ended"
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
@@ -159,7 +160,7 @@ class Flights:
             if LISTENERS:
                 run_ends(attempt.tx)
 
-    def _wait(self, attempt: Attempt) -> None:
+    def _wait(self, attempt: Call) -> None:
         self.waits.append(attempt)
         self._tell()
 

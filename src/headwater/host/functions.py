@@ -13,10 +13,10 @@ from headwater.cells.cell import Cell
 from headwater.cells.here import HERE, Frame, Owner, find
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
+from headwater.host.base_space import BaseSpace
 from headwater.host.code import NO_PARAMETERS, is_async, signature_of
 from headwater.host.declared import Declared
 from headwater.host.instances import Instance, Instances, Key, key_of, label_of
-from headwater.host.space import BaseSpace
 from headwater.scheduler.node import Kind, Node, NodeSpec
 from headwater.values.address import Depth, doc_key
 from headwater.values.hints import freeze_with, schema_of

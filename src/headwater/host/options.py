@@ -13,6 +13,7 @@ from headwater.errors import UsageError
 from headwater.host.clock import steady_ms
 from headwater.host.console import OnConsole, check_handler
 from headwater.host.report import OnError
+from headwater.scheduler.limits import FAILED_MAX
 from headwater.values.ids import MAIN
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Options:
     demand: DemandPolicy = "lazy"
     on_error: OnError | None = None
     on_console: OnConsole | None = None
+    # Events that failed and are kept, at most: the oldest go.
+    keep_failed: int = FAILED_MAX
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = steady_ms
 
@@ -48,3 +51,6 @@ class Options:
         if actor is not None and (not isinstance(actor, str) or not actor):
             raise UsageError(f"actor={actor!r} names nobody; a text is expected, such as a user's id", actor=actor)
         check_handler(self.on_console)
+        kept: object = self.keep_failed
+        if type(kept) is not int or kept < 0:
+            raise UsageError(f"keep_failed={kept!r} is no number of events; 0 or more is expected", keep_failed=kept)

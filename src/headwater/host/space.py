@@ -1,300 +1,26 @@
-"""An open space, as authors hold it: transactions, cells and documents without an app, syncing, closing.
+"""An open space for plain code: what follows from a write has run before the next statement.
 
-`Space` is for plain code: what follows from a write has run before the next statement. The one for code in an event
-loop is in `async_space`, so that plain programs need not load asyncio.
+The one for code in an event loop is in `async_space`, so that plain programs need not load asyncio.
 
 Must never know: apps (it is handed what to run).
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from contextvars import Token
-from typing import Any, Final, Self, TypeVar, overload
+from typing import Self
 
-from headwater.cells.anydoc import AnyDoc
-from headwater.cells.cell import Cell
-from headwater.cells.doc import Doc, declare_doc, open_doc
-from headwater.cells.here import HERE, OPEN, Frame
-from headwater.cells.home import Home
-from headwater.cells.show import record_html
-from headwater.errors import DeclarationError, HeadwaterError, UsageError, UserCodeError
-from headwater.host.attached import AttachedReplica
-from headwater.host.clock import SystemEntropy
-from headwater.host.console import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
-from headwater.host.instances import Instance, Instances, Key
-from headwater.host.looking import GraphForm, drawn
+from headwater.errors import DeclarationError, HeadwaterError, UnavailableError
+from headwater.host.base_space import BaseSpace
+from headwater.host.mail import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
 from headwater.host.opening import Lease
 from headwater.host.options import Options
-from headwater.host.report import OnError, log, log_error, tell
-from headwater.host.stats import Stats
-from headwater.host.window import Window
-from headwater.scheduler.attempt import Attempt
+from headwater.host.report import log
+from headwater.scheduler.event import Event, HandlerSpec, State
+from headwater.scheduler.limits import CHAIN_MAX, EVENTS_MAX
 from headwater.scheduler.node import Node, NodeSpec
-from headwater.scheduler.scheduler import Scheduler
-from headwater.values.address import doc_key, parse_address, settle_path
 from headwater.values.duration import Duration, to_ms
-from headwater.values.hints import freeze_with, schema_of
-from headwater.values.ids import DocKey
-from headwater.values.schema import ANY
-from headwater.values.tree import ABSENT, Maybe
-
-T = TypeVar("T")
-D = TypeVar("D", bound=Doc)
-
-PAUSE_MIN_S: Final = 0.001
-PAUSE_MAX_S: Final = 0.05
-"""A plain program that waits looks this often for what others wrote."""
-
-
-class BaseSpace(Home):
-    """What both kinds of open spaces have in common."""
-
-    def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:
-        super().__init__(replica, lease.storage.name, owner, SystemEntropy(), options.actor)
-        self._lease = lease
-        self._attached = replica
-        self.news = replica.inbox
-        self.on_error: OnError = options.on_error or log_error
-        self.nodes: dict[object, Node] = {}
-        # Functions with parameters: a node for each set of arguments.
-        self.instances: dict[object, Instances] = {}
-        self.scheduler: Scheduler = Scheduler(
-            replica,
-            now=options.now,
-            perform=self._perform,
-            report=self._report,
-            tick=self._tick,
-            space=self.name,
-            demand=options.demand,
-        )
-        self._now = options.now
-        # Threads take turns in running what follows from a write, and what a caller asks for.
-        self._turn = threading.RLock()
-        self._tokens: list[Token[Frame | None]] = []
-        self._closers: list[Callable[[], None]] = []
-        OPEN.append(self)
-        self.on_console = options.on_console
-        self.window: Window = Window(self, self._turn, lease, options)
-
-    @property
-    def on_console(self) -> OnConsole | None:
-        """Called with what functions print and log in their runs here, as `hw.Console`; says what is forwarded."""
-        return handler_of(self)
-
-    @on_console.setter
-    def on_console(self, handler: OnConsole | None) -> None:
-        if handler is not None:
-            self.check_open()
-        listen(self, handler, self._report)
-
-    def _report(self, error: UserCodeError) -> None:
-        error.facts.setdefault("space", self.name)
-        tell(self.on_error, error)
-
-    def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
-        self.restless = due
-
-    def _perform(self, attempt: Attempt) -> None:
-        """Call an author's function, with its transaction around it."""
-        if LISTENERS:
-            run_begins(self)
-        token = HERE.set(Frame(self, attempt.tx, HERE.get()))
-        try:
-            attempt.result = attempt.node.fn()
-        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
-            attempt.error = error
-        finally:
-            HERE.reset(token)
-            if LISTENERS:
-                run_ends(attempt.tx)
-
-    # -- functions -----------------------------------------------------------------------------------------
-
-    def add_node(self, function: object, spec: NodeSpec) -> Node:
-        """A declared function is a node here from now on."""
-        with self._turn:
-            node = self.nodes[function] = self.scheduler.register(spec)
-            return node
-
-    def instances_of(self, function: object) -> Instances:
-        """The nodes of a function with parameters."""
-        found = self.instances.get(function)
-        if found is None:
-            found = self.instances[function] = Instances(self.scheduler)
-        return found
-
-    def add_instance(self, function: object, key: Key, made: Callable[[], tuple[NodeSpec, Cell[Any]]]) -> Instance:
-        """One more of them, unless another thread was faster."""
-        with self._turn:
-            instances = self.instances_of(function)
-            return instances.get(key) or instances.put(key, *made())
-
-    def drop(self, function: object) -> None:
-        """A declared function is no longer: another was declared in its place."""
-        with self._turn:
-            gone = self.instances.pop(function).nodes() if function in self.instances else []
-            gone += [self.nodes.pop(function)] if function in self.nodes else []
-            for node in gone:
-                self.scheduler.renew(node)
-                self.scheduler.remove(node)
-
-    def computation(self, name: str) -> Node | None:
-        """The node of a computed function, by its name."""
-        return next((node for node in self.nodes.values() if node.name == name and node.outputs), None)
-
-    def pull(self, node: Node) -> None:
-        """Make a computation valid for a caller, or raise what it raised."""
-        with self._turn:
-            self.scheduler.pull(node)
-
-    # -- without an app ------------------------------------------------------------------------------------
-
-    @overload
-    def cell(self, address: str, type: type[T], *, default: T = ...) -> Cell[T]: ...
-    @overload
-    def cell(self, address: str) -> Cell[object]: ...
-    def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:  # noqa: A002  # as in app.cell
-        """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
-        self.check_open()
-        key, steps = self._parse(address)
-        path = settle_path(self.replica.read(key), steps)
-        schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
-        stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
-        return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
-
-    def _parse(self, address: str) -> tuple[DocKey, tuple[str, ...]]:
-        """As everywhere; and a scope that does not say whose, as cells name their own, means this opening's."""
-        scope, _, rest = address.partition("!")
-        if scope in ("user", "session"):
-            key, steps = parse_address(f"space!{rest}")
-            return self.key(key.partition("/")[2], scope), steps
-        return parse_address(address)
-
-    @overload
-    def doc(self, doc_id: str, kind: type[D]) -> D: ...
-    @overload
-    def doc(self, doc_id: str) -> AnyDoc: ...
-    def doc(self, doc_id: str, kind: type[Doc] = AnyDoc) -> Doc:
-        """The document of an id, as a class of yours, or with whatever fields it has."""
-        self.check_open()
-        if kind is AnyDoc:
-            return declare_doc(AnyDoc, self, doc_id)
-        return open_doc(kind, self, doc_id, doc_key(doc_id))
-
-    def __repr__(self) -> str:
-        state = "closed" if self.closed else f"open, at {self.replica.seq}"
-        return f"<{type(self).__name__} {self.name!r}: {state}>"
-
-    def _repr_html_(self) -> str:
-        stats = self.stats
-        rows = [(name, getattr(stats, name)) for name in stats.__struct_fields__ if name != "space"]
-        return record_html(self.name, "closed space" if self.closed else "open space", rows)
-
-    # -- state ---------------------------------------------------------------------------------------------
-
-    @property
-    def stats(self) -> Stats:
-        """What has happened here so far."""
-        replica = self.replica
-        return Stats(
-            space=self.name,
-            seq=replica.seq,
-            commits=replica.commit_count,
-            pending=replica.pending_count,
-            rejected=self.rejected,
-            groups=self._lease.storage.groups,
-            documents=replica.document_count,
-            runs=self._run_counts(),
-        )
-
-    def _run_counts(self) -> dict[str, int]:
-        counts = {node.name: node.runs for node in self.nodes.values()}
-        for function in self.instances:
-            counts[str(getattr(function, "name", function))] = self.runs(function)
-        return counts
-
-    def graph(self, form: GraphForm = "text") -> str:
-        """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
-        return drawn(self.window, form)
-
-    def runs(self, function: object) -> int:
-        """How often a function of the app has run in this opening; with parameters, for all arguments together."""
-        if function in self.instances:
-            return self.instances[function].runs
-        node = self.nodes.get(function)
-        if node is None:
-            raise UsageError(
-                f"{function!r} is not a function of this app; name one made with @app.computed or @app.sink"
-            )
-        return node.runs
-
-    async def synced(self) -> None:
-        """Wait, without holding up the event loop, until everything written so far is on disk."""
-        from asyncio import to_thread  # noqa: PLC0415  # plain programs need not load it
-
-        self.check_open()
-        await to_thread(self._lease.storage.wait)
-        self.catch_up()
-        self._tell_lost()
-
-    def _tell_lost(self) -> None:
-        """Raise, once, for what was taken back and nobody was waiting for."""
-        if self.lost:
-            lost, self.lost = self.lost, []
-            first = lost[0]
-            if len(lost) == 1:
-                raise first
-            message = f"{len(lost)} transactions in space {self.name!r} were taken back. The first: {first.message}"
-            raise type(first)(message, **{**first.facts, "rejected": tuple(lost)})
-
-    def check_open(self) -> None:
-        """Raise ClosedError if it is not."""
-        if self.wary:
-            self.check(f"space {self.name!r}")
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        """Call when it is closed."""
-        self._closers.append(callback)
-
-    # -- around code ---------------------------------------------------------------------------------------
-
-    def enter(self) -> None:
-        self.check_open()
-        self._tokens.append(HERE.set(Frame(self, None, HERE.get())))
-
-    def leave(self) -> None:
-        token = self._tokens.pop()
-        # Left in another context than it was entered in: what is around the code there is not ours to change.
-        with suppress(ValueError):
-            HERE.reset(token)
-
-    def abandon(self) -> None:
-        """Close what could not be opened to the end. What was committed is still decided."""
-        self.window.abandon()
-        self._shut()
-        with suppress(HeadwaterError):
-            self._let_go()
-
-    def _shut(self) -> None:
-        """From here on nobody can use it, and nothing runs."""
-        self.closed = self.wary = True
-        if self in OPEN:
-            OPEN.remove(self)
-        self.window.close()
-        self.scheduler.dispose()
-        self.on_console = None
-        for callback in self._closers:
-            callback()
-
-    def _let_go(self) -> None:
-        """Hear no more; the last one in this process closes the store. Waits for the disk."""
-        self._attached.detach()
-        self.window.keep()
-        self._lease.release()
 
 
 class Space(BaseSpace):
@@ -317,12 +43,32 @@ class Space(BaseSpace):
             raise DeclarationError(message, name=spec.name)
         return super().add_node(function, spec)
 
+    def add_handler(self, function: object, spec: HandlerSpec) -> None:
+        """As for nodes."""
+        if spec.is_async:
+            message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
+            raise DeclarationError(message, name=spec.name)
+        super().add_handler(function, spec)
+
     def catch_up(self) -> None:
         """Take in what was decided and what others wrote, and run what follows from it."""
         with self._turn:
             self._attached.refresh()
             if self.restless:
                 self.scheduler.settle()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Events are handled so many in a pass: the others, and whatever is to be called after all that."""
+        scheduler = self.scheduler
+        if scheduler.is_settling:
+            return
+        for _ in range(CHAIN_MAX // EVENTS_MAX):
+            if self.mail.is_due:
+                self.mail.call_due()
+            if not scheduler.events.is_due:
+                return
+            scheduler.settle()
 
     def settle(self) -> None:
         """Run what is wanted and not up to date, and what its time has come for. Every write does the former."""
@@ -330,18 +76,14 @@ class Space(BaseSpace):
         with self._turn:
             self._attached.refresh()
             self.scheduler.idle()
-
-    def wake_in(self) -> float | None:
-        """Seconds until there may be something to do, if nothing else happens; None: only if something does."""
-        wake_at = self.scheduler.outstanding().wake_at
-        return None if wake_at is None else max(wake_at - self._now(), 0.0) / 1000
+            self._go_on()
 
     def wait(self, duration: Duration) -> None:
         """Let time pass, and run what its time comes for: what waits for quiet, or for its turn."""
         self.check_open()
-        end = self._now() + to_ms(duration, "space.wait(...)")
+        end = self.now() + to_ms(duration, "space.wait(...)")
         self.settle()
-        while (left := (end - self._now()) / 1000) > 0:
+        while (left := (end - self.now()) / 1000) > 0:
             wake_in = self.wake_in()
             # Not at once again, should the clock be a little behind.
             pause = left if wake_in is None else min(left, max(wake_in, PAUSE_MIN_S))
@@ -361,10 +103,46 @@ class Space(BaseSpace):
             if self.closed:
                 return
             try:
+                self._drain()
+                self.mail.leave()
                 self.sync()
             finally:
                 self._shut()
                 self._let_go()
+
+    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+        """Run what is to be run until an event has ended. Raises EventTimeoutError."""
+        self.mail.check_waiting(event)
+        end = None if timeout_ms is None else self.now() + timeout_ms
+        while not (event.is_settled or self.closed):
+            self.settle()
+            left = None if end is None else (end - self.now()) / 1000
+            if left is not None and left <= 0 and not event.is_settled:
+                raise self.mail.timed_out(event, timeout_ms)
+            self._wait_a_little(event, left, timeout_ms)
+
+    def _wait_a_little(self, event: Event, left: float | None, timeout_ms: float | None) -> None:
+        if event.state is State.PENDING:
+            try:
+                self.wait_for_disk(left)
+            except UnavailableError:
+                raise self.mail.timed_out(event, timeout_ms) from None
+        elif not event.is_settled:
+            wake_in = self.wake_in()
+            pause = PAUSE_MAX_S if wake_in is None else min(max(wake_in, PAUSE_MIN_S), PAUSE_MAX_S)
+            time.sleep(pause if left is None else min(pause, left))
+
+    def _drain(self) -> None:
+        """Let events have their turn that only wait for a moment."""
+        scheduler = self.scheduler
+        end = self.now() + CLOSE_MS
+        while scheduler.outcomes.live:
+            self.settle()
+            self.wait_for_disk()
+            self.catch_up()
+            if not scheduler.events.waiting or scheduler.is_settling or self.now() >= end:
+                return
+            time.sleep(min(max(self.wake_in() or 0.0, PAUSE_MIN_S), PAUSE_MAX_S))
 
     def __enter__(self) -> Self:
         self.enter()

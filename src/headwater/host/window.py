@@ -21,7 +21,7 @@ from headwater.host.told import Opening
 from headwater.values.address import address_text
 
 if TYPE_CHECKING:
-    from headwater.host.space import BaseSpace
+    from headwater.host.base_space import BaseSpace
 
 _END_S: Final = 0.5
 """How long the end of an opening waits for another thread that has its turn."""

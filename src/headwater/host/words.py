@@ -9,8 +9,8 @@ from typing import Any
 
 from headwater.cells.here import find
 from headwater.errors import UsageError
+from headwater.host.base_space import BaseSpace
 from headwater.host.functions import Computed, Sink
-from headwater.host.space import BaseSpace
 
 
 def why(function: Computed[..., Any] | Sink, *args: object, **kwargs: object) -> str:

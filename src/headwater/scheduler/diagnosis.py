@@ -58,7 +58,7 @@ class Diagnosis:
             return
         tx = Transaction(self._replica, f"{node.title} again", read_only=node.spec.read_only, cause=attempt.tx.cause)
         tx.node, tx.triggers, tx.surface = node, attempt.causes, node.surface
-        again = Attempt(node, tx, attempt.causes, self._replica.version, attempt.started, pulled=True)
+        again = Attempt(self._runner, node, tx, self._replica.version, attempt.started, pulled=True)
         self._runner.stack.append(node)
         node.running = True
         try:

@@ -141,6 +141,10 @@ class Gates:
             return 0.0
         return max(gate.debounce_until, gate.throttle_until, gate.backoff_until)
 
+    def is_resting(self, node: Node) -> bool:
+        """It does not settle, and is not tried for a while."""
+        return node.gate is not None and node.gate.backoff_until > self._now()
+
     def is_held(self, node: Node) -> bool:
         """It may not run yet."""
         return node.gate is not None and self.eligible_at(node) > self._now()

@@ -45,3 +45,26 @@ LOWERED_MAX: Final = 8
 
 TRACE_MAX: Final = 10_000
 """Records of each kind that a trace keeps."""
+
+BACKLOG_MAX: Final = 10_000
+"""Events of one stream that may wait. Whoever sends more is told at once, before memory tells everybody."""
+
+EVENTS_MAX: Final = 100
+"""Events that are handled in one pass. An event loop gets its turn in between; whoever waits for quiet goes on."""
+
+CHAIN_MAX: Final = 10_000
+"""Events that are handled in a row for a plain program, which waits. A handler that sends to itself for ever sends on,
+while the program goes on."""
+
+RETRY_MS: Final = 0.78125
+"""What an event waits whose handling was taken back, the first time; doubled each time, so that it is a second after
+ten."""
+
+RETRY_MAX_MS: Final = 1000.0
+"""The longest such wait."""
+
+RETRY_WINDOW_MS: Final = 30_000.0
+"""How long an event is tried. Whoever is overtaken for so long will be overtaken for ever."""
+
+FAILED_MAX: Final = 1000
+"""Failed events that are kept. Enough to find out what is wrong; one stream that always fails must not fill a disk."""

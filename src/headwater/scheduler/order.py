@@ -47,7 +47,7 @@ class Ranks:
 
     def link(self, source: Node, target: Node) -> None:
         """The target reads what the source writes, so it comes after it. Without recursion: chains may be long."""
-        if target.rank > source.rank or source is target or (source.ring is not None and source.ring is target.ring):
+        if _is_in_order(source, target):
             return
         if self._lower(source, target.rank - 1):
             return
@@ -75,7 +75,8 @@ class Ranks:
 
     def link_all(self, edges: list[tuple[Node, Node]]) -> None:
         """Several at once. One after the other all the same: a way round must not lead over one without a rank."""
-        self._untied = set(edges)
+        # What is in order stays so, and may be an edge already, by another document: a ring that is joined leads over it.
+        self._untied = {edge for edge in edges if not _is_in_order(*edge)}
         for source, target in edges:
             self._untied.discard((source, target))
             self.link(source, target)
@@ -101,8 +102,9 @@ class Ranks:
             ask(node, rank)
         while heap:
             node = heappop(heap)[2]
-            rank = raised[node]
             ring = node.ring
+            # Several of a ring may have been asked, each by others: the highest counts for all.
+            rank = raised[node] if ring is None else max(raised.get(member, member.rank) for member in ring)
             self.visits += 1
             for member in ring or (node,):
                 if member is source:
@@ -232,6 +234,10 @@ class Queue:
             node.queued = False
         self._heap.clear()
         self._waiting.clear()
+
+
+def _is_in_order(source: Node, target: Node) -> bool:
+    return target.rank > source.rank or source is target or (source.ring is not None and source.ring is target.ring)
 
 
 def _turn(node: Node) -> int:

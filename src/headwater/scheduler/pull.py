@@ -9,6 +9,7 @@ Must never know: event loops, threads, clocks; how a function is called.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from headwater.errors import UserCodeError
 from headwater.scheduler.attempt import RetryImmediately
@@ -189,6 +190,15 @@ class Pull:
             raise
         else:
             self._runner.finish(attempt)
+
+    def run(self, node: Node) -> Iterator[Step]:
+        """One attempt of a node that is not current, everything above it being so. What has no room goes first."""
+        try:
+            yield from self._attempt_pulled(node)
+        except TooDeep as deep:
+            # If that fails, it will be told when it asks again.
+            with suppress(UserCodeError):
+                yield from self.in_turn(deep.node)
 
     def is_under_way(self, node: Node) -> bool:
         """It, or something above it, waits for something outside."""

@@ -96,7 +96,7 @@ class Runner:
         if node.surface:
             tx.surface = node.surface
         now = self._now()
-        attempt = Attempt(node, tx, causes, self._replica.version, now, pulled=pulled)
+        attempt = Attempt(self, node, tx, self._replica.version, now, pulled=pulled)
         if node.error is not None:
             attempt.before = node.error
             if not spec.is_async:
@@ -338,9 +338,9 @@ class Runner:
         self.in_flight[node] = attempt
         if self._trace.on:
             self._trace.emit(Suspended(self._now(), node.id, node.runs))
-        self.look_again(attempt)
+        self.waits(attempt)
 
-    def look_again(self, attempt: Attempt) -> None:
+    def waits(self, attempt: Attempt) -> None:
         """It waits: what it has read so far is registered, and whatever of it has changed meanwhile is news."""
         node, tx = attempt.node, attempt.tx
         if node.attempt is not attempt or not tx.is_open or node.removed:

@@ -6,25 +6,31 @@ Must never know: apps, event loops, threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from headwater.cells.replica import Replica
 from headwater.errors import UserCodeError
-from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.diagnosis import Diagnosis
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.introspection import Introspection
 from headwater.scheduler.invalidation import Invalidation
+from headwater.scheduler.limits import FAILED_MAX
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.once import pull_once
 from headwater.scheduler.onlooker import Onlooker
 from headwater.scheduler.order import Queue
+from headwater.scheduler.outside import Outside
+from headwater.scheduler.preflight import Preflight
 from headwater.scheduler.pull import Pull
+from headwater.scheduler.ready import Ready
+from headwater.scheduler.receiver import Receiver
 from headwater.scheduler.registry import Registry
 from headwater.scheduler.runner import Runner
 from headwater.scheduler.settle import Settle
-from headwater.scheduler.steps import Perform, Step, drive
+from headwater.scheduler.steps import Call, Perform, Step, drive
+from headwater.scheduler.timing import Timing
 from headwater.scheduler.trace import Trace
 from headwater.scheduler.trouble import Reports
 from headwater.scheduler.work import Outstanding, outstanding
@@ -33,10 +39,10 @@ from headwater.values.change import Notification
 T = TypeVar("T")
 
 
-def perform_plainly(attempt: Attempt) -> None:
+def perform_plainly(attempt: Call) -> None:
     """Call the function with its transaction."""
     try:
-        attempt.result = attempt.node.fn(attempt.tx)
+        attempt.result = attempt.fn(attempt.tx, *attempt.arguments)
     except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
         attempt.error = error
 
@@ -46,11 +52,12 @@ def raise_it(error: UserCodeError) -> None:
     raise error
 
 
-class Scheduler(Onlooker):
+class Scheduler(Onlooker, Receiver, Timing):
     """Keeps the nodes of one replica current.
 
-    `now` is a clock in milliseconds that never goes back. `perform` calls a function. `report` is told of what went
-    wrong. `tick` is told whether there is something to do.
+    `now` is a clock in milliseconds that never goes back, `wall_ms` says how late it is. `perform` calls a function.
+    `report` is told of what went wrong. `tick` is told whether there is something to do. `jitter` is chance, between 0
+    and 1. `turn` is held by whoever uses the scheduler where others may. `keep_failed`: events that failed, at most.
     """
 
     def __init__(
@@ -63,11 +70,26 @@ class Scheduler(Onlooker):
         tick: Callable[[bool], None] = lambda _: None,
         space: str = "",
         demand: str = "lazy",
+        wall_ms: Callable[[], float] = lambda: 0.0,
+        jitter: Callable[[], float] = lambda: 0.0,
+        turn: AbstractContextManager[object] = nullcontext(),  # noqa: B008  # it holds nothing
+        keep_failed: int = FAILED_MAX,
     ) -> None:
         self._replica = replica
         self._perform = perform
         self._tick = tick
         self.reports = Reports(report)
+        self._outside = Outside(
+            now=now,
+            wall_ms=wall_ms,
+            jitter=jitter,
+            perform=perform,
+            report=self.reports.tell,
+            tick=tick,
+            turn=turn,
+            space=space,
+            keep_failed=keep_failed,
+        )
         self.trace = Trace()
         self.gates = Gates(now)
         self.queue = Queue()
@@ -85,6 +107,9 @@ class Scheduler(Onlooker):
             space=space,
         )
         self._pull = Pull(self.graph, self.gates, self.queue, self.invalidation, self.runner)
+        self.preflight = Preflight(self.graph, self.invalidation, self.runner)
+        ready = Ready(self.preflight, self._pull, self.gates, self.runner, is_settling=lambda: self._settle.settling)
+        self._receive_events(replica, ready, self.trace, self._outside)
         self._settle = Settle(
             graph=self.graph,
             gates=self.gates,
@@ -92,6 +117,7 @@ class Scheduler(Onlooker):
             invalidation=self.invalidation,
             runner=self.runner,
             pull=self._pull,
+            events=self.events,
             trace=self.trace,
             now=now,
             report=self.reports.tell,
@@ -163,6 +189,11 @@ class Scheduler(Onlooker):
             wake_at = self.settle()
         return wake_at
 
+    @property
+    def is_settling(self) -> bool:
+        """A pass is under way."""
+        return self._settle.settling
+
     def pull(self, node: Node) -> None:
         """A caller wants the value of a computation: make it valid, or raise what it raised."""
         self._pull.pull(node, self._perform, in_pass=self._settle.settling)
@@ -179,57 +210,22 @@ class Scheduler(Onlooker):
         """Run a function as an effect until what it read is current, once; returns what it returned."""
         return pull_once(self._settle, self.registry, self._perform, read, name)
 
-    def resume(self, attempt: Attempt) -> None:
+    def resume(self, attempt: Call) -> None:
         """An attempt that waited has come to its end."""
-        self.runner.finish(attempt)
+        attempt.maker.finish(attempt)
 
-    def look_again(self, attempt: Attempt) -> None:
+    def look_again(self, attempt: Call) -> None:
         """An attempt waits once more."""
-        self.runner.look_again(attempt)
+        attempt.maker.waits(attempt)
 
-    def again(self, attempt: Attempt) -> None:
+    def again(self, attempt: Call) -> None:
         """An attempt that waited asks to be made again."""
-        self.runner.again(attempt)
+        attempt.maker.again(attempt)
 
-    def cancelled(self, attempt: Attempt) -> None:
+    def cancelled(self, attempt: Call) -> None:
         """An attempt that waited was stopped."""
-        self.runner.interrupted(attempt, "cancelled")
+        attempt.maker.interrupted(attempt, "cancelled")
 
     def outstanding(self) -> Outstanding:
         """Is there work, and of which kind."""
-        return outstanding(self.queue, self.gates, self.invalidation, self.runner)
-
-    # -- gates ---------------------------------------------------------------------------------------------
-
-    def set_debounce(self, node: Node, ms: float) -> None:
-        """Run it only when nothing it read has changed for so long."""
-        self.gates.set_debounce(node, ms)
-        self._settle.regate(node)
-
-    def clear_debounce(self, node: Node) -> None:
-        """Do not wait for quiet."""
-        self.gates.set_debounce(node, None)
-        self._settle.regate(node)
-
-    def get_debounce(self, node: Node) -> float | None:
-        """How long it waits for quiet, as set; None if it does not."""
-        return self.gates.of(node).debounce_ms
-
-    def set_throttle(self, node: Node, ms: float) -> None:
-        """Run it at most once in so much time."""
-        self.gates.set_throttle(node, ms)
-        self._settle.regate(node)
-
-    def clear_throttle(self, node: Node) -> None:
-        """Run it as often as needed."""
-        self.gates.set_throttle(node, None)
-        self._settle.regate(node)
-
-    def get_throttle(self, node: Node) -> float | None:
-        """The least time between two runs, as set."""
-        return self.gates.of(node).throttle_ms
-
-    def set_no_auto_debounce(self, node: Node, *, on: bool = True) -> None:
-        """Do not slow an effect down for being slow."""
-        self.gates.set_no_auto_debounce(node, on=on)
-        self._settle.regate(node)
+        return outstanding(self.queue, self.gates, self.invalidation, self.runner, self._settle)

@@ -15,10 +15,11 @@ from typing import Final
 
 from headwater.errors import UserCodeError
 from headwater.scheduler.attempt import Attempt, RetryImmediately
+from headwater.scheduler.events import Events
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
-from headwater.scheduler.limits import RUNS_MAX
+from headwater.scheduler.limits import EVENTS_MAX, RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.order import Queue
 from headwater.scheduler.pull import Pull, TooDeep
@@ -42,6 +43,7 @@ class Settle:
         invalidation: Invalidation,
         runner: Runner,
         pull: Pull,
+        events: Events,
         trace: Trace,
         now: Callable[[], float],
         report: Callable[[UserCodeError], None],
@@ -54,6 +56,7 @@ class Settle:
         self._invalidation = invalidation
         self._runner = runner
         self._pull = pull
+        self.events = events
         self._trace = trace
         self._now = now
         self._report = report
@@ -114,24 +117,15 @@ class Settle:
             return
         self.settling = True
         runner = self._runner
-        number = runner.pass_number = runner.pass_number + 1
+        runner.pass_number += 1
         runs = runner.runs
         exhausted: dict[Node, None] = {}
+        turns = self._event_turns()
         try:
-            while (node := self._next()) is not None:
-                if node.pass_runs >= RUNS_MAX and node.pass_number == number:
-                    # I6: only who hits the bound rests; everybody else goes on.
-                    exhausted[node] = None
-                    continue
-                if node.gate is not None and node.gate.backoff_ms:
-                    self._pull.recovering[node] = None
-                attempt = runner.begin(node)
-                try:
-                    yield attempt
-                except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
-                    yield from self._stopped(attempt, stop)
-                else:
-                    runner.finish(attempt)
+            while next(turns):
+                if self.events.is_due:
+                    yield from self.events.steps()
+                yield from self._nodes(exhausted)
         except BaseException:
             # An interrupt, or an error handler that raised: who was not reached has still to run.
             for node in exhausted:
@@ -141,9 +135,44 @@ class Settle:
             self.settling = False
         self._rest(exhausted)
         self._expire()
+        self.events.tell()
+        if self.events.is_due:
+            self._tick(True)
         if self._trace.on:
             self._trace.emit(Pass(self._now(), "", self._runner.pass_number, self._runner.runs - runs))
-        yield Idle(self._gates.wake_at())
+        yield Idle(self.wake_at())
+
+    def _nodes(self, exhausted: dict[Node, None]) -> Iterator[Step]:
+        """Run every node that can be, until none is left."""
+        runner = self._runner
+        number = runner.pass_number
+        while (node := self._next()) is not None:
+            if node.pass_runs >= RUNS_MAX and node.pass_number == number:
+                # I6: only who hits the bound rests; everybody else goes on.
+                exhausted[node] = None
+                continue
+            if node.gate is not None and node.gate.backoff_ms:
+                self._pull.recovering[node] = None
+            attempt = runner.begin(node)
+            try:
+                yield attempt
+            except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
+                yield from self._stopped(attempt, stop)
+            else:
+                runner.finish(attempt)
+
+    def _event_turns(self) -> Iterator[bool]:
+        """One event of each lane, then whatever follows from it, then the next: so many in one pass and no more."""
+        self.events.look_again()
+        yield True
+        for _ in range(EVENTS_MAX - 1):
+            yield self.events.is_due
+        yield False
+
+    def wake_at(self) -> float | None:
+        """The earliest time at which there may be something to do, if nothing else happens."""
+        node, event = self._gates.wake_at(), self.events.wake_at
+        return node if event is None else event if node is None else min(node, event)
 
     def _next(self) -> Node | None:  # noqa: C901  # one look for each reason not to run a node now
         """Whose turn it is: the lowest rank that is still invalid, live and eligible (I9)."""

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from headwater.scheduler.attempt import Attempt
+from headwater.scheduler.event import Handling
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -19,8 +20,10 @@ class Idle(msgspec.Struct, frozen=True):
     wake_at: float | None
 
 
-Step: TypeAlias = Attempt | Idle
-Perform: TypeAlias = Callable[[Attempt], None]
+Call: TypeAlias = Attempt | Handling
+"""A function to be called: of a node, or for an event."""
+Step: TypeAlias = Call | Idle
+Perform: TypeAlias = Callable[[Call], None]
 
 
 def drive(steps: Iterator[Step], perform: Perform) -> float | None:

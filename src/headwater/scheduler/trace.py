@@ -109,6 +109,42 @@ class Pass(Record, frozen=True, tag="pass"):
     runs: int
 
 
+class Sent(Record, frozen=True, tag="sent"):
+    """An event was sent to a handler, which is the node. `origin`: the attempt that it was sent in."""
+
+    event: str
+    ordinal: int
+    lane: str
+    origin: str = ""
+
+
+class Parked(Record, frozen=True, tag="parked"):
+    """An event is first in its lane, and has to wait."""
+
+    event: str
+    reason: str
+    until_ms: float | None = None
+
+
+class Dispatched(Record, frozen=True, tag="dispatched"):
+    """A handler was called with an event."""
+
+    event: str
+    ordinal: int
+    lane: str
+    number: int
+
+
+class Ended(Record, frozen=True, tag="ended"):
+    """An event came to its end: confirmed, refused or failed."""
+
+    event: str
+    state: str
+    number: int
+    reason: str = ""
+    origin: str = ""
+
+
 KINDS: Final[dict[str, type[Record]]] = {
     "registered": Registered,
     "removed": Removed,
@@ -122,6 +158,10 @@ KINDS: Final[dict[str, type[Record]]] = {
     "gated": Gated,
     "restless": Restless,
     "pass": Pass,
+    "sent": Sent,
+    "parked": Parked,
+    "dispatched": Dispatched,
+    "ended": Ended,
 }
 
 Listener: TypeAlias = Callable[[Record], None]

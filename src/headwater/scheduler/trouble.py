@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headwater.cells.transaction import Transaction
-from headwater.errors import UserCodeError
+from headwater.errors import HeadwaterError, UserCodeError
+from headwater.scheduler.event import Event, Handler
 from headwater.scheduler.limits import RUNS_MAX
 from headwater.scheduler.node import Node, Place
 from headwater.values.address import address_text
@@ -19,7 +20,7 @@ def shown(error: Exception | None) -> tuple[type, str] | None:
     return None if error is None else (type(error), str(error))
 
 
-def facts_of(node: Node, causes: Sequence[Place]) -> dict[str, object]:
+def facts_of(node: Node | Handler, causes: Sequence[Place]) -> dict[str, object]:
     """Of every error that is told: whose it is, and why that ran."""
     return {
         "piece": node.spec.piece,
@@ -64,6 +65,42 @@ def unstorable(node: Node, tx: Transaction) -> UserCodeError:
     message = f"the result of {node.title} could not be stored: {found}. It runs again when what it read changes"
     told = UserCodeError(message, **facts_of(node, tx.triggers))
     told.__cause__ = tx.error
+    return told
+
+
+def _event_facts(event: Event, space: str) -> dict[str, object]:
+    handler = event.handler
+    return {
+        "space": space,
+        "piece": handler.spec.piece,
+        "node": handler.name,
+        "event": event.id,
+        "triggers": (),
+        "run": handler.runs,
+        "payload": event.payload,
+    }
+
+
+def failed_event(event: Event, space: str) -> UserCodeError:
+    """An event was not handled, and is kept."""
+    message = (
+        f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. Nothing of it was "
+        f"written. It is kept: `headwater events show {event.id}` shows it, `headwater events redeliver {event.id}` "
+        "delivers it again"
+    )
+    told = UserCodeError(message, **_event_facts(event, space))
+    told.__cause__ = event.error
+    return told
+
+
+def unkept_event(event: Event, space: str, broken: HeadwaterError) -> UserCodeError:
+    """An event was not handled, and cannot be kept."""
+    message = (
+        f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. It could not be kept "
+        f"either: {broken.message}. Send it again when that is mended; its payload is in this error's facts"
+    )
+    told = UserCodeError(message, **_event_facts(event, space))
+    told.__cause__ = event.error or broken
     return told
 
 

@@ -11,6 +11,7 @@ from headwater.scheduler.gates import Gates
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.order import Queue
 from headwater.scheduler.runner import Runner
+from headwater.scheduler.settle import Settle
 
 
 class Outstanding(msgspec.Struct, frozen=True):
@@ -23,22 +24,25 @@ class Outstanding(msgspec.Struct, frozen=True):
     gated: int
     """Nodes that are wanted and wait for their time."""
     wake_at: float | None
-    """The earliest such time."""
+    """The earliest such time, or that at which an event may be handled."""
+    events: int = 0
+    """Events that are not handled yet."""
 
     @property
     def is_idle(self) -> bool:
-        """Nothing but time can bring more. What nobody looks at, and what is gated, does not count."""
-        return not self.is_due and not self.in_flight
+        """Nothing but time can bring more. What nobody looks at, and what is gated, does not count; events do."""
+        return not self.is_due and not self.in_flight and not self.events
 
 
-def outstanding(queue: Queue, gates: Gates, invalidation: Invalidation, runner: Runner) -> Outstanding:
+def outstanding(queue: Queue, gates: Gates, invalidation: Invalidation, runner: Runner, settle: Settle) -> Outstanding:
     """One look at all of it."""
     waiting = gates.waiting()
     due = any(not node.is_clean and node.is_live and not node.removed for node in queue.nodes())
-    wake_at = gates.wake_at()
+    wake_at = settle.wake_at()
     return Outstanding(
-        is_due=bool(invalidation.inbox) or due or gates.is_due(wake_at),
+        is_due=bool(invalidation.inbox) or due or settle.events.is_due or gates.is_due(wake_at),
         in_flight=len(runner.in_flight),
         gated=len(waiting),
         wake_at=wake_at,
+        events=settle.events.waiting,
     )

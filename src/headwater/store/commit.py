@@ -122,6 +122,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 
     reason: str
     doc: DocKey | None = None
+    unmet: Precondition | None = None
+    """The precondition that does not hold; None if it is something else."""
 
 
 Verdict: TypeAlias = Committed | Conflict | Refused

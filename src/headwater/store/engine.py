@@ -169,14 +169,16 @@ class Engine:
         match precondition:
             case Absent(doc):
                 if self.states.get(branch, doc).seq:
-                    return Refused("the document exists already, or was deleted: its id was used before", doc)
+                    reason = "the document exists already, or was deleted: its id was used before"
+                    return Refused(reason, doc, precondition)
             case ValueIs(doc, expected):
                 value = self.states.get(branch, doc).value
                 if (b"" if value is ABSENT else digest(value)) != expected:
-                    return Refused("the document holds another value", doc)
+                    return Refused("the document holds another value", doc, precondition)
             case OriginCommitted(local_seq):
                 if self._sessions.seq_of(session, local_seq) is None:
-                    return Refused(f"commit {local_seq}, which it follows from, was not accepted")
+                    reason = f"commit {local_seq}, which it follows from, was not accepted"
+                    return Refused(reason, None, precondition)
         return None
 
     def _overwritten(self, branch: BranchId, state: DocState, read: Read) -> Conflict | None:

@@ -28,6 +28,9 @@ LocalSeq = NewType("LocalSeq", int)
 Millis = NewType("Millis", int)
 """Milliseconds since 1970, UTC."""
 
+EventId = NewType("EventId", str)
+"""One event, from when it is sent: the same wherever and however often it is delivered."""
+
 MAIN = BranchId("main")
 """The branch every space starts with."""
 

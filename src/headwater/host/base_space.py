@@ -1,0 +1,368 @@
+"""An open space, as authors hold it: transactions, cells and documents without an app, functions, events, closing.
+
+What is the same for plain code (`space`) and for code in an event loop (`async_space`).
+
+Must never know: apps (it is handed what to run).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Token
+from inspect import iscoroutine
+from random import random
+from typing import Any, TypeVar, overload
+
+from headwater.cells.anydoc import AnyDoc
+from headwater.cells.cell import Cell
+from headwater.cells.doc import Doc, declare_doc, open_doc
+from headwater.cells.here import HERE, OPEN, Frame
+from headwater.cells.home import Home
+from headwater.cells.show import record_html
+from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError, UsageError, UserCodeError
+from headwater.host.attached import AttachedReplica
+from headwater.host.clock import SystemEntropy, wall_ms
+from headwater.host.console import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
+from headwater.host.instances import Instance, Instances, Key
+from headwater.host.looking import GraphForm, drawn
+from headwater.host.mail import Mail
+from headwater.host.opening import Lease
+from headwater.host.options import Options
+from headwater.host.report import OnError, log_error, tell
+from headwater.host.stats import Stats
+from headwater.host.window import Window
+from headwater.scheduler.event import Event, Handler, HandlerSpec
+from headwater.scheduler.node import Node, NodeSpec
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.steps import Call
+from headwater.values.address import doc_key, parse_address, settle_path
+from headwater.values.hints import freeze_with, schema_of
+from headwater.values.ids import DocKey
+from headwater.values.schema import ANY
+from headwater.values.tree import ABSENT, Maybe, Value
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Doc)
+
+
+class BaseSpace(Home):
+    """What both kinds of open spaces have in common."""
+
+    def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:
+        super().__init__(replica, lease.storage.name, owner, SystemEntropy(), options.actor)
+        self._lease = lease
+        self._attached = replica
+        self.news = replica.inbox
+        self.on_error: OnError = options.on_error or log_error
+        # Threads take turns in running what follows from a write, and what a caller asks for.
+        self._turn = threading.RLock()
+        self.nodes: dict[object, Node] = {}
+        # Functions with parameters: a node for each set of arguments.
+        self.instances: dict[object, Instances] = {}
+        self.scheduler: Scheduler = Scheduler(
+            replica,
+            now=options.now,
+            perform=self._perform,
+            report=self.report,
+            tick=self._tick,
+            space=self.name,
+            demand=options.demand,
+            wall_ms=wall_ms,
+            jitter=random,
+            turn=self._turn,
+            keep_failed=options.keep_failed,
+        )
+        self.mail: Mail = Mail(self)
+        self.now: Callable[[], float] = options.now
+        self._tokens: list[Token[Frame | None]] = []
+        self._closers: list[Callable[[], None]] = []
+        OPEN.append(self)
+        self.on_console = options.on_console
+        self.window: Window = Window(self, self._turn, lease, options)
+
+    @property
+    def on_console(self) -> OnConsole | None:
+        """Called with what functions print and log in their runs here, as `hw.Console`; says what is forwarded."""
+        return handler_of(self)
+
+    @on_console.setter
+    def on_console(self, handler: OnConsole | None) -> None:
+        if handler is not None:
+            self.check_open()
+        listen(self, handler, self.report)
+
+    def report(self, error: UserCodeError) -> None:
+        """Tell of what went wrong in a function of the author's."""
+        error.facts.setdefault("space", self.name)
+        tell(self.on_error, error)
+
+    def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
+        self.restless = due
+
+    def _perform(self, attempt: Call) -> None:
+        """Call an author's function, with its transaction around it."""
+        if LISTENERS:
+            run_begins(self)
+        token = HERE.set(Frame(self, attempt.tx, HERE.get()))
+        try:
+            attempt.result = attempt.fn(*attempt.arguments)
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            attempt.error = error
+        finally:
+            HERE.reset(token)
+            if LISTENERS:
+                run_ends(attempt.tx)
+
+    # -- functions -----------------------------------------------------------------------------------------
+
+    def add_node(self, function: object, spec: NodeSpec) -> Node:
+        """A declared function is a node here from now on."""
+        with self._turn:
+            node = self.nodes[function] = self.scheduler.register(spec)
+            return node
+
+    def instances_of(self, function: object) -> Instances:
+        """The nodes of a function with parameters."""
+        found = self.instances.get(function)
+        if found is None:
+            found = self.instances[function] = Instances(self.scheduler)
+        return found
+
+    def add_instance(self, function: object, key: Key, made: Callable[[], tuple[NodeSpec, Cell[Any]]]) -> Instance:
+        """One more of them, unless another thread was faster."""
+        with self._turn:
+            instances = self.instances_of(function)
+            return instances.get(key) or instances.put(key, *made())
+
+    def drop(self, function: object) -> None:
+        """A declared function is no longer: another was declared in its place."""
+        with self._turn:
+            gone = self.instances.pop(function).nodes() if function in self.instances else []
+            gone += [self.nodes.pop(function)] if function in self.nodes else []
+            self.mail.drop(function)
+            for node in gone:
+                self.scheduler.renew(node)
+                self.scheduler.remove(node)
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    @property
+    def handlers(self) -> dict[object, Handler]:
+        """What is known of each handler of the app."""
+        return self.mail.handlers
+
+    def add_handler(self, function: object, spec: HandlerSpec) -> None:
+        """A declared function handles events here from now on."""
+        self.mail.add(function, spec)
+
+    def around(self) -> tuple[BaseSpace, Transaction]:
+        """This space and the transaction of it that is around the code, for a function that handles an event."""
+        frame = HERE.get()
+        assert frame is not None
+        assert frame.tx is not None
+        return self, frame.tx
+
+    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None = None) -> Event:
+        """Send an event to whoever handles the stream; see `Handler.send`."""
+        return self.mail.send(stream, payload, outside)
+
+    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+        """Return when an event has ended. Raises EventTimeoutError."""
+        raise NotImplementedError
+
+    async def until(self, event: Event) -> None:
+        """Wait for an event in async code."""
+        message = f"await needs a space that was opened with `async with app.aopen(...)`; here, use ticket.result() of {event.id}"
+        raise UsageError(message, event=event.id)
+
+    def when_ended(self, event: Event, callback: Callable[[Event], object], named: object = None) -> None:
+        """Call when an event has ended, whichever way; once."""
+        self.mail.when_ended(event, callback, named)
+
+    def call_soon(self, fn: Callable[[], object]) -> None:
+        """Call a function, with no transaction around."""
+        self.mail.call_soon(fn)
+
+    def resume_events(self) -> None:
+        """Take up what was sent when the space was last open, and not handled; unless others here do that already."""
+        if self._lease.storage.is_alone:
+            with self._turn:
+                self.scheduler.resume_events()
+
+    def catch_up_soon(self) -> None:
+        """There is something to be called, or told."""
+        self.restless = True
+
+    def started(self, result: object) -> None:
+        """What a function of the author's returned that nobody waits for."""
+        if iscoroutine(result):
+            result.close()
+            raise UsageError("an async function needs an event loop: open the app with `async with app.aopen(...)`")
+
+    def wait_for_disk(self, timeout: float | None = None) -> None:
+        """Return when everything written so far is decided."""
+        self._lease.storage.wait(timeout)
+
+    def wake_in(self) -> float | None:
+        """Seconds until there may be something to do, if nothing else happens; None: only if something does."""
+        wake_at = self.scheduler.outstanding().wake_at
+        return None if wake_at is None else max(wake_at - self.now(), 0.0) / 1000
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def computation(self, name: str) -> Node | None:
+        """The node of a computed function, by its name."""
+        return next((node for node in self.nodes.values() if node.name == name and node.outputs), None)
+
+    def pull(self, node: Node) -> None:
+        """Make a computation valid for a caller, or raise what it raised."""
+        with self._turn:
+            self.scheduler.pull(node)
+
+    # -- without an app ------------------------------------------------------------------------------------
+
+    @overload
+    def cell(self, address: str, type: type[T], *, default: T = ...) -> Cell[T]: ...
+    @overload
+    def cell(self, address: str) -> Cell[object]: ...
+    def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:  # noqa: A002  # as in app.cell
+        """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
+        self.check_open()
+        key, steps = self._parse(address)
+        path = settle_path(self.replica.read(key), steps)
+        schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
+        stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
+        return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
+
+    def _parse(self, address: str) -> tuple[DocKey, tuple[str, ...]]:
+        """As everywhere; and a scope that does not say whose, as cells name their own, means this opening's."""
+        scope, _, rest = address.partition("!")
+        if scope in ("user", "session"):
+            key, steps = parse_address(f"space!{rest}")
+            return self.key(key.partition("/")[2], scope), steps
+        return parse_address(address)
+
+    @overload
+    def doc(self, doc_id: str, kind: type[D]) -> D: ...
+    @overload
+    def doc(self, doc_id: str) -> AnyDoc: ...
+    def doc(self, doc_id: str, kind: type[Doc] = AnyDoc) -> Doc:
+        """The document of an id, as a class of yours, or with whatever fields it has."""
+        self.check_open()
+        if kind is AnyDoc:
+            return declare_doc(AnyDoc, self, doc_id)
+        return open_doc(kind, self, doc_id, doc_key(doc_id))
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"open, at {self.replica.seq}"
+        return f"<{type(self).__name__} {self.name!r}: {state}>"
+
+    def _repr_html_(self) -> str:
+        stats = self.stats
+        rows = [(name, getattr(stats, name)) for name in stats.__struct_fields__ if name != "space"]
+        return record_html(self.name, "closed space" if self.closed else "open space", rows)
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    @property
+    def stats(self) -> Stats:
+        """What has happened here so far."""
+        replica = self.replica
+        return Stats(
+            space=self.name,
+            seq=replica.seq,
+            commits=replica.commit_count,
+            pending=replica.pending_count,
+            rejected=self.rejected,
+            groups=self._lease.storage.groups,
+            documents=replica.document_count,
+            runs=self._run_counts(),
+        )
+
+    def _run_counts(self) -> dict[str, int]:
+        counts = {node.name: node.runs for node in self.nodes.values()}
+        for function in self.instances:
+            counts[str(getattr(function, "name", function))] = self.runs(function)
+        return counts
+
+    def graph(self, form: GraphForm = "text") -> str:
+        """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
+        return drawn(self.window, form)
+
+    def runs(self, function: object) -> int:
+        """How often a function of the app has run in this opening; with parameters, for all arguments together."""
+        if function in self.instances:
+            return self.instances[function].runs
+        node = self.nodes.get(function)
+        if node is None:
+            raise UsageError(
+                f"{function!r} is not a function of this app; name one made with @app.computed or @app.sink"
+            )
+        return node.runs
+
+    async def synced(self) -> None:
+        """Wait, without holding up the event loop, until everything written so far is on disk."""
+        from asyncio import to_thread  # noqa: PLC0415  # plain programs need not load it
+
+        self.check_open()
+        await to_thread(self._lease.storage.wait)
+        self.catch_up()
+        self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        """Raise, once, for what was taken back and nobody was waiting for."""
+        if self.lost:
+            lost, self.lost = self.lost, []
+            first = lost[0]
+            if len(lost) == 1:
+                raise first
+            message = f"{len(lost)} transactions in space {self.name!r} were taken back. The first: {first.message}"
+            raise type(first)(message, **{**first.facts, "rejected": tuple(lost)})
+
+    def check_open(self) -> None:
+        """Raise ClosedError if it is not."""
+        if self.wary:
+            self.check(f"space {self.name!r}")
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call when it is closed."""
+        self._closers.append(callback)
+
+    # -- around code ---------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        self.check_open()
+        self._tokens.append(HERE.set(Frame(self, None, HERE.get())))
+
+    def leave(self) -> None:
+        token = self._tokens.pop()
+        # Left in another context than it was entered in: what is around the code there is not ours to change.
+        with suppress(ValueError):
+            HERE.reset(token)
+
+    def abandon(self) -> None:
+        """Close what could not be opened to the end. What was committed is still decided."""
+        self.window.abandon()
+        self._shut()
+        with suppress(HeadwaterError):
+            self._let_go()
+
+    def _shut(self) -> None:
+        """From here on nobody can use it, and nothing runs."""
+        self.closed = self.wary = True
+        if self in OPEN:
+            OPEN.remove(self)
+        self.window.close()
+        self.scheduler.dispose()
+        self.on_console = None
+        for callback in self._closers:
+            callback()
+
+    def _let_go(self) -> None:
+        """Hear no more; the last one in this process closes the store. Waits for the disk."""
+        self._attached.detach()
+        self.window.keep()
+        self._lease.release()

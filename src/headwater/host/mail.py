@@ -1,0 +1,157 @@
+"""Events of an open space: sending them, waiting for them, and being told how they ended.
+
+Must never know: how an event is handled, and apps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from headwater.cells.here import HERE, Frame
+from headwater.cells.transaction import Transaction
+from headwater.errors import EventTimeoutError, UsageError, UserCodeError
+from headwater.host.report import log
+from headwater.scheduler.event import Event, Handler, HandlerSpec
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.host.base_space import BaseSpace
+
+PAUSE_MIN_S: Final = 0.001
+PAUSE_MAX_S: Final = 0.05
+"""A plain program that waits looks this often for what others wrote."""
+
+CLOSE_MS: Final = 5000.0
+"""How long closing waits for events that wait for their time. Then they are left for the next opening."""
+
+
+class Mail:
+    """What a space has to do with events."""
+
+    def __init__(self, space: BaseSpace) -> None:
+        self._space = space
+        # Threads that send take turns, and wait for nothing else.
+        self._lock = threading.Lock()
+        self.handlers: dict[object, Handler] = {}
+        # To be called now that what they were waiting for is on disk.
+        self._due: deque[Callable[[], object]] = deque()
+
+    # -- handlers ------------------------------------------------------------------------------------------
+
+    def add(self, function: object, spec: HandlerSpec) -> None:
+        """A declared function handles events from now on."""
+        with self._lock:
+            self.handlers[function] = self._space.scheduler.add_handler(spec)
+
+    def drop(self, function: object) -> None:
+        """Another was declared in its place."""
+        with self._lock:
+            handler = self.handlers.pop(function, None)
+            if handler is not None:
+                self._space.scheduler.remove_handler(handler)
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None) -> Event:
+        """Take an event; what can be handled has been before this returns, if this is plain code."""
+        space = self._space
+        space.check_open()
+        if outside is not None:
+            by, name = outside
+            # Nobody can use a name of somebody else's.
+            outside = (f"by {by}" if by else f"actor {space.actor or ''}", name)
+        origin, is_inside = self._origin()
+        with self._lock:
+            event = space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
+        if not is_inside:
+            space.catch_up()
+        return event
+
+    def _origin(self) -> tuple[Transaction | None, bool]:
+        """What this code is a part of; and whether that is a transaction of this space, after which it is its turn."""
+        frame = HERE.get()
+        origin: Transaction | None = None
+        while frame is not None:
+            if frame.tx is not None:
+                origin = origin or frame.tx
+                if frame.home is self._space and frame.tx.is_open:
+                    return origin, True
+            frame = frame.outer
+        return origin, False
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def check_waiting(self, event: Event) -> None:
+        """Refuse to wait where that would be for ever."""
+        if self._origin()[1] or self._space.scheduler.is_settling:
+            message = (
+                f"the result of {event.id} is not to be had here: events are handled one after the other, when the "
+                "transaction around this code has ended; ask for it after the block, or use ticket.on_commit(...)"
+            )
+            raise UsageError(message, event=event.id)
+
+    @staticmethod
+    def timed_out(event: Event, timeout_ms: float | None) -> EventTimeoutError:
+        """It takes too long."""
+        message = f"{event.handler.title} has not handled {event.id} within {timeout_ms or 0:g} ms"
+        state = f"it is {event.state.value}, and goes on; ask again, or see `hw.why({event.handler.name})`"
+        return EventTimeoutError(f"{message}: {state}", event=event.id, state=event.state.value)
+
+    # -- telling -------------------------------------------------------------------------------------------
+
+    def when_ended(self, event: Event, callback: Callable[[Event], object], named: object = None) -> None:
+        """Call when it has ended. What that raises is told, and stops nothing."""
+
+        def call(event: Event) -> None:
+            self._call(lambda: callback(event), f"the on_commit function {_name(named or callback)} of {event.id}")
+
+        with self._lock:
+            self._space.scheduler.outcomes.on_end(event, call)
+        self._space.catch_up_soon()
+
+    def call_soon(self, fn: Callable[[], object]) -> None:
+        """A transaction is on disk, and this was to be called then."""
+        self._due.append(fn)
+        self._space.catch_up_soon()
+
+    @property
+    def is_due(self) -> bool:
+        """Something is to be called."""
+        return bool(self._due)
+
+    def call_due(self) -> None:
+        """Call what is to be called, with no transaction around."""
+        while self._due:
+            fn = self._due.popleft()
+            self._call(fn, f"{_name(fn)}, called by hw.after_commit,")
+
+    def _call(self, fn: Callable[[], object], what: str) -> None:
+        token = HERE.set(Frame(self._space, None, None))
+        try:
+            self._space.started(fn())
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            message = f"{what} in space {self._space.name!r} raised {type(error).__name__}: {error}"
+            told = UserCodeError(message, space=self._space.name, node=_name(fn), event=None, triggers=())
+            told.__cause__ = error
+            self._space.report(told)
+        finally:
+            HERE.reset(token)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Nothing is handled any more here. What waits is handled when the space is opened again."""
+        left = self._space.scheduler.events.close()
+        if left:
+            log.warning(
+                "space %r was closed while %d events wait; they are handled when it is opened again",
+                self._space.name,
+                left,
+            )
+
+
+def _name(fn: object) -> str:
+    return str(getattr(fn, "__qualname__", fn))

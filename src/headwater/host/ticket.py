@@ -1,0 +1,94 @@
+"""What a sender holds: one event, how far it has come, and its result when it is there.
+
+Must never know: how an event is handled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
+
+from headwater.errors import ClosedError, EventFailedError, EventRefusedError
+from headwater.scheduler.event import Event, State
+from headwater.scheduler.outcome import HANDLED
+from headwater.values.duration import Duration, to_ms
+
+if TYPE_CHECKING:
+    from headwater.cells.sealed import Sealed
+    from headwater.host.base_space import BaseSpace
+
+R = TypeVar("R", covariant=True)
+
+TicketState = Literal["queued", "running", "pending", "confirmed", "refused", "failed"]
+
+
+class Ticket(Generic[R]):
+    """One event that was sent. `await` it in async code; ask for its `result` in plain code."""
+
+    __slots__ = ("_event", "_result", "_space")
+
+    def __init__(self, space: BaseSpace, event: Event, result: Sealed) -> None:
+        self._space = space
+        self._event = event
+        self._result = result
+
+    @property
+    def id(self) -> str:
+        """The event's id: the same wherever and however often it is delivered."""
+        return self._event.id
+
+    @property
+    def state(self) -> TicketState:
+        """queued, running, pending (handled here), then confirmed, refused or failed."""
+        return self._event.state.value
+
+    @property
+    def reason(self) -> str:
+        """Why it was refused or failed, in words."""
+        return self._event.reason
+
+    @property
+    def is_done(self) -> bool:
+        """It has come to its end."""
+        return self._event.is_settled
+
+    def result(self, timeout: Duration | None = None) -> R:
+        """What its handler returned, once that is on disk, or confirmed by the server.
+
+        An event that was handled before has the result of then. Raises EventFailedError, EventRefusedError, and
+        EventTimeoutError if it takes longer than `timeout`.
+        """
+        if not self._event.is_settled:
+            limit = None if timeout is None else to_ms(timeout, "ticket.result(...)")
+            self._space.wait_for(self._event, limit)
+        return self._answer()
+
+    def __await__(self) -> Generator[Any, None, R]:
+        if not self._event.is_settled:
+            yield from self._space.until(self._event).__await__()
+        return self._answer()
+
+    def on_commit(self, callback: Callable[[Self], object]) -> Self:
+        """Call once with this ticket when the event has come to its end, whichever that is."""
+        if not callable(callback):
+            raise TypeError(f"on_commit takes a function, not {callback!r}")
+        self._space.when_ended(self._event, lambda _: callback(self), callback)
+        return self
+
+    def _answer(self) -> R:
+        event = self._event
+        title = event.handler.title
+        if event.state is State.CONFIRMED or event.reason is HANDLED:
+            return cast("R", self._result.unseal(self._space, self._space.untracked, event.result))
+        if event.state is State.FAILED:
+            message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written; it is kept"
+            failed = EventFailedError(f"{message}, see `headwater events show {event.id}`", event=event.id)
+            failed.__cause__ = event.error
+            raise failed
+        if event.state is State.REFUSED:
+            raise EventRefusedError(f"{event.id} was not handled by {title}: {event.reason}", event=event.id)
+        message = f"{event.id} was not handled by {title}: space {self._space.name!r} was closed before its turn"
+        raise ClosedError(f"{message}. It is handled when the space is opened again", event=event.id)
+
+    def __repr__(self) -> str:
+        return f"<Ticket {self.id} for {self._event.handler.title}: {self.state}>"

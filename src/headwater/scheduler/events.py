@@ -1,0 +1,282 @@
+"""Events: whose turn it is, and one attempt to handle each.
+
+The head of a lane is handled when everything above what its handler reads is current (I4), in one transaction that also
+creates its receipt: if the receipt is there already, or what sent the event did not come to be, the store refuses the
+whole (I10, I11). The next event does not wait for the verdict.
+
+Must never know: event loops, threads, clocks; how a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from headwater.cells.lifecycle import Status as TxStatus
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError
+from headwater.scheduler import failures, outbox
+from headwater.scheduler.attempt import RetryImmediately
+from headwater.scheduler.closure import closure_of
+from headwater.scheduler.event import Event, Handling, Signal
+from headwater.scheduler.lane import Lane, Lanes, Parking
+from headwater.scheduler.lineage import Fate
+from headwater.scheduler.outcome import TAKEN_BACK, Outcomes
+from headwater.scheduler.outside import Outside
+from headwater.scheduler.ready import Ready
+from headwater.scheduler.steps import Step, drive
+from headwater.scheduler.trace import Dispatched, Parked, Trace
+from headwater.store.commit import Absent, OriginCommitted
+from headwater.values.ids import DocKey
+from headwater.values.tree import ABSENT, Value, freeze
+
+
+class NotYet(RetryImmediately):
+    """Raised in a handler when it first looks at something that cannot be made current now: it is called again then."""
+
+
+class Events:
+    """Decides which event is handled next, and handles it."""
+
+    def __init__(
+        self, replica: Replica, outside: Outside, trace: Trace, *, lanes: Lanes, outcomes: Outcomes, ready: Ready
+    ) -> None:
+        self._replica = replica
+        self._lanes = lanes
+        self._outcomes = outcomes
+        self._ready = ready
+        self._trace = trace
+        self._outside = outside
+        self._now = outside.now
+        # Called with every handling before it is committed: for those who look on.
+        self.before_commit: Callable[[Handling], None] | None = None
+
+    # -- whose turn it is ----------------------------------------------------------------------------------
+
+    @property
+    def is_due(self) -> bool:
+        """Some event can be looked at, or somebody told."""
+        return bool(self._lanes.inbox or self._outcomes.untold) or self._lanes.are_ready
+
+    @property
+    def waiting(self) -> int:
+        """Events that are not handled yet."""
+        return self._lanes.waiting
+
+    @property
+    def wake_at(self) -> float | None:
+        """The earliest time at which one may be handled that only waits for time."""
+        return self._lanes.wake_at
+
+    def look_again(self) -> None:
+        """A pass begins: whoever waits is looked at anew."""
+        for lane in self._lanes:
+            lane.parked = None
+
+    def tell(self) -> None:
+        """Whoever asked is told how events ended."""
+        self._outcomes.tell()
+
+    def steps(self) -> Iterator[Step]:
+        """Handle the head of each lane, if it can be."""
+        self._lanes.take_in()
+        for lane in self._lanes:
+            event = lane.head
+            if event is None or not lane.is_ready:
+                continue
+            parking = self._held_up(event)
+            if parking is None:
+                yield from self._ready.make(closure_of(event, self._replica))
+                parking = self._ready.parking
+            if lane.head is not event:
+                # What has run meanwhile has taken it back.
+                continue
+            if parking is None:
+                # I4: it is the first of its lane, and everything above what it is known to read has run.
+                yield from self._dispatch(lane, event)
+            else:
+                self._park(lane, event, parking)
+
+    def _held_up(self, event: Event) -> Parking | None:
+        if event.not_before > self._now():
+            return Parking(TAKEN_BACK, event.not_before)
+        launch = event.origin
+        if launch is not None:
+            fate = launch.fate
+            if fate is Fate.OPEN:
+                return Parking(f"{launch.name} sent it, and has not ended")
+            if fate is Fate.PENDING and not launch.is_near:
+                return Parking(f"{launch.name} sent it in another space, and is not confirmed")
+        return None
+
+    def _park(self, lane: Lane, event: Event, parking: Parking) -> None:
+        lane.parked = parking
+        if self._trace.on:
+            self._trace.emit(Parked(self._now(), event.handler.id, event.id, parking.reason, parking.until))
+
+    # -- handling ------------------------------------------------------------------------------------------
+
+    def _dispatch(self, lane: Lane, event: Event) -> Iterator[Step]:
+        handler = event.handler
+        lane.take_out(event)
+        if handler.removed:
+            self._outcomes.fail(event, None, f"{handler.title} was removed before its turn came")
+            return
+        if self._replica.read(event.receipt) is not ABSENT:
+            self._outcomes.handled_before(event)
+            return
+        # Handler-made ids are derived from the event: whoever handles it, and however often, they are the same.
+        tx = Transaction(self._replica, handler.title, cause=("event", event.id))
+        tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
+        handling = Handling(self, event, tx, self._now())
+        tx.gate = partial(self._gate, handling)
+        launch = event.origin
+        if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
+            # I10: the store knows what has become of it when it decides on this one.
+            tx.require(OriginCommitted(launch.tx.local_seq))
+        event.signal(Signal.DISPATCHED)
+        event.attempts += 1
+        handler.runs += 1
+        lane.running = handling
+        if self._trace.on:
+            self._trace.emit(
+                Dispatched(handling.started, handler.id, event.id, event.ordinal, event.lane, event.attempts)
+            )
+        try:
+            yield handling
+        except RetryImmediately:
+            self.again(handling)
+        except BaseException as stop:
+            self.interrupted(handling, f"it was interrupted by {type(stop).__name__}")
+            raise
+        else:
+            self.finish(handling)
+
+    def _gate(self, handling: Handling, doc: DocKey) -> None:
+        """The handler looks at a document for the first time: whatever writes there is made current first (I4)."""
+        if not self._ready.is_written(doc):
+            return
+        handler = handling.event.handler
+        if doc not in handler.closure:
+            handler.closure = {**handler.closure, doc: None}
+        with self._outside.turn:
+            drive(self._ready.make((doc,)), self._outside.perform)
+            parking = self._ready.parking
+        if parking is not None:
+            handling.needs = doc
+            raise NotYet(f"{handling.title} has to wait: {parking.reason}")
+
+    def finish(self, handling: Handling) -> None:
+        """The handler has returned or raised; or it waits, and its lane with it."""
+        event, tx = handling.event, handling.tx
+        if handling.suspended:
+            return
+        self._leave(handling)
+        if event.is_settled:
+            # What sent it was taken back while it was at work.
+            if tx.is_open:
+                tx.abort()
+            return
+        if tx.status is not TxStatus.OPEN:
+            self._outcomes.fail(event, None, "its transaction was ended by other code")
+            return
+        error, result = handling.error, None
+        try:
+            if error is None:
+                result = event.handler.spec.store(handling.result)
+        except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
+            error = refused
+        if error is not None:
+            tx.abort()
+            self._outcomes.fail(event, error)
+            return
+        if self.before_commit is not None:
+            self.before_commit(handling)
+        self._commit(event, tx, result)
+
+    def _commit(self, event: Event, tx: Transaction, result: Value) -> None:
+        tx.gate = None
+        # I11: whoever handled it first has created this document, and nobody can again.
+        tx.require(Absent(event.receipt))
+        tx.set(event.receipt, (), freeze({"stream": event.handler.spec.stream, "result": result}))
+        if event.is_stored:
+            outbox.take(tx, event.letters)
+        if event.was_kept:
+            failures.forget(tx, event.letters)
+        event.result = result
+        event.signal(Signal.APPLIED)
+        tx.callbacks = (*tx.callbacks, self._outcomes.decided)
+        try:
+            tx.commit()
+        except HeadwaterError as broken:
+            # A limit, or a closed space: nothing was written.
+            if not event.is_settled:
+                self._outcomes.fail(event, broken)
+
+    def _leave(self, handling: Handling) -> None:
+        lane = self._lanes.of(handling.event)
+        if lane.running is handling:
+            lane.running = None
+        now = self._now()
+        handler = handling.event.handler
+        handler.last_ms = now - handling.started
+        handler.total_ms += handler.last_ms
+        handler.last_at_ms = now
+
+    def again(self, handling: Handling) -> None:
+        """It could not be handled now: it keeps its place."""
+        event = handling.event
+        self._leave(handling)
+        if handling.tx.is_open:
+            handling.tx.abort()
+        if event.is_settled:
+            return
+        if handling.needs is None:
+            self._outcomes.retry(event, "its handler asked to be called again")
+            return
+        # As if it had not been called: what it needs is known now, and looked at first.
+        event.signal(Signal.TAKEN_BACK)
+        event.attempts -= 1
+        event.handler.runs -= 1
+        self._lanes.of(event).put(event)
+        self._outside.tick(True)
+
+    def interrupted(self, handling: Handling, reason: str) -> None:
+        """Its handler was stopped. What it did outside is done; what it wrote is not kept, but the event is."""
+        self._leave(handling)
+        if handling.tx.is_open:
+            handling.tx.abort()
+        if not handling.event.is_settled:
+            self._outcomes.fail(handling.event, None, reason)
+
+    def waits(self, handling: Handling) -> None:
+        """It waits once more. What it has read is checked when it commits."""
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def close(self) -> int:
+        """Nothing is handled any more. What waits is put into the outbox, for the next opening. Returns how many."""
+        self._lanes.take_in()
+        left: list[Event] = []
+        for lane in self._lanes:
+            running = lane.running
+            if running is not None:
+                lane.running = None
+                running.cancel()
+                if running.tx.is_open:
+                    running.tx.abort()
+                if not running.event.is_settled:
+                    running.event.signal(Signal.TAKEN_BACK)
+                    lane.put(running.event)
+            left += lane.events
+            lane.events.clear()
+        tx = Transaction(self._replica, "closing")
+        for event in left:
+            # What was sent in a transaction stands there already; what failed before is kept as that.
+            if not event.is_stored and not event.was_kept and event.origin is None:
+                outbox.put(tx, event.letters, event.handler.spec.stream, event.payload)
+        tx.commit()
+        self._outcomes.untold.extend(event for event in left if event.callbacks)
+        self._outcomes.tell()
+        return len(left)

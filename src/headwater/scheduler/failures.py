@@ -1,0 +1,97 @@
+"""Events that failed are kept: each in a document with payload, cause and traceback, and one document that lists them.
+
+They are there to be looked at, delivered again, or dropped. The oldest go when there are too many.
+
+Must never know: why an event failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from traceback import format_exception
+from typing import Final, cast
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.event import Event
+from headwater.scheduler.outbox import is_map, take
+from headwater.values.address import Depth, doc_key
+from headwater.values.ids import DocKey
+from headwater.values.patch import Add, Remove
+from headwater.values.tree import Value, freeze
+
+FAILED: Final = doc_key("events:failed")
+"""A map from the letters of each failed event's id to when it failed, in milliseconds since 1970."""
+
+_FRAMES: Final = 30
+"""Lines of calls that are kept of a traceback: the innermost ones."""
+
+_TEXT_MAX: Final = 20_000
+"""Characters of a message or traceback that are kept."""
+
+
+def record_of(letters: str) -> DocKey:
+    """The document of a failed event."""
+    return doc_key(f"failed:{letters}")
+
+
+def keep(replica: Replica, event: Event, at_ms: float, kept_max: int) -> None:
+    """Keep a failed event, in one transaction with taking it out of the outbox. Raises what the store raises."""
+    tx = Transaction(replica, f"keeping {event.id}")
+    if event.is_stored:
+        take(tx, event.letters)
+    error = event.error
+    record = {
+        "event": event.id,
+        "stream": event.handler.spec.stream,
+        "payload": event.payload,
+        "error": None if error is None else f"{type(error).__name__}: {error}"[:_TEXT_MAX],
+        "reason": event.reason[:_TEXT_MAX],
+        "traceback": _traceback(error),
+        "attempts": event.attempts,
+        "at": int(at_ms),
+    }
+    tx.set(record_of(event.letters), (), freeze(record))
+    listed = tx.look(FAILED)
+    if is_map(listed):
+        tx.patch(FAILED, Add((event.letters,), int(at_ms)))
+        _thin_out(tx, cast("Mapping[str, Value]", tx.look(FAILED)), kept_max)
+    else:
+        tx.note(FAILED, (), Depth.DEEP)
+        tx.set(FAILED, (), freeze({event.letters: int(at_ms)}))
+    tx.commit()
+
+
+def _thin_out(tx: Transaction, listed: Mapping[str, Value], kept_max: int) -> None:
+    if len(listed) > kept_max:
+        oldest = sorted(listed, key=lambda letters: (_time(listed[letters]), letters))
+        for letters in oldest[: len(listed) - kept_max]:
+            forget(tx, letters)
+
+
+def forget(tx: Transaction, letters: str) -> bool:
+    """It is handled after all, or nobody wants it any more. Whether it was there."""
+    listed = tx.look(FAILED)
+    there = is_map(listed) and letters in cast("Mapping[str, Value]", listed)
+    if there:
+        tx.patch(FAILED, Remove((letters,)))
+        tx.delete(record_of(letters))
+    return there
+
+
+def kept(replica: Replica) -> list[Mapping[str, Value]]:
+    """The records of all that are kept, oldest first."""
+    listed = replica.read(FAILED)
+    if not is_map(listed):
+        return []
+    times = cast("Mapping[str, Value]", listed)
+    found = [replica.read(record_of(letters)) for letters in sorted(times, key=lambda each: (_time(times[each]), each))]
+    return [cast("Mapping[str, Value]", record) for record in found if is_map(record)]
+
+
+def _time(value: Value) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _traceback(error: Exception | None) -> str:
+    return "" if error is None else "".join(format_exception(error, limit=-_FRAMES))[-_TEXT_MAX:]

@@ -1,0 +1,176 @@
+"""What becomes of an event: confirmed, refused, tried again or failed; and whoever asked is told, once.
+
+Must never know: whose turn it is, and how a handler is called.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+
+from headwater.cells.lifecycle import Status as TxStatus
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError
+from headwater.scheduler import failures, outbox
+from headwater.scheduler.event import Event, Signal, State
+from headwater.scheduler.lane import Lanes, Parking
+from headwater.scheduler.limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
+from headwater.scheduler.lineage import Fate
+from headwater.scheduler.outside import Outside
+from headwater.scheduler.trace import Ended, Parked, Trace
+from headwater.scheduler.trouble import failed_event, unkept_event
+from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
+from headwater.values.ids import EventId
+from headwater.values.tree import Value
+
+HANDLED: Final = "it was handled before"
+"""Why an event is refused of which there is a receipt."""
+
+TAKEN_BACK: Final = "its handling was taken back, and it is tried again"
+"""Why the head of a lane waits that somebody has overtaken."""
+
+
+class Outcomes:
+    """The end of each event, and the way there."""
+
+    def __init__(self, replica: Replica, outside: Outside, trace: Trace, *, lanes: Lanes) -> None:
+        self._replica = replica
+        self._lanes = lanes
+        self._trace = trace
+        self._outside = outside
+        self._now = outside.now
+        self._tick = outside.tick
+        self._space = outside.space
+        # Sent and not ended, by id: the same event is not taken twice.
+        self.live: dict[EventId, Event] = {}
+        # Ended, and to be told of.
+        self.untold: deque[Event] = deque()
+        # How many have come to each end.
+        self.counts: dict[State, int] = {State.CONFIRMED: 0, State.REFUSED: 0, State.FAILED: 0}
+
+    # -- the verdict ---------------------------------------------------------------------------------------
+
+    def decided(self, tx: Transaction) -> None:
+        """The store has decided on a handling."""
+        event = tx.event
+        assert isinstance(event, Event)
+        if event.state is not State.PENDING:
+            return
+        if tx.status is TxStatus.COMMITTED:
+            event.signal(Signal.ACCEPTED)
+            self._end(event)
+            # Nobody reads the receipt here, and there will be one for every event.
+            self._replica.let_go(event.receipt)
+            return
+        launch, verdict = event.origin, tx.verdict
+        if launch is not None and launch.fate is Fate.FAILED:
+            self.refuse(event, f"{launch.name}, which sent it, was taken back")
+        elif not isinstance(verdict, Refused):
+            self.retry(event, verdict.reason if isinstance(verdict, Conflict) else str(tx.error), tx.error)
+        elif isinstance(verdict.unmet, Absent):
+            self.handled_before(event)
+        elif isinstance(verdict.unmet, OriginCommitted):
+            self.refuse(event, "what sent it was taken back")
+        else:
+            self.fail(event, None, verdict.reason)
+
+    def retry(self, event: Event, reason: str, error: Exception | None = None) -> None:
+        """Somebody was faster: from the head of its lane again, after a little while. It costs no try."""
+        now = self._now()
+        if event.rejected_at is None:
+            event.rejected_at = now
+        if now - event.rejected_at >= RETRY_WINDOW_MS:
+            window = f"for {RETRY_WINDOW_MS / 1000:g} s"
+            self.fail(event, error, f"it was tried {window}, and was taken back each time; the last time: {reason}")
+            return
+        event.backoff_ms = min(event.backoff_ms * 2 or RETRY_MS, RETRY_MAX_MS)
+        event.not_before = now + event.backoff_ms * (1 - self._outside.jitter() / 2)
+        event.signal(Signal.TAKEN_BACK)
+        lane = self._lanes.of(event)
+        lane.put(event)
+        if lane.head is event:
+            lane.parked = Parking(TAKEN_BACK, event.not_before)
+        if self._trace.on:
+            self._trace.emit(Parked(now, event.handler.id, event.id, reason, event.not_before))
+        # When to come again is looked at anew.
+        self._tick(True)
+
+    # -- ends ----------------------------------------------------------------------------------------------
+
+    def handled_before(self, event: Event) -> None:
+        """I11: for good. What came of it then is what the sender gets."""
+        receipt = self._replica.read(event.receipt)
+        if outbox.is_map(receipt):
+            event.result = cast("Mapping[str, Value]", receipt).get("result")
+        self.refuse(event, HANDLED)
+        if event.is_stored or event.was_kept:
+            # By another who did not know that it was noted here.
+            tx = Transaction(self._replica, f"tidying up {event.id}")
+            outbox.take(tx, event.letters)
+            failures.forget(tx, event.letters)
+            tx.commit()
+        self._replica.let_go(event.receipt)
+
+    def refuse(self, event: Event, reason: str) -> None:
+        """It is not handled, and not tried again: that is as it should be."""
+        event.reason = reason
+        event.signal(Signal.REFUSED)
+        self._end(event)
+
+    def orphan(self, event: Event) -> None:
+        """I10: what sent it did not come to be. If it is handled already, the store refuses that."""
+        if event.state is State.PENDING or event.is_settled:
+            return
+        lane = self._lanes.of(event)
+        lane.take_out(event)
+        running = lane.running
+        name = "what sent it" if event.origin is None else event.origin.name
+        self.refuse(event, f"{name} was taken back, and it with it")
+        if running is not None and running.event is event:
+            running.cancel()
+
+    def fail(self, event: Event, error: Exception | None, reason: str = "") -> None:
+        """Loud, once. It is kept, to be looked at and delivered again."""
+        event.error, event.reason = error, reason or f"{type(error).__name__}: {error}"
+        event.handler.failures += 1
+        event.signal(Signal.FAILED)
+        self._end(event)
+        try:
+            failures.keep(self._replica, event, self._outside.wall_ms(), self._outside.keep_failed)
+        except HeadwaterError as broken:
+            self._outside.report(unkept_event(event, self._space, broken))
+        else:
+            self._outside.report(failed_event(event, self._space))
+
+    def _end(self, event: Event) -> None:
+        event.handler.ended += 1
+        self.counts[event.state] += 1
+        self.live.pop(event.id, None)
+        if self._trace.on:
+            origin = "" if event.origin is None else event.origin.id
+            state = event.state.value
+            self._trace.emit(
+                Ended(self._now(), event.handler.id, event.id, state, event.attempts, event.reason, origin)
+            )
+        if event.callbacks:
+            self.untold.append(event)
+            self._tick(True)
+
+    # -- who is told ---------------------------------------------------------------------------------------
+
+    def on_end(self, event: Event, callback: Callable[[Event], None]) -> None:
+        """Call when it has ended, whichever way; soon, if it has."""
+        event.callbacks = (*event.callbacks, callback)
+        if event.is_settled:
+            self.untold.append(event)
+            self._tick(True)
+
+    def tell(self) -> None:
+        """Call those who asked to be told how an event ended; each once."""
+        while self.untold:
+            event = self.untold.popleft()
+            callbacks, event.callbacks = event.callbacks, ()
+            for callback in callbacks:
+                callback(event)

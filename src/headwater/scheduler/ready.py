@@ -1,0 +1,104 @@
+"""Make current what an event needs: run what is above it and is not, or say what it has to wait for.
+
+Must never know: how the documents were found, and what is done with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from headwater.scheduler.gates import Gates
+from headwater.scheduler.lane import Parking
+from headwater.scheduler.limits import RUNS_MAX
+from headwater.scheduler.node import Node
+from headwater.scheduler.preflight import Preflight
+from headwater.scheduler.pull import Pull
+from headwater.scheduler.runner import Runner
+from headwater.scheduler.steps import Step
+from headwater.values.ids import DocKey
+
+
+class Ready:
+    """Runs what stands between an event and its handler."""
+
+    def __init__(
+        self, preflight: Preflight, pull: Pull, gates: Gates, runner: Runner, *, is_settling: Callable[[], bool]
+    ) -> None:
+        self._preflight = preflight
+        self._pull = pull
+        self._gates = gates
+        self._runner = runner
+        self._is_settling = is_settling
+        # Documents that are on their way here, and how many wait for each.
+        self._loading: dict[DocKey, int] = {}
+        # What `make` came to: None if all of it is current.
+        self.parking: Parking | None = None
+
+    def is_written(self, doc: DocKey) -> bool:
+        """Whether it can be anything but current."""
+        return self._preflight.is_written(doc) or doc in self._loading
+
+    def loading(self, docs: Collection[DocKey]) -> Callable[[], None]:
+        """These documents are being fetched: events that need them wait. Returns what says that they are there."""
+        for doc in docs:
+            self._loading[doc] = self._loading.get(doc, 0) + 1
+
+        def done() -> None:
+            for doc in docs:
+                left = self._loading.pop(doc, 1) - 1
+                if left:
+                    self._loading[doc] = left
+
+        return done
+
+    def make(self, docs: Collection[DocKey]) -> Iterator[Step]:
+        """Run whoever is above these documents and not current. `parking` says what is left to wait for."""
+        self.parking = self._fetched(docs) if self._loading else None
+        # A node that never settles has had its turns, and holds up nobody (I6).
+        turns: dict[Node, int] = {}
+        while self.parking is None:
+            blockers = [node for node in self._preflight.blockers(docs) if not self._is_excused(node, turns)]
+            if not blockers:
+                return
+            parking = self._parking(blockers)
+            # Above whoever has to wait, not below: those would only run again.
+            lowest = min((node.rank for node in blockers if self._waits(node)), default=None)
+            runnable = [node for node in blockers if not self._waits(node) and (lowest is None or node.rank < lowest)]
+            if not runnable:
+                self.parking = parking
+                return
+            for node in runnable:
+                if node.is_clean or node.attempt is not None or node.removed:
+                    continue
+                turns[node] = turns.get(node, 0) + 1
+                yield from self._pull.run(node)
+
+    def _fetched(self, docs: Collection[DocKey]) -> Parking | None:
+        missing = next((doc for doc in docs if doc in self._loading), None)
+        return None if missing is None else Parking(f"{missing} is being fetched")
+
+    def _waits(self, node: Node) -> bool:
+        return node.attempt is not None or self._is_gated(node)
+
+    def _parking(self, blockers: list[Node]) -> Parking | None:
+        """What has to be waited for: the first of those under way, or the time of the last that is held up."""
+        under_way = next((node for node in blockers if node.attempt is not None), None)
+        if under_way is not None:
+            return Parking(f"{under_way.title} is under way")
+        held = [node for node in blockers if self._is_gated(node)]
+        if not held:
+            return None
+        first = min(held, key=self._gates.eligible_at)
+        return Parking(f"{first.title} waits for its time", self._gates.eligible_at(first))
+
+    def _is_gated(self, node: Node) -> bool:
+        return node.gate is not None and node.runs > 0 and self._gates.is_held(node)
+
+    def _is_excused(self, node: Node, turns: dict[Node, int]) -> bool:
+        """It was run as often as may be, and is still not current: events do not wait for what never ends."""
+        if node.attempt is not None:
+            return False
+        if turns.get(node, 0) >= RUNS_MAX or self._gates.is_resting(node):
+            return True
+        spent = node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX
+        return spent and self._is_settling()

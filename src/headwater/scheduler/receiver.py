@@ -1,0 +1,74 @@
+"""The part of a scheduler that events come to: builds what handles them, and forwards to it.
+
+Must never know: apps, event loops, threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.event import Event, Handler, HandlerSpec
+from headwater.scheduler.events import Events
+from headwater.scheduler.lane import Lanes
+from headwater.scheduler.lineage import Lineage
+from headwater.scheduler.outcome import Outcomes
+from headwater.scheduler.outside import Outside
+from headwater.scheduler.ready import Ready
+from headwater.scheduler.streams import Streams
+from headwater.scheduler.trace import Trace
+from headwater.values.ids import DocKey
+from headwater.values.tree import Value
+
+
+class Receiver:
+    """What can be asked of a scheduler about events."""
+
+    def _receive_events(self, replica: Replica, ready: Ready, trace: Trace, outside: Outside) -> None:
+        self.ready = ready
+        self.lanes = Lanes()
+        self.lineage = Lineage(replica)
+        self.outcomes = Outcomes(replica, outside, trace, lanes=self.lanes)
+        self.streams = Streams(replica, outside, trace, lanes=self.lanes, lineage=self.lineage, outcomes=self.outcomes)
+        self.events = Events(replica, outside, trace, lanes=self.lanes, outcomes=self.outcomes, ready=ready)
+
+    def add_handler(self, spec: HandlerSpec) -> Handler:
+        """Handle the events of a stream. Raises HandlerTakenError: there is one for each."""
+        return self.streams.add(spec)
+
+    def remove_handler(self, handler: Handler) -> None:
+        """Handle them no more."""
+        self.streams.remove(handler)
+
+    def queue_event(
+        self,
+        stream: str,
+        payload: Value,
+        *,
+        origin: Transaction | None = None,
+        outside: tuple[str, str] | None = None,
+        on_commit: Callable[[Event], None] | None = None,
+    ) -> Event:
+        """Send an event; `on_commit` is called once with it, whatever became of it. See `Streams.send`."""
+        return self.streams.send(stream, payload, origin=origin, outside=outside, on_commit=on_commit)
+
+    def resume_events(self) -> int:
+        """Take up what was sent in transactions and not handled when the space was last open."""
+        return self.streams.resume()
+
+    def redeliver(self, event: str, on_commit: Callable[[Event], None] | None = None) -> Event:
+        """Deliver a failed event once more, as the same event. Raises NotFoundError."""
+        return self.streams.redeliver(event.removeprefix("event:"), on_commit)
+
+    def drop_event(self, event: str) -> None:
+        """Forget a failed event. Raises NotFoundError."""
+        self.streams.drop(event.removeprefix("event:"))
+
+    def launched(self, origin: Transaction, stop: Callable[[], None]) -> None:
+        """Something was started in a transaction: it is stopped if that does not come to be."""
+        self.lineage.launch(origin, stop)
+
+    def loading(self, docs: Collection[DocKey]) -> Callable[[], None]:
+        """Documents are being fetched: events that need them wait. Returns what says that they are there."""
+        return self.ready.loading(docs)

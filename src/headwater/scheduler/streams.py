@@ -1,0 +1,212 @@
+"""Streams of events: who handles each, and how an event comes into the lanes.
+
+Must never know: whose turn it is, and what becomes of an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import cast
+
+from headwater.cells.lifecycle import Status as TxStatus
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.errors import HandlerTakenError, LimitError, NotFoundError, UsageError, WriteError
+from headwater.scheduler import failures, outbox
+from headwater.scheduler.event import Event, Handler, HandlerSpec
+from headwater.scheduler.lane import EVERYTHING, Lanes
+from headwater.scheduler.lineage import Launch, Lineage
+from headwater.scheduler.outcome import Outcomes
+from headwater.scheduler.outside import Outside
+from headwater.scheduler.trace import Sent, Trace
+from headwater.values.causal import derive_id
+from headwater.values.ids import EventId
+from headwater.values.tree import Value, same
+
+OnCommit = Callable[[Event], None]
+
+
+class Streams:
+    """The handlers of one scheduler, and the way to them."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        outside: Outside,
+        trace: Trace,
+        *,
+        lanes: Lanes,
+        lineage: Lineage,
+        outcomes: Outcomes,
+    ) -> None:
+        self._replica = replica
+        self._lanes = lanes
+        self._lineage = lineage
+        self._outcomes = outcomes
+        self._trace = trace
+        self._now = outside.now
+        self._tick = outside.tick
+        self.handlers: dict[str, Handler] = {}
+        self._count = 0
+
+    # -- handlers ------------------------------------------------------------------------------------------
+
+    def add(self, spec: HandlerSpec) -> Handler:
+        """From now on its events can be sent. Raises HandlerTakenError: one handler for each stream."""
+        taken = self.handlers.get(spec.stream)
+        if taken is not None:
+            message = (
+                f"{spec.name}() cannot handle stream {spec.stream}: {taken.title} does already, and each event is "
+                "handled by one handler; call the one from the other, or send to a second stream"
+            )
+            raise HandlerTakenError(message, stream=spec.stream, handler=spec.name, taken_by=taken.name)
+        handler = self.handlers[spec.stream] = Handler(spec=spec, name=spec.name, title=f"{spec.name}()")
+        return handler
+
+    def remove(self, handler: Handler) -> None:
+        """Its events cannot be sent any more; those that wait fail when their turn comes, and are kept."""
+        handler.removed = True
+        if self.handlers.get(handler.spec.stream) is handler:
+            del self.handlers[handler.spec.stream]
+
+    def _handler(self, stream: str) -> Handler:
+        handler = self.handlers.get(stream)
+        if handler is None:
+            raise NotFoundError(f"nobody handles stream {stream} here; declare a handler for it", stream=stream)
+        return handler
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        stream: str,
+        payload: Value,
+        *,
+        origin: Transaction | None = None,
+        outside: tuple[str, str] | None = None,
+        on_commit: OnCommit | None = None,
+    ) -> Event:
+        """Take an event for handling, in its turn. From any thread, one at a time; nothing is run here.
+
+        `origin` is the transaction that it is sent in. `outside` names an event that comes from elsewhere and may come
+        again: who sends it, and what they call it.
+        """
+        handler = self._handler(stream)
+        launch = None if origin is None or origin.status is TxStatus.COMMITTED else self._lineage.of(origin)
+        event_id = self._name(stream, launch, outside)
+        known = self._outcomes.live.get(event_id)
+        if known is not None:
+            return self._sent_twice(known, payload, on_commit)
+        _check_backlog(handler)
+        event = self._make(event_id, handler, payload, on_commit)
+        event.origin = launch
+        if launch is not None:
+            self._tie(launch, event)
+        self._enter(event, "" if launch is None else launch.id)
+        return event
+
+    def _name(self, stream: str, launch: Launch | None, outside: tuple[str, str] | None) -> EventId:
+        """The same cause, the same id: what it was sent in and the how manieth of that; or as the sender calls it."""
+        if outside is not None:
+            return EventId(derive_id("event", "outside", *outside, stream))
+        if launch is not None:
+            launch.count += 1
+            return EventId(derive_id("event", launch.id, stream, launch.count))
+        return EventId(derive_id("event", self._replica.session, stream, self._count + 1))
+
+    def _make(self, event_id: EventId, handler: Handler, payload: Value, on_commit: OnCommit | None) -> Event:
+        self._count += 1
+        event = Event(id=event_id, handler=handler, payload=payload, lane=EVERYTHING, ordinal=self._count)
+        if on_commit is not None:
+            event.callbacks = (on_commit,)
+        return event
+
+    def _enter(self, event: Event, origin: str = "") -> None:
+        event.handler.sent += 1
+        if event.is_settled:
+            # What sent it has failed already.
+            return
+        self._outcomes.live[event.id] = event
+        if self._trace.on:
+            self._trace.emit(Sent(self._now(), event.handler.id, event.id, event.ordinal, event.lane, origin))
+        self._lanes.inbox.append(event)
+        self._tick(True)
+
+    @staticmethod
+    def _sent_twice(event: Event, payload: Value, on_commit: OnCommit | None) -> Event:
+        """It is on its way already: that is it."""
+        if not same(event.payload, payload):
+            message = f"event {event.id} is on its way with another payload; an id names one event for ever"
+            raise UsageError(f"{message}: give each event its own", event=event.id)
+        if on_commit is not None:
+            event.callbacks = (*event.callbacks, on_commit)
+        return event
+
+    def _tie(self, launch: Launch, event: Event) -> None:
+        """I10: it is part of what it is sent in, and comes to be with that, or not at all."""
+        tx = launch.tx
+        if launch.is_near and tx.is_open:
+            refused = tx.refusal(outbox.OUTBOX)
+            if refused:
+                message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"
+                raise WriteError(f"{message}; send from a handler, or from a sink", stream=event.handler.spec.stream)
+            outbox.put(tx, event.letters, event.handler.spec.stream, event.payload)
+            event.is_stored = True
+        self._lineage.launch(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
+
+    def _origin_decided(self, event: Event) -> None:
+        """What it waited for is known."""
+        self._lanes.of(event).parked = None
+        self._tick(True)
+
+    # -- once more -----------------------------------------------------------------------------------------
+
+    def resume(self) -> int:
+        """Take up what was sent and not handled when the space was last open. Returns how many."""
+        found = 0
+        for letters, stream, payload in outbox.waiting(self._replica):
+            handler = self.handlers.get(stream)
+            event_id = EventId(f"event:{letters}")
+            if handler is not None and event_id not in self._outcomes.live:
+                event = self._make(event_id, handler, payload, None)
+                event.is_stored = True
+                self._enter(event)
+                found += 1
+        return found
+
+    def redeliver(self, letters: str, on_commit: OnCommit | None = None) -> Event:
+        """Deliver a failed event once more, as the same event. Raises NotFoundError."""
+        record = self._replica.read(failures.record_of(letters))
+        if not outbox.is_map(record):
+            message = f"there is no failed event event:{letters} here; `headwater events ls` lists them"
+            raise NotFoundError(message, event=f"event:{letters}")
+        told = cast("Mapping[str, Value]", record)
+        handler = self._handler(str(told.get("stream")))
+        event_id, payload = EventId(f"event:{letters}"), told.get("payload")
+        known = self._outcomes.live.get(event_id)
+        if known is not None:
+            return self._sent_twice(known, payload, on_commit)
+        event = self._make(event_id, handler, payload, on_commit)
+        event.was_kept = True
+        self._enter(event)
+        return event
+
+    def drop(self, letters: str) -> None:
+        """Forget a failed event. Raises NotFoundError."""
+        tx = Transaction(self._replica, f"dropping event:{letters}")
+        if not failures.forget(tx, letters):
+            tx.abort()
+            message = f"there is no failed event event:{letters} here; `headwater events ls` lists them"
+            raise NotFoundError(message, event=f"event:{letters}")
+        tx.commit()
+
+
+def _check_backlog(handler: Handler) -> None:
+    limit = handler.spec.backlog_max
+    if handler.backlog >= limit:
+        message = (
+            f"{handler.title} was not sent an event: {handler.backlog:,} of stream {handler.spec.stream} wait "
+            f"already, and at most {limit:,} may; send it again when some are handled, or raise backlog="
+        )
+        raise LimitError(message, stream=handler.spec.stream, waiting=handler.backlog, limit=limit)

@@ -1,0 +1,50 @@
+"""When nodes of a scheduler may run, as it is set from outside.
+
+Must never know: what a gate does with it.
+"""
+
+from __future__ import annotations
+
+from headwater.scheduler.gates import Gates
+from headwater.scheduler.node import Node
+from headwater.scheduler.settle import Settle
+
+
+class Timing:
+    """What can be said of time."""
+
+    gates: Gates
+    _settle: Settle
+
+    def set_debounce(self, node: Node, ms: float) -> None:
+        """Run it only when nothing it read has changed for so long."""
+        self.gates.set_debounce(node, ms)
+        self._settle.regate(node)
+
+    def clear_debounce(self, node: Node) -> None:
+        """Do not wait for quiet."""
+        self.gates.set_debounce(node, None)
+        self._settle.regate(node)
+
+    def get_debounce(self, node: Node) -> float | None:
+        """How long it waits for quiet, as set; None if it does not."""
+        return self.gates.of(node).debounce_ms
+
+    def set_throttle(self, node: Node, ms: float) -> None:
+        """Run it at most once in so much time."""
+        self.gates.set_throttle(node, ms)
+        self._settle.regate(node)
+
+    def clear_throttle(self, node: Node) -> None:
+        """Run it as often as needed."""
+        self.gates.set_throttle(node, None)
+        self._settle.regate(node)
+
+    def get_throttle(self, node: Node) -> float | None:
+        """The least time between two runs, as set."""
+        return self.gates.of(node).throttle_ms
+
+    def set_no_auto_debounce(self, node: Node, *, on: bool = True) -> None:
+        """Do not slow an effect down for being slow."""
+        self.gates.set_no_auto_debounce(node, on=on)
+        self._settle.regate(node)
