@@ -90,6 +90,11 @@ class View:
         record = self._documents[doc] = Document(found.value, found.seq, found.value)
         return record
 
+    def expect_new(self, doc: DocKey) -> None:
+        """Nobody can have written this document, for its id was made just now: the store need not be asked."""
+        if doc not in self._documents:
+            self._documents[doc] = Document(ABSENT, NEVER, ABSENT)
+
     def let_go(self, doc: DocKey) -> None:
         """Hold a document no longer that nobody is going to look at: it is read again if somebody does."""
         record = self._documents.get(doc)

@@ -39,8 +39,6 @@ class AsyncSpace(BaseSpace):
         self._context = copy_context()
         # A pass is asked for; one was, while a thread had its turn.
         self._soon = self._missed = False
-        # The thread that a pass is under way in.
-        self._passing = 0
         self._wake_at: float | None = None
         # Who waits for the next pass to end; and what goes on after a commit.
         self._passed: list[asyncio.Future[None]] = []

@@ -99,6 +99,16 @@ class AttachedReplica(Replica):
         with self._turn:
             return super().read_mark(doc, path, depth)
 
+    def expect_new(self, doc: DocKey) -> None:
+        """Nobody can have written this document."""
+        with self._turn:
+            super().expect_new(doc)
+
+    def let_go(self, doc: DocKey) -> None:
+        """Hold a document no longer."""
+        with self._turn:
+            super().let_go(doc)
+
     @property
     def inbox(self) -> Sized:
         """What waits to be taken in: empty, or not."""

@@ -77,6 +77,8 @@ class BaseSpace(Home):
         )
         self.mail: Mail = Mail(self)
         self.now: Callable[[], float] = options.now
+        # The thread that a pass is under way in.
+        self._passing = 0
         self._tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[], None]] = []
         OPEN.append(self)
@@ -175,8 +177,8 @@ class BaseSpace(Home):
 
     async def until(self, event: Event) -> None:
         """Wait for an event in async code."""
-        message = f"await needs a space that was opened with `async with app.aopen(...)`; here, use ticket.result() of {event.id}"
-        raise UsageError(message, event=event.id)
+        message = f"{event.id} cannot be awaited: the space was opened for plain code; ask for ticket.result()"
+        raise UsageError(f"{message}, or open it with `async with app.aopen(...)`", event=event.id)
 
     def when_ended(self, event: Event, callback: Callable[[Event], object], named: object = None) -> None:
         """Call when an event has ended, whichever way; once."""
@@ -185,6 +187,11 @@ class BaseSpace(Home):
     def call_soon(self, fn: Callable[[], object]) -> None:
         """Call a function, with no transaction around."""
         self.mail.call_soon(fn)
+
+    @property
+    def is_passing(self) -> bool:
+        """This very code is called in the middle of a pass."""
+        return self._passing == threading.get_ident()
 
     def resume_events(self) -> None:
         """Take up what was sent when the space was last open, and not handled; unless others here do that already."""

@@ -86,7 +86,7 @@ class Mail:
 
     def check_waiting(self, event: Event) -> None:
         """Refuse to wait where that would be for ever."""
-        if self._origin()[1] or self._space.scheduler.is_settling:
+        if self._origin()[1] or self._space.is_passing:
             message = (
                 f"the result of {event.id} is not to be had here: events are handled one after the other, when the "
                 "transaction around this code has ended; ask for it after the block, or use ticket.on_commit(...)"

@@ -19,7 +19,7 @@ from headwater.errors import DeclarationError, SchemaError
 from headwater.host.code import signature_of
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
-from headwater.values.tree import Value, freeze
+from headwater.values.tree import Value, freeze, map_of
 
 WHOLE: Final = "payload"
 """The one field of a stream that carries values of a class."""
@@ -69,7 +69,7 @@ class Payload:
         except TypeError as error:
             raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
         bound.apply_defaults()
-        return freeze({name: self.fields[name].seal(given) for name, given in bound.arguments.items()})
+        return map_of({name: self.fields[name].seal(given) for name, given in bound.arguments.items()})
 
     def from_json(self, home: Home, fields: Mapping[str, object]) -> Value:
         """What comes from outside of Python, by name. Raises SchemaError for what is unknown, missing or misfit."""
@@ -94,7 +94,7 @@ class Payload:
             else:
                 raise SchemaError(f"{self._where}: {name} is missing; it takes {self._told()}", field=name)
             sealed[name] = field.seal(value)
-        return freeze(sealed)
+        return map_of(sealed)
 
     def _unknown(self, name: str, why: str) -> SchemaError:
         return SchemaError(f"{self._where}: there is no field {name!r}: {why}", field=name)

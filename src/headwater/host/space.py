@@ -7,6 +7,7 @@ Must never know: apps (it is handed what to run).
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Self
@@ -55,28 +56,31 @@ class Space(BaseSpace):
         with self._turn:
             self._attached.refresh()
             if self.restless:
-                self.scheduler.settle()
-            self._go_on()
-
-    def _go_on(self) -> None:
-        """Events are handled so many in a pass: the others, and whatever is to be called after all that."""
-        scheduler = self.scheduler
-        if scheduler.is_settling:
-            return
-        for _ in range(CHAIN_MAX // EVENTS_MAX):
-            if self.mail.is_due:
-                self.mail.call_due()
-            if not scheduler.events.is_due:
-                return
-            scheduler.settle()
+                self._pass(self.scheduler.settle)
 
     def settle(self) -> None:
         """Run what is wanted and not up to date, and what its time has come for. Every write does the former."""
         self.check_open()
         with self._turn:
             self._attached.refresh()
-            self.scheduler.idle()
-            self._go_on()
+            self._pass(self.scheduler.idle)
+
+    def _pass(self, run: Callable[[], object]) -> None:
+        """Events are handled so many in a pass: the others follow, and whatever is to be called after all that."""
+        if self.is_passing:
+            # In the middle of one.
+            run()
+            return
+        self._passing = threading.get_ident()
+        try:
+            run()
+            for _ in range(CHAIN_MAX // EVENTS_MAX):
+                if not self.scheduler.events.is_due:
+                    break
+                self.scheduler.settle()
+        finally:
+            self._passing = 0
+        self.mail.call_due()
 
     def wait(self, duration: Duration) -> None:
         """Let time pass, and run what its time comes for: what waits for quiet, or for its turn."""
@@ -140,7 +144,7 @@ class Space(BaseSpace):
             self.settle()
             self.wait_for_disk()
             self.catch_up()
-            if not scheduler.events.waiting or scheduler.is_settling or self.now() >= end:
+            if not scheduler.events.waiting or self.is_passing or self.now() >= end:
                 return
             time.sleep(min(max(self.wake_in() or 0.0, PAUSE_MIN_S), PAUSE_MAX_S))
 

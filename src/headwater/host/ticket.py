@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from headwater.cells.sealed import Sealed
     from headwater.host.base_space import BaseSpace
 
-R = TypeVar("R", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 TicketState = Literal["queued", "running", "pending", "confirmed", "refused", "failed"]
 
 
-class Ticket(Generic[R]):
+class Ticket(Generic[R_co]):
     """One event that was sent. `await` it in async code; ask for its `result` in plain code."""
 
     __slots__ = ("_event", "_result", "_space")
@@ -52,7 +52,7 @@ class Ticket(Generic[R]):
         """It has come to its end."""
         return self._event.is_settled
 
-    def result(self, timeout: Duration | None = None) -> R:
+    def result(self, timeout: Duration | None = None) -> R_co:
         """What its handler returned, once that is on disk, or confirmed by the server.
 
         An event that was handled before has the result of then. Raises EventFailedError, EventRefusedError, and
@@ -63,7 +63,7 @@ class Ticket(Generic[R]):
             self._space.wait_for(self._event, limit)
         return self._answer()
 
-    def __await__(self) -> Generator[Any, None, R]:
+    def __await__(self) -> Generator[Any, None, R_co]:
         if not self._event.is_settled:
             yield from self._space.until(self._event).__await__()
         return self._answer()
@@ -75,11 +75,11 @@ class Ticket(Generic[R]):
         self._space.when_ended(self._event, lambda _: callback(self), callback)
         return self
 
-    def _answer(self) -> R:
+    def _answer(self) -> R_co:
         event = self._event
         title = event.handler.title
         if event.state is State.CONFIRMED or event.reason is HANDLED:
-            return cast("R", self._result.unseal(self._space, self._space.untracked, event.result))
+            return cast("R_co", self._result.unseal(self._space, self._space.untracked, event.result))
         if event.state is State.FAILED:
             message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written; it is kept"
             failed = EventFailedError(f"{message}, see `headwater events show {event.id}`", event=event.id)

@@ -151,6 +151,8 @@ class Event:
     ordinal: int
     # What it was sent in; None for a gesture, or if that has come to be.
     origin: Launch | None = None
+    # Its id was made here: nobody else can have handled it.
+    is_fresh: bool = False
     # It stands in the outbox; it is kept among the failed. Its handling takes it out of there.
     is_stored: bool = False
     was_kept: bool = False
@@ -201,14 +203,16 @@ class Handling:
     result: object = None
     error: Exception | None = None
     suspended: bool = False
-    # What it turned out to need and could not have yet.
-    needs: DocKey | None = None
+    # It turned out to need something that it could not have yet.
+    needs: bool = False
 
     def __init__(self, maker: Maker, event: Event, tx: Transaction, started: float) -> None:
         self.maker = maker
         self.event = event
         self.tx = tx
         self.started = started
+        # Documents that nodes write and it has looked at.
+        self.looked: dict[DocKey, None] = {}
         spec = event.handler.spec
         self.title = event.handler.title
         self.fn = spec.fn

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 
 from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.replica import Replica
@@ -20,16 +21,18 @@ from headwater.scheduler import failures, outbox
 from headwater.scheduler.attempt import RetryImmediately
 from headwater.scheduler.closure import closure_of
 from headwater.scheduler.event import Event, Handling, Signal
-from headwater.scheduler.lane import Lane, Lanes, Parking
+from headwater.scheduler.lane import Lane, Parking
+from headwater.scheduler.limits import LOOKED_MAX
 from headwater.scheduler.lineage import Fate
 from headwater.scheduler.outcome import TAKEN_BACK, Outcomes
 from headwater.scheduler.outside import Outside
 from headwater.scheduler.ready import Ready
 from headwater.scheduler.steps import Step, drive
+from headwater.scheduler.streams import Streams
 from headwater.scheduler.trace import Dispatched, Parked, Trace
 from headwater.store.commit import Absent, OriginCommitted
 from headwater.values.ids import DocKey
-from headwater.values.tree import ABSENT, Value, freeze
+from headwater.values.tree import ABSENT, Value, map_of
 
 
 class NotYet(RetryImmediately):
@@ -40,9 +43,11 @@ class Events:
     """Decides which event is handled next, and handles it."""
 
     def __init__(
-        self, replica: Replica, outside: Outside, trace: Trace, *, lanes: Lanes, outcomes: Outcomes, ready: Ready
+        self, replica: Replica, outside: Outside, trace: Trace, *, streams: Streams, outcomes: Outcomes, ready: Ready
     ) -> None:
         self._replica = replica
+        self._handlers = streams.handlers
+        lanes = streams.lanes
         self._lanes = lanes
         self._outcomes = outcomes
         self._ready = ready
@@ -55,9 +60,14 @@ class Events:
     # -- whose turn it is ----------------------------------------------------------------------------------
 
     @property
+    def is_ready(self) -> bool:
+        """Some event can be looked at."""
+        return bool(self._lanes.inbox) or self._lanes.are_ready
+
+    @property
     def is_due(self) -> bool:
         """Some event can be looked at, or somebody told."""
-        return bool(self._lanes.inbox or self._outcomes.untold) or self._lanes.are_ready
+        return bool(self._outcomes.untold) or self.is_ready
 
     @property
     def waiting(self) -> int:
@@ -118,12 +128,18 @@ class Events:
     # -- handling ------------------------------------------------------------------------------------------
 
     def _dispatch(self, lane: Lane, event: Event) -> Iterator[Step]:
-        handler = event.handler
         lane.take_out(event)
+        if event.handler.removed:
+            # As in a notebook: another was declared in its place.
+            event.handler = self._handlers.get(event.handler.spec.stream, event.handler)
+        handler = event.handler
         if handler.removed:
             self._outcomes.fail(event, None, f"{handler.title} was removed before its turn came")
             return
-        if self._replica.read(event.receipt) is not ABSENT:
+        if event.is_fresh:
+            self._replica.expect_new(event.receipt)
+        elif self._replica.read(event.receipt) is not ABSENT:
+            # Seen already: the handler need not be called to find that out.
             self._outcomes.handled_before(event)
             return
         # Handler-made ids are derived from the event: whoever handles it, and however often, they are the same.
@@ -157,14 +173,12 @@ class Events:
         """The handler looks at a document for the first time: whatever writes there is made current first (I4)."""
         if not self._ready.is_written(doc):
             return
-        handler = handling.event.handler
-        if doc not in handler.closure:
-            handler.closure = {**handler.closure, doc: None}
+        handling.looked[doc] = None
         with self._outside.turn:
             drive(self._ready.make((doc,)), self._outside.perform)
             parking = self._ready.parking
         if parking is not None:
-            handling.needs = doc
+            handling.needs = True
             raise NotYet(f"{handling.title} has to wait: {parking.reason}")
 
     def finish(self, handling: Handling) -> None:
@@ -173,6 +187,7 @@ class Events:
         if handling.suspended:
             return
         self._leave(handling)
+        self._learn(handling)
         if event.is_settled:
             # What sent it was taken back while it was at work.
             if tx.is_open:
@@ -199,7 +214,7 @@ class Events:
         tx.gate = None
         # I11: whoever handled it first has created this document, and nobody can again.
         tx.require(Absent(event.receipt))
-        tx.set(event.receipt, (), freeze({"stream": event.handler.spec.stream, "result": result}))
+        tx.set(event.receipt, (), map_of({"stream": event.handler.spec.stream, "result": result}))
         if event.is_stored:
             outbox.take(tx, event.letters)
         if event.was_kept:
@@ -224,6 +239,13 @@ class Events:
         handler.total_ms += handler.last_ms
         handler.last_at_ms = now
 
+    @staticmethod
+    def _learn(handling: Handling) -> None:
+        """What it has read of what nodes write is made current before the next call."""
+        looked, handler = handling.looked, handling.event.handler
+        if looked.keys() != handler.closure.keys():
+            handler.closure = dict(islice(looked.items(), LOOKED_MAX))
+
     def again(self, handling: Handling) -> None:
         """It could not be handled now: it keeps its place."""
         event = handling.event
@@ -232,10 +254,11 @@ class Events:
             handling.tx.abort()
         if event.is_settled:
             return
-        if handling.needs is None:
+        if not handling.needs:
             self._outcomes.retry(event, "its handler asked to be called again")
             return
         # As if it had not been called: what it needs is known now, and looked at first.
+        self._learn(handling)
         event.signal(Signal.TAKEN_BACK)
         event.attempts -= 1
         event.handler.runs -= 1
@@ -274,9 +297,13 @@ class Events:
         tx = Transaction(self._replica, "closing")
         for event in left:
             # What was sent in a transaction stands there already; what failed before is kept as that.
-            if not event.is_stored and not event.was_kept and event.origin is None:
-                outbox.put(tx, event.letters, event.handler.spec.stream, event.payload)
+            if event.origin is not None and not event.origin.is_near:
+                reason = "the space was closed before what sent it, in another space, was confirmed"
+                self._outcomes.fail(event, None, reason)
+            elif not event.is_stored and not event.was_kept:
+                outbox.put(tx, event, self._outside.wall_ms())
         tx.commit()
+        left = [event for event in left if not event.is_settled]
         self._outcomes.untold.extend(event for event in left if event.callbacks)
         self._outcomes.tell()
         return len(left)

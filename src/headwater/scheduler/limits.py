@@ -49,6 +49,10 @@ TRACE_MAX: Final = 10_000
 BACKLOG_MAX: Final = 10_000
 """Events of one stream that may wait. Whoever sends more is told at once, before memory tells everybody."""
 
+LOOKED_MAX: Final = 64
+"""Documents remembered of what a handler read last, to be made current before it is called again. What is beyond them
+is made current when it is read."""
+
 EVENTS_MAX: Final = 100
 """Events that are handled in one pass. An event loop gets its turn in between; whoever waits for quiet goes on."""
 

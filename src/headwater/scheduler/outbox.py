@@ -8,7 +8,7 @@ Must never know: when an event is handled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from headwater.cells.replica import Replica
@@ -16,21 +16,23 @@ from headwater.cells.transaction import Transaction
 from headwater.scheduler.event import Event
 from headwater.values.address import Depth, doc_key
 from headwater.values.patch import Add, Remove
-from headwater.values.tree import ABSENT, Maybe, Value, freeze
+from headwater.values.tree import ABSENT, Maybe, Value, array_of, map_of
 
 OUTBOX: Final = doc_key("events:outbox")
 """A map from the letters of each event's id to its stream and payload."""
 
 
-def put(tx: Transaction, letters: str, stream: str, payload: Value) -> None:
-    """Send an event with the transaction."""
-    entry = freeze({"stream": stream, "payload": payload})
+def put(tx: Transaction, event: Event, wall_ms: float) -> None:
+    """Send an event with the transaction. `wall_ms` and its place in the lane tell in which order."""
+    letters = event.letters
+    order = array_of([int(wall_ms), event.ordinal])
+    entry = map_of({"stream": event.handler.spec.stream, "payload": event.payload, "order": order})
     if is_map(tx.look(OUTBOX)):
         tx.patch(OUTBOX, Add((letters,), entry))
     else:
         # Of two that create it, one has to look again.
         tx.note(OUTBOX, (), Depth.DEEP)
-        tx.set(OUTBOX, (), freeze({letters: entry}))
+        tx.set(OUTBOX, (), map_of({letters: entry}))
 
 
 def take(tx: Transaction, letters: str) -> None:
@@ -40,24 +42,24 @@ def take(tx: Transaction, letters: str) -> None:
         tx.patch(OUTBOX, Remove((letters,)))
 
 
-def drop(replica: Replica, event: Event) -> None:
-    """The event will never be handled, and is kept elsewhere if at all."""
-    tx = Transaction(replica, f"forgetting {event.id}")
-    take(tx, event.letters)
-    tx.commit()
-
-
-def waiting(replica: Replica) -> Iterator[tuple[str, str, Value]]:
-    """Letters, stream and payload of those that are to be handled, as they stand there."""
+def waiting(replica: Replica) -> list[tuple[str, str, Value]]:
+    """Letters, stream and payload of those that are to be handled, in the order in which they were sent."""
     found = replica.read(OUTBOX)
     if not is_map(found):
-        return
-    for letters, entry in list(cast("Mapping[str, Value]", found).items()):
-        if is_map(entry):
-            told = cast("Mapping[str, Value]", entry)
-            stream = told.get("stream")
-            if isinstance(stream, str) and "payload" in told:
-                yield letters, stream, told["payload"]
+        return []
+    entries = [(letters, entry) for letters, entry in cast("Mapping[str, Value]", found).items() if is_map(entry)]
+    told = [(letters, cast("Mapping[str, Value]", entry)) for letters, entry in entries]
+    told.sort(key=lambda each: _order(each[1].get("order")))
+    return [
+        (letters, str(entry["stream"]), entry["payload"])
+        for letters, entry in told
+        if "stream" in entry and "payload" in entry
+    ]
+
+
+def _order(value: Value) -> tuple[float, ...]:
+    parts = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else ()
+    return tuple(float(part) for part in parts if isinstance(part, int | float))
 
 
 def is_map(value: Maybe) -> bool:

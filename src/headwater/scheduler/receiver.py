@@ -31,7 +31,7 @@ class Receiver:
         self.lineage = Lineage(replica)
         self.outcomes = Outcomes(replica, outside, trace, lanes=self.lanes)
         self.streams = Streams(replica, outside, trace, lanes=self.lanes, lineage=self.lineage, outcomes=self.outcomes)
-        self.events = Events(replica, outside, trace, lanes=self.lanes, outcomes=self.outcomes, ready=ready)
+        self.events = Events(replica, outside, trace, streams=self.streams, outcomes=self.outcomes, ready=ready)
 
     def add_handler(self, spec: HandlerSpec) -> Handler:
         """Handle the events of a stream. Raises HandlerTakenError: there is one for each."""

@@ -123,7 +123,7 @@ class Settle:
         turns = self._event_turns()
         try:
             while next(turns):
-                if self.events.is_due:
+                if self.events.is_ready:
                     yield from self.events.steps()
                 yield from self._nodes(exhausted)
         except BaseException:
@@ -166,7 +166,7 @@ class Settle:
         self.events.look_again()
         yield True
         for _ in range(EVENTS_MAX - 1):
-            yield self.events.is_due
+            yield self.events.is_ready
         yield False
 
     def wake_at(self) -> float | None:

@@ -41,10 +41,11 @@ class Streams:
         outcomes: Outcomes,
     ) -> None:
         self._replica = replica
-        self._lanes = lanes
+        self.lanes = lanes
         self._lineage = lineage
         self._outcomes = outcomes
         self._trace = trace
+        self._outside = outside
         self._now = outside.now
         self._tick = outside.tick
         self.handlers: dict[str, Handler] = {}
@@ -100,7 +101,7 @@ class Streams:
             return self._sent_twice(known, payload, on_commit)
         _check_backlog(handler)
         event = self._make(event_id, handler, payload, on_commit)
-        event.origin = launch
+        event.origin, event.is_fresh = launch, outside is None
         if launch is not None:
             self._tie(launch, event)
         self._enter(event, "" if launch is None else launch.id)
@@ -130,7 +131,7 @@ class Streams:
         self._outcomes.live[event.id] = event
         if self._trace.on:
             self._trace.emit(Sent(self._now(), event.handler.id, event.id, event.ordinal, event.lane, origin))
-        self._lanes.inbox.append(event)
+        self.lanes.inbox.append(event)
         self._tick(True)
 
     @staticmethod
@@ -146,18 +147,17 @@ class Streams:
     def _tie(self, launch: Launch, event: Event) -> None:
         """I10: it is part of what it is sent in, and comes to be with that, or not at all."""
         tx = launch.tx
+        if tx.is_open and tx.refusal(outbox.OUTBOX):
+            message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"
+            raise WriteError(f"{message}; send from a handler, or from a sink", stream=event.handler.spec.stream)
         if launch.is_near and tx.is_open:
-            refused = tx.refusal(outbox.OUTBOX)
-            if refused:
-                message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"
-                raise WriteError(f"{message}; send from a handler, or from a sink", stream=event.handler.spec.stream)
-            outbox.put(tx, event.letters, event.handler.spec.stream, event.payload)
+            outbox.put(tx, event, self._outside.wall_ms())
             event.is_stored = True
         self._lineage.launch(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
 
     def _origin_decided(self, event: Event) -> None:
         """What it waited for is known."""
-        self._lanes.of(event).parked = None
+        self.lanes.of(event).parked = None
         self._tick(True)
 
     # -- once more -----------------------------------------------------------------------------------------
