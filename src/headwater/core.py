@@ -27,6 +27,8 @@ from headwater.host.attached import AttachedReplica
 from headwater.host.opening import open_space
 from headwater.host.storage import Storage
 from headwater.scheduler.attempt import Attempt, RetryImmediately
+from headwater.scheduler.event import Event, Handler, HandlerSpec, Handling
+from headwater.scheduler.event import State as EventState
 from headwater.scheduler.node import Kind as NodeKind
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
@@ -96,7 +98,12 @@ __all__ = [
     "DocKey",
     "Engine",
     "Entry",
+    "Event",
+    "EventState",
     "Failure",
+    "Handler",
+    "HandlerSpec",
+    "Handling",
     "Idle",
     "Increment",
     "Journal",

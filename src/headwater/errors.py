@@ -157,7 +157,7 @@ class EventError(HeadwaterError):
 
 
 class EventFailedError(EventError):
-    """Nothing was written; `__cause__` is what the handler raised. `headwater events` shows it and delivers it again."""
+    """Nothing was written, and the event is kept; `__cause__` is what the handler raised. See `headwater events`."""
 
     code = "HW161"
 

@@ -97,7 +97,9 @@ def test_absent_does_not_hold_for_a_document_that_is_there(space: Space) -> None
     ann, bob = space.writer("ann"), space.writer("bob")
     ann.accept(put("receipt", {}))
     verdict = bob.commit(put("receipt", {}), given=[Absent(doc_key("receipt"))])
-    assert verdict == Refused("the document exists already, or was deleted: its id was used before", doc_key("receipt"))
+    receipt = doc_key("receipt")
+    reason = "the document exists already, or was deleted: its id was used before"
+    assert verdict == Refused(reason, receipt, Absent(receipt))
 
 
 def test_deleted_document_counts_as_present_to_absent(space: Space) -> None:

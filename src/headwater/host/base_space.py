@@ -201,7 +201,7 @@ class BaseSpace(Home):
 
     def catch_up_soon(self) -> None:
         """There is something to be called, or told."""
-        self.restless = True
+        self._tick(True)
 
     def started(self, result: object) -> None:
         """What a function of the author's returned that nobody waits for."""

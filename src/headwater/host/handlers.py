@@ -54,7 +54,7 @@ class Stream(Generic[T]):
             self._payload = Payload.of_type(self._app, self._kind, self.doc, f"stream {self.name}")
         return self._payload
 
-    def send(self, value: T, /) -> Ticket[Any]:
+    def send(self, value: T, /) -> Ticket[object]:
         """Send an event. In a transaction, it is part of it."""
         return self._handler().deliver(self.payload.seal(value), None)
 
@@ -79,7 +79,7 @@ class StreamSender(Generic[T]):
         self._stream = stream
         self._outside = outside
 
-    def send(self, value: T, /) -> Ticket[Any]:
+    def send(self, value: T, /) -> Ticket[object]:
         """Send it; if it was handled before, the ticket has the result of then."""
         stream = self._stream
         return stream._handler().deliver(stream.payload.seal(value), self._outside)  # noqa: SLF001  # its other half
@@ -107,7 +107,7 @@ class Handler(Generic[P, R]):
         self.__name__ = name
         self._app = app
         self.doc = doc
-        self.stream = doc if on is None else on.doc
+        self.stream: str = doc if on is None else on.doc
         self.on = on
         self._reads = reads
         self._backlog = backlog

@@ -81,6 +81,9 @@ class Space(BaseSpace):
         finally:
             self._passing = 0
         self.mail.call_due()
+        if self.scheduler.events.wake_at is not None:
+            # Nobody rings when its time has come: it is looked at again with the next write.
+            self.restless = True
 
     def wait(self, duration: Duration) -> None:
         """Let time pass, and run what its time comes for: what waits for quiet, or for its turn."""

@@ -6,7 +6,7 @@ Must never know: how an event is handled.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast
 
 from headwater.errors import ClosedError, EventFailedError, EventRefusedError
 from headwater.scheduler.event import Event, State
@@ -63,7 +63,7 @@ class Ticket(Generic[R_co]):
             self._space.wait_for(self._event, limit)
         return self._answer()
 
-    def __await__(self) -> Generator[Any, None, R_co]:
+    def __await__(self) -> Generator[object, None, R_co]:
         if not self._event.is_settled:
             yield from self._space.until(self._event).__await__()
         return self._answer()

@@ -40,6 +40,9 @@ def keep(replica: Replica, event: Event, at_ms: float, kept_max: int) -> None:
     tx = Transaction(replica, f"keeping {event.id}")
     if event.is_stored:
         take(tx, event.letters)
+    if not kept_max:
+        tx.commit()
+        return
     error = event.error
     record = {
         "event": event.id,

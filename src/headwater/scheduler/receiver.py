@@ -27,6 +27,7 @@ class Receiver:
 
     def _receive_events(self, replica: Replica, ready: Ready, trace: Trace, outside: Outside) -> None:
         self.ready = ready
+        self._wake = outside.tick
         self.lanes = Lanes()
         self.lineage = Lineage(replica)
         self.outcomes = Outcomes(replica, outside, trace, lanes=self.lanes)
@@ -71,4 +72,10 @@ class Receiver:
 
     def loading(self, docs: Collection[DocKey]) -> Callable[[], None]:
         """Documents are being fetched: events that need them wait. Returns what says that they are there."""
-        return self.ready.loading(docs)
+        done = self.ready.loading(docs)
+
+        def arrived() -> None:
+            done()
+            self._wake(True)
+
+        return arrived
