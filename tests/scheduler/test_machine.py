@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from headwater.core import RetryImmediately
 from headwater.errors import UserCodeError
-from tests.scheduler.machine import World
+from tests.scheduler.machine import World, examples
 from tests.scheduler.naive import BIG, BOARD, CELLS, LISTS, MAPS, POINTERS, SLOTS, WRITTEN, Formula, Plan, TrialError
 from tests.support.limits import small_limits
 
@@ -355,11 +355,6 @@ class Narrow(Graphs):
             self.limits.__exit__(None, None, None)
 
 
-def examples() -> int:
-    """As many as the profile says, but in the usual one more."""
-    return {100: 300}.get(settings.default.max_examples, settings.default.max_examples)  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize("machine", [Graphs, FewEffects, Acyclic, Narrow], ids=lambda machine: machine.__name__)
 def test_any_graph_shows_what_a_naive_engine_says_and_keeps_the_invariants(machine: type[Graphs]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples() // 4, stateful_step_count=25))  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples(times=2), stateful_step_count=25))  # type: ignore[no-untyped-call]

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core import DocKey, NodeKind, NodeSpec, Scheduler, doc_key
 from headwater.scheduler.invariants import edges_are_exact, i2_liveness, i9_ranks, index_is_exact
 from headwater.scheduler.node import Signal, Status
 from tests.replica.desk import Desk
+from tests.scheduler.machine import examples
 
-DOCS = st.integers(0, 7)
+DOCS = st.integers(0, 5)
 SETS = st.lists(DOCS, max_size=4, unique=True)
 
 
@@ -35,6 +36,7 @@ STEPS = st.lists(
         st.lists(DOCS, min_size=1, max_size=2, unique=True),
         SETS,
     ),
+    min_size=12,
     max_size=40,
 )
 
@@ -65,6 +67,7 @@ def take(scheduler: Scheduler, step: Step) -> None:
             """There is no node to do it with."""
 
 
+@settings(max_examples=examples(times=7))
 @given(STEPS)
 def test_ranks_rings_and_references_are_what_follows_from_who_reads_what(steps: list[Step]) -> None:
     scheduler = Scheduler(Desk().replica("here"), now=lambda: 0.0)

@@ -142,6 +142,34 @@ def test_parent_goes_before_its_child_in_a_ring(shop: Workshop) -> None:
     assert shop.run()[:2] == ["parent", "child"]
 
 
+def test_ring_goes_after_all_that_its_members_read_when_several_of_them_have_to_rise(shop: Workshop) -> None:
+    """What `turn` reads when it is told to raises one of the two by one rank, and the other, by `between`, by two."""
+    shop.computation("turn", lambda tx: number(tx, "deep" if number(tx, "which") else "a"))
+    shop.computation("one", lambda tx: max(number(tx, "turn"), number(tx, "two")))
+    shop.computation("two", lambda tx: max(number(tx, "between"), number(tx, "one")))
+    shop.sum("between", "turn")
+    shop.sum("base", "a")
+    shop.sum("deep", "base")
+    shop.show("show", "two", "deep")
+    shop.put(a=1)
+    shop.run()
+    shop.put(which=1)
+    shop.run()
+    shop.put(a=2)
+    assert shop.run()[:5] == ["base", "deep", "turn", "between", "one"]
+
+
+def test_ring_keeps_a_member_of_which_another_reads_two_documents_when_it_grows(shop: Workshop) -> None:
+    """With `a` the last two are a ring; with `b`, which the second writes as well, the first is part of it."""
+    a, b, c = map(doc_key, "abc")
+    first = shop.computation("first", print, outputs=(b,), declared_reads=(c,))
+    second = shop.computation("second", print, outputs=(a, b), declared_reads=(c,))
+    last = shop.computation("last", print, outputs=(c,), declared_reads=(a, b))
+    assert last.ring is not None
+    assert set(last.ring) == {first, second, last}
+    assert first.ring is second.ring is last.ring
+
+
 # --- bounds -----------------------------------------------------------------------------------------------
 
 

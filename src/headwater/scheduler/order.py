@@ -75,7 +75,7 @@ class Ranks:
 
     def link_all(self, edges: list[tuple[Node, Node]]) -> None:
         """Several at once. One after the other all the same: a way round must not lead over one without a rank."""
-        # What is in order stays so, and may be an edge already, by another document: a ring that is joined leads over it.
+        # What is in order stays so, and may be an edge already, by another document: a ring that grows leads over it.
         self._untied = {edge for edge in edges if not _is_in_order(*edge)}
         for source, target in edges:
             self._untied.discard((source, target))
