@@ -7,13 +7,14 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import cells, reactive, store
+from bench import cells, events, reactive, store
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
     "store": store.measure,
     "cells": cells.measure,
     "reactive": reactive.measure,
+    "events": events.measure,
 }
 
 

@@ -174,20 +174,22 @@ def _one_outstanding(table: Table, place: Path) -> None:
     )
 
 
-class _CountingVFS(apsw.VFS):
+class CountingVFS(apsw.VFS):
     """Counts what SQLite writes and syncs, through the file system it would use anyway."""
+
+    name = "bench-counting"
 
     def __init__(self) -> None:
         self.written = 0
         self.syncs = 0
-        super().__init__("bench-counting", "")
+        super().__init__(self.name, "")
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         return _CountingFile(self, name, flags)
 
 
 class _CountingFile(apsw.VFSFile):
-    def __init__(self, vfs: _CountingVFS, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+    def __init__(self, vfs: CountingVFS, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         self._vfs = vfs
         super().__init__("", name, flags)
 
@@ -202,8 +204,8 @@ class _CountingFile(apsw.VFSFile):
 
 def _bytes_per_commit(table: Table, place: Path) -> None:
     commits = 10_000
-    vfs = _CountingVFS()
-    backend = SqliteBackend(str(place / "counted.db"), vfs="bench-counting")
+    vfs = CountingVFS()
+    backend = SqliteBackend(str(place / "counted.db"), vfs=vfs.name)
     storage = Storage(backend, SystemClock(), SystemEntropy(), name="counted", group_max=20)
     keys = _filled(storage, DOCUMENTS)
     replica = storage.attach()

@@ -84,6 +84,30 @@ def show_price() -> None:
         print(f"    the sink shows: {shown.value} costs {gross(shown.value)}")
 
 
+bank = hw.App("bank")
+amount = bank.cell("amount", 1)
+price = bank.cell("price", 250)
+account = bank.cell("account", 0)
+
+
+@bank.computed
+def to_pay() -> int:
+    return amount.value * price.value
+
+
+@bank.handler
+def order(note: str) -> str:
+    return f"{note}, {to_pay()}"
+
+
+@bank.handler
+def paid(cents: int) -> int:
+    account.value += cents
+    if account.value < 0:
+        raise ValueError(f"{-account.value} is missing")
+    return account.value
+
+
 # --- the parts ------------------------------------------------------------------------------------------------
 
 
@@ -95,9 +119,10 @@ def main() -> None:
         all_or_nothing(folder / "todo.db")
         only_while_someone_looks()
         two_at_once(folder / "seats.db")
+        every_event_once(folder / "bank.db")
         the_past_and_a_branch(folder / "counter.db")
         kill_it(folder / "ledger.db")
-    print("\nNext: docs/guide/first-program.md, then examples/counter.py and examples/todo.py.")
+    print("\nNext: docs/guide/first-program.md, then examples/counter.py, todo.py and order.py.")
 
 
 def functions_follow_cells(path: Path) -> None:
@@ -186,6 +211,34 @@ def two_at_once(path: Path) -> None:
         bob.sync()
         with bob.transaction():
             print(f"    Bob sees: the seat is {seat.value!r}, booked {booked.value}: 1 with the seat, and 2")
+
+
+def every_event_once(path: Path) -> None:
+    title("Events: each is handled once, and sees what is so now")
+    with bank.open(str(path), on_error=lambda _: None) as space:
+        say("amount.value = 4, and right after it a click")
+        amount.value = 4
+        print(f"    the order is: {order.send('a gift').result()}; not 250")
+        say("a payment is delivered, and delivered again, as by a webhook that heard no answer")
+        deliver_payment()
+        deliver_payment()
+        say("one raises: nothing of it is written, it is kept, the next one is handled")
+        failed = paid.send(-1500)
+        print(f"    {failed.state}: {failed.reason}; the account holds {account.value}, then {paid.send(600).result()}")
+        say("now there is enough, and it is delivered again")
+        space.scheduler.redeliver(failed.id)
+        space.settle()
+        print(f"    the account holds {account.value}")
+    say("closed, opened again, and the payment is delivered a third time")
+    with bank.open(str(path)):
+        deliver_payment()
+
+
+def deliver_payment() -> None:
+    ticket = paid.once("payment 77", by="the bank").send(1000)
+    result = ticket.result()
+    how = f"{ticket.state}, {ticket.reason}" if ticket.reason else ticket.state
+    print(f"    {how}: the answer is {result}, the account holds {account.value}")
 
 
 def the_past_and_a_branch(path: Path) -> None:

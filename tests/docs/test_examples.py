@@ -32,6 +32,14 @@ home ['[ ] tea (Anna)', '[ ] milk (Ann)', '[ ] tea (Ann)']
 home ['[ ] tea (Anna)', '[ ] milk (Anna)', '[ ] tea (Anna)']
 """,
     ),
+    "order.py": (
+        """\
+1000 [1000]
+""",
+        """\
+1000 [1000, 1000]
+""",
+    ),
     "search.py": (
         """\
 8 found: apple, apricot, banana, blackcurrant, cherry, grape, grapefruit, pineapple
@@ -79,4 +87,5 @@ def test_every_program_is_tried_here() -> None:
 def test_demo_runs_to_its_end_and_leaves_nothing_behind(tmp_path: Path) -> None:
     printed = run("demo.py", tmp_path)
     assert printed.count("found after it") == 3
+    assert printed.count("it was handled before") == 2
     assert list(tmp_path.iterdir()) == []

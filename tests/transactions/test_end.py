@@ -56,7 +56,7 @@ def end_committed(stage: Stage, tx: Transaction) -> None:
 
 
 def end_with_nothing_to_write(stage: Stage, tx: Transaction) -> None:
-    tx.roll_back((0, {}, 0))
+    tx.roll_back((0, {}, 0, 0))
     tx.commit()
     assert stage.submitted == 0
 

@@ -35,6 +35,9 @@ _SCALARS: Final = frozenset({int, str, float, bool})
 MISSING: Final = object()
 """Stands for what there is not, where None would be something."""
 
+MEND: Final = ". Mend what is stored, or declare a type that takes it"
+"""The advice for what is stored and does not fit."""
+
 
 class Readable(Copied):
     """One place. It holds no value: it finds the space and the transaction it is used in."""
@@ -179,7 +182,7 @@ class Readable(Copied):
             raise SchemaError(message, doc=doc, path=self._path) from None
         except RefusedError as refused:
             where = address_text(doc, (*self._path, *reversed(refused.steps)))
-            message = f"cannot read {where}: {refused.reason}. Mend what is stored, or declare a type that takes it"
+            message = f"cannot read {where}: {refused.reason}{MEND}"
             raise SchemaError(message, doc=doc, path=self._path, reason=refused.reason) from None
         if not linked:
             self._last = (read, loaded)

@@ -13,7 +13,7 @@ from headwater.cells.slot import Slot
 from headwater.cells.traverse import Source, Traverse
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
-from headwater.values.tree import ABSENT, Maybe, Path, Value, get
+from headwater.values.tree import Maybe, Path, Value, get, map_of
 
 _DEEP: Final = Depth.DEEP
 
@@ -29,17 +29,20 @@ class _Around:
         self._path = path
         self._tree = tree
 
-    def _within(self, path: Path) -> Maybe:
-        depth = len(self._path)
-        return get(self._tree, path[depth:]) if path[:depth] == self._path else ABSENT
+    def _here(self) -> Value:
+        """The document, with nothing in it but this value."""
+        whole = self._tree
+        for step in reversed(self._path):
+            whole = map_of({str(step): whole})
+        return whole
 
     def read(self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0) -> Maybe:
         """What stands there."""
-        return self._within(path) if doc == self._doc else self._source.read(doc, path, depth, flags)
+        return get(self._here(), path) if doc == self._doc else self._source.read(doc, path, depth, flags)
 
     def look(self, doc: DocKey) -> Maybe:
         """The document."""
-        return self._source.look(doc) if doc != self._doc else ABSENT
+        return self._here() if doc == self._doc else self._source.look(doc)
 
     def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
         """What was read."""

@@ -164,7 +164,8 @@ class Transaction:
     def _hold(self, doc: DocKey, verb: str = "read") -> Held:
         if self.status is not _OPEN:
             raise self._ended(verb)
-        if self.gate is not None and verb == "read":
+        if self.gate is not None:
+            # For writing, too: what is written stands on what is there, and may be read back together with it.
             self.gate(doc)
         held = self._held[doc] = Held(*self.replica.hold(doc))
         return held

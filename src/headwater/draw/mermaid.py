@@ -24,7 +24,12 @@ BOXES_MAX: Final = 250
 """So many usually fit the text."""
 
 # The kind: what stands before and after the label.
-_SHAPES: Final = {"document": ("[(", ")]"), "computation": ("(", ")"), "effect": (">", "]")}
+_SHAPES: Final = {
+    "document": ("[(", ")]"),
+    "computation": ("(", ")"),
+    "effect": (">", "]"),
+    "handler": ("{{", "}}"),
+}
 
 _LINES: Final = {"data": "-->", "envelope": '-. "may write" .->', "parent": '-. "made" .->'}
 

@@ -24,7 +24,7 @@ BOXES_MAX: Final = 800
 ARROWS_MAX: Final = 4000
 """Likewise: beyond this, boxes are merged until there are fewer."""
 
-BoxKind = Literal["computation", "effect", "document"]
+BoxKind = Literal["computation", "effect", "handler", "document"]
 
 _STRENGTH: Final[dict[EdgeKind, int]] = {"data": 0, "envelope": 1, "parent": 2}
 
@@ -39,6 +39,8 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     status: NodeStatus | Literal["document"] = "document"
     failed: bool = False
     running: bool = False
+    waiting: bool = False
+    """Of a handler: events that were sent to it have to wait."""
     dormant: bool = False
     facts: str = ""
     notes: tuple[str, ...] = ()
@@ -214,6 +216,7 @@ def _box(group: _Group, names: dict[str, str]) -> Box:
         status=first.status,
         failed=bool(first.error),
         running=first.in_flight,
+        waiting=first.waiting > 0,
         dormant=not first.live,
         facts=words.facts(first),
         notes=words.notes(first),
@@ -241,6 +244,7 @@ def _shared_box(group: _Group) -> Box:
         status=status if nodes else "document",
         failed=any(node.error for node in nodes),
         running=any(node.in_flight for node in nodes),
+        waiting=any(node.waiting for node in nodes),
         dormant=bool(nodes) and not any(node.live for node in nodes),
         facts=(", ".join(states) or "all clean") if nodes else "",
         notes=() if group.family or not nodes else (span,),

@@ -30,10 +30,12 @@ _COLOURS: Final = (
     ("sign", "stroke", "#2b7a3d", "#67c47c"),
     ("never-ran .hw-sign", "stroke", "#7b838f", "#98a2b0"),
     ("invalid .hw-sign", "stroke", "#8f6500", "#f0bf4c"),
+    ("waiting .hw-sign", "stroke", "#8f6500", "#f0bf4c"),
     ("failed .hw-sign", "stroke", "#c0312b", "#ff8d87"),
     ("bar", "fill", "#4c9a5f", "#4c9a5f"),
     ("never-ran .hw-bar", "fill", "#b9bfc8", "#5d6672"),
     ("invalid .hw-bar", "fill", "#dfa400", "#d3a02a"),
+    ("waiting .hw-bar", "fill", "#dfa400", "#d3a02a"),
     ("failed .hw-bar", "fill", "#c0312b", "#f0716b"),
     ("line", "stroke", "#7c8796", "#7f8b9b"),
     ("head", "fill", "#7c8796", "#7f8b9b"),
@@ -72,7 +74,10 @@ def sheet() -> str:
 
 
 def outline(kind: str, x: int, y: int, width: int, height: int) -> str:
-    """The card of one kind: a document has a folded corner, an effect points outwards, a computation is round."""
+    """The card of one kind.
+
+    A document has a folded corner, an effect points outwards, a handler is a ticket, and a computation is round.
+    """
     right, bottom = x + width, y + height
     if kind == "document":
         fold = min(11, height // 2)
@@ -83,16 +88,23 @@ def outline(kind: str, x: int, y: int, width: int, height: int) -> str:
     if kind == "effect":
         tip, middle = right - POINT, y + height / 2
         return f'<path class="hw-card" d="M{x} {y}H{tip}L{right} {middle:g}L{tip} {bottom}H{x}Z"/>'
+    if kind == "handler":
+        r = min(6, height // 4)
+        punched = right - 2 * r
+        above, below = f"a{r} {r} 0 0 0 {2 * r} 0", f"a{r} {r} 0 0 0 {-2 * r} 0"
+        edge = f"M{x} {y}H{punched - 2 * r}{above}H{right}V{bottom}H{punched}{below}H{x}Z"
+        return f'<path class="hw-card" d="{edge}"/>'
     return f'<rect class="hw-card" x="{x}" y="{y}" width="{width}" height="{height}" rx="{min(9, height // 2)}"/>'
 
 
 def sign(name: str, x: int, y: int) -> str:
-    """A small mark, 10 by 10: a tick, an empty ring, an exclamation mark in a triangle, a cross in a ring."""
+    """A small mark, 10 by 10: a tick, a ring, an exclamation mark in a triangle, an hourglass, a cross in a ring."""
     ring = f'<circle class="hw-sign" cx="{x + 5}" cy="{y + 5}" r="4.8"/>'
     marks = {
         "clean": f'<path class="hw-sign" d="M{x + 1} {y + 5.5}l3 3.2l5-7"/>',
         "never-ran": ring,
         "invalid": f'<path class="hw-sign" d="M{x + 5} {y - 1}l6 11h-12zM{x + 5} {y + 3}v3.2m0 1.9v.1"/>',
+        "waiting": f'<path class="hw-sign" d="M{x + 1} {y}h8l-8 10h8z"/>',
         "failed": f'{ring}<path class="hw-sign" d="M{x + 3.2} {y + 3.2}l3.6 3.6m0-3.6l-3.6 3.6"/>',
         "running": f'<path class="hw-busy" d="M{x + 1} {y}l8.5 5l-8.5 5z"/>',
     }

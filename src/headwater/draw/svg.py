@@ -58,7 +58,7 @@ def svg(snapshot: Snapshot) -> str:
     if not shown.boxes:
         body.append('<text class="hw-soft hw-body" x="0" y="14">Nothing is declared here, or nothing has run.</text>')
     floor = top + max(places.height, 20) + MARGIN
-    legend, height = _legend(floor, width)
+    legend, height = _legend(floor, width, handlers=any(box.kind == "handler" for box in shown.boxes))
     label = escape(f"The graph of {shown.title}. {shown.summary}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="hw-graph" role="img" aria-label="{label}" '
@@ -103,7 +103,7 @@ def _caption(box: Box) -> tuple[str, str]:
 
 
 def _state(box: Box) -> str:
-    return "failed" if box.failed else box.status
+    return "failed" if box.failed else "waiting" if box.waiting else box.status
 
 
 def _card(box: Box, rect: Rect) -> str:
@@ -178,11 +178,11 @@ def _loop(rect: Rect) -> str:
 # -- the legend --------------------------------------------------------------------------------------------
 
 
-def _legend(top: int, width: int) -> tuple[str, int]:
-    """What the shapes and signs mean, in rows; and where the picture ends."""
+def _legend(top: int, width: int, *, handlers: bool) -> tuple[str, int]:
+    """What the shapes and signs mean, in rows; and where the picture ends. Handlers are told of if there are any."""
     drawn = [f'<path class="hw-rule" d="M{MARGIN} {top}H{width - MARGIN}"/>\n<g class="hw-legend">\n']
     y = top + 14
-    for items in (_kinds(), _states(), _arrow_kinds()):
+    for items in (_kinds(handlers=handlers), _states(handlers=handlers), _arrow_kinds()):
         x = MARGIN
         for item in items:
             taken = 44 + round(columns(item.words) * _FACT) + 18
@@ -195,27 +195,30 @@ def _legend(top: int, width: int) -> tuple[str, int]:
     return "".join(drawn) + "</g>\n", y + 12
 
 
-def _kinds() -> list[_Item]:
+def _kinds(*, handlers: bool) -> list[_Item]:
     def card(kind: str, classes: str = "") -> str:
         return f'<g class="hw-{kind} {classes}">{outline(kind, 1, 1, 32, 16)}</g>'
 
     stack = outline("computation", 5, 0, 28, 13) + outline("computation", 1, 4, 28, 13)
+    handler = [_Item(card("handler"), "handler: called for each event")] if handlers else []
     return [
         _Item(card("document"), "document: read, and written by no node"),
         _Item(card("computation"), "computation"),
         _Item(card("effect"), "effect"),
+        *handler,
         _Item(stack, "several in one box"),
         _Item(card("computation", "hw-dormant"), "dashed: dormant, runs when asked"),
     ]
 
 
-def _states() -> list[_Item]:
+def _states(*, handlers: bool) -> list[_Item]:
     words = {
         "clean": "clean",
         "invalid": "invalid: what it read has changed",
         "never-ran": "never ran",
         "failed": "failed: its last run raised",
         "running": "running now",
+        **({"waiting": "events wait for it"} if handlers else {}),
     }
     return [_Item(f'<g class="hw-{name}">{sign(name, 14, 4)}</g>', said) for name, said in words.items()]
 

@@ -1,4 +1,4 @@
-"""A snapshot as a tree for terminals: every effect, below it what it reads, below that what it is made of.
+"""A snapshot as a tree for terminals: every effect and handler, below it what it reads, below that what it is made of.
 
 What is shared is shown in full once, and named with a mark after that; so a line is at most an arrow.
 
@@ -35,12 +35,15 @@ def text(snapshot: Snapshot, width: int = 100) -> str:
 
 def _sections(shown: Picture) -> Iterator[tuple[str, Iterator[str], _Tree]]:
     tree = _Tree(shown)
-    effects = [box.id for box in shown.boxes if box.kind == "effect"]
-    tree.roots.update(effects)
-    if effects:
-        yield "", iter(effects), tree
+    roots = {kind: [box.id for box in shown.boxes if box.kind == kind] for kind in ("effect", "handler")}
+    for ids in roots.values():
+        tree.roots.update(ids)
+    for ids in roots.values():
+        if ids:
+            yield "", iter(ids), tree
     if len(tree.seen) < len(shown.boxes):
-        yield "Read by no effect:", tree.rest(), tree
+        none = "no effect and no handler" if roots["handler"] else "no effect"
+        yield f"Read by {none}:", tree.rest(), tree
 
 
 class _Tree:

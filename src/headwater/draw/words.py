@@ -105,15 +105,17 @@ def moment(ms: int) -> str:
 
 def states(nodes: Iterable[NodeView]) -> list[str]:
     """What of them is remarkable, counted: 3 invalid, 1 failed."""
-    failed = invalid = fresh = running = dormant = 0
+    failed = invalid = fresh = running = dormant = waiting = 0
     for node in nodes:
         failed += bool(node.error)
         invalid += node.status == "invalid"
         fresh += node.status == "never-ran"
         running += node.in_flight
         dormant += not node.live
+        waiting += node.waiting
     counted = ((failed, "failed"), (invalid, "invalid"), (running, "running"), (fresh, "never ran"))
-    return [f"{count:,} {word}" for count, word in (*counted, (dormant, "dormant")) if count]
+    found = [f"{count:,} {word}" for count, word in (*counted, (dormant, "dormant")) if count]
+    return [*found, f"{several(waiting, 'event')} waiting"] if waiting else found
 
 
 def summary(snapshot: Snapshot) -> str:
@@ -127,9 +129,12 @@ def summary(snapshot: Snapshot) -> str:
 def state(node: NodeView) -> str:
     """In one or two words."""
     status = node.status.replace("-", " ")
+    if node.kind == "handler":
+        # It has no value that could be out of date.
+        status = f"{node.waiting:,} waiting" if node.waiting else "idle" if node.runs else status
     if not node.error:
         return status
-    return "failed" if node.status == "clean" else f"failed, {status}"
+    return "failed" if status in ("clean", "idle") else f"failed, {status}"
 
 
 def facts(node: NodeView) -> str:
@@ -158,6 +163,8 @@ def tip(node: NodeView, parent: str) -> str:
         f"{node.kind}, {state(node)}, {'running, ' if node.in_flight else ''}{alive}",
         f"{runs}, invalidated {several(node.invalidated, 'time')}, rank {node.rank}",
     ]
+    if node.kind == "handler":
+        lines[1:] = [f"{node.kind}, {state(node)}{', running' if node.in_flight else ''}", runs]
     lines += [
         f"{word} {text}"
         for word, text in (

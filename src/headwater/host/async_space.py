@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from headwater.cells.here import Addressed, called
 from headwater.errors import HeadwaterError, NotReadyError, UsageError, UserCodeError
@@ -28,6 +28,9 @@ from headwater.scheduler.steps import Call
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+EARLY_S: Final = 2e-6
+"""The shortest timer. One that rings early by less than its loop can tell would be set again, and again, on the spot."""
 
 
 class AsyncSpace(BaseSpace):
@@ -147,6 +150,15 @@ class AsyncSpace(BaseSpace):
         super().catch_up_soon()
         self.catch_up()
 
+    def nudge(self) -> None:
+        """At once, if this is its loop: whoever asks may hold it up until something has been decided."""
+        if not _is_running(self._loop):
+            self.catch_up()
+        elif self.is_passing:
+            self._attached.refresh()
+        else:
+            self._pass()
+
     def wait_for(self, event: Event, timeout_ms: float | None) -> None:
         """In a thread: until an event has ended. In the loop, that would hold up what it waits for."""
         self.mail.check_waiting(event)
@@ -208,7 +220,7 @@ class AsyncSpace(BaseSpace):
         self._wake_at = wake_at
         self._timer = None
         if wake_at is not None and not self.closed:
-            delay = max(wake_at - self.now(), 0.0) / 1000
+            delay = max((wake_at - self.now()) / 1000, EARLY_S)
             self._timer = self._loop.call_later(delay, self._ring, context=self._context)
 
     def _ring(self) -> None:
@@ -227,16 +239,26 @@ class AsyncSpace(BaseSpace):
             message = "an async function that waits until nothing is under way would wait for itself"
             raise UsageError(f"{message}; wait for what it needs with space.fresh(...)", space=self.name)
         while not self.closed:
-            if self._soon or self._missed or self.restless or self.news or self._flights.landed or self._is_due():
-                self._pass()
-                await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
+            if self._is_busy():
+                await self._pass_now()
             elif self._flights:
                 await self._flights.next_landing()
             elif self.scheduler.events.waiting:
                 # Parked: for its time, or for what it follows from.
+                self.mail.ask_others()
                 await self._next_pass()
             else:
                 return
+
+    def _is_busy(self) -> bool:
+        """Something can be done now."""
+        is_asked = self._soon or self._missed or self.restless
+        return is_asked or bool(self.news) or bool(self._flights.landed) or self._is_due()
+
+    async def _pass_now(self) -> None:
+        """A pass; if another thread has the turn, when that is over."""
+        self._pass()
+        await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
 
     async def idle(self) -> None:
         """As `settle`: nothing can run now but what waits for its time."""
@@ -260,8 +282,7 @@ class AsyncSpace(BaseSpace):
                     return value
             await self._flights.next_landing()
             while self._flights.landed:
-                self._pass()
-                await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
+                await self._pass_now()
 
     def _is_awaited(self, function: object, *args: object, **kwargs: object) -> bool:
         """Whether it, or something above it, is under way."""
@@ -282,15 +303,20 @@ class AsyncSpace(BaseSpace):
 
     async def _drain(self) -> None:
         """Let events have their turn that only wait for a moment, and what goes on after a commit come to its end."""
+        end = self.now() + CLOSE_MS
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_MS / 1000):
-                while self.scheduler.outcomes.live:
-                    await asyncio.to_thread(self._lease.storage.wait)
-                    if self.scheduler.events.waiting:
-                        self.catch_up()
-                        await self._next_pass()
-                    else:
+                while self.scheduler.outcomes.live and not self.closed:
+                    if self._is_busy():
+                        await self._pass_now()
+                    elif not self.scheduler.events.waiting:
+                        await asyncio.to_thread(self._lease.storage.wait)
                         self._pass()
+                    elif self.mail.is_in_vain(end):
+                        break
+                    else:
+                        self.mail.ask_others()
+                        await self._next_pass()
                 while self._tasks:
                     await asyncio.wait(list(self._tasks))
 

@@ -15,6 +15,8 @@ from inspect import iscoroutine
 from random import random
 from typing import Any, TypeVar, overload
 
+from msgspec.structs import asdict
+
 from headwater.cells.anydoc import AnyDoc
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc, open_doc
@@ -83,7 +85,7 @@ class BaseSpace(Home):
         self._closers: list[Callable[[], None]] = []
         OPEN.append(self)
         self.on_console = options.on_console
-        self.window: Window = Window(self, self._turn, lease, options)
+        self.window: Window = Window(self, self._turn, lease, options, replica)
 
     @property
     def on_console(self) -> OnConsole | None:
@@ -203,6 +205,13 @@ class BaseSpace(Home):
         """There is something to be called, or told."""
         self._tick(True)
 
+    def nudge(self) -> None:
+        """Something was decided elsewhere that this space waits for: its turn, unless somebody has it."""
+        raise NotImplementedError
+
+    def owe(self, origin: Transaction) -> None:
+        """Another space waits for what becomes of a transaction of this one."""
+
     def started(self, result: object) -> None:
         """What a function of the author's returned that nobody waits for."""
         if iscoroutine(result):
@@ -287,13 +296,14 @@ class BaseSpace(Home):
             groups=self._lease.storage.groups,
             documents=replica.document_count,
             runs=self._run_counts(),
+            events=asdict(self.scheduler.get_event_counts()),
         )
 
     def _run_counts(self) -> dict[str, int]:
         counts = {node.name: node.runs for node in self.nodes.values()}
         for function in self.instances:
             counts[str(getattr(function, "name", function))] = self.runs(function)
-        return counts
+        return counts | {handler.name: handler.runs for handler in list(self.handlers.values())}
 
     def graph(self, form: GraphForm = "text") -> str:
         """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
@@ -303,12 +313,11 @@ class BaseSpace(Home):
         """How often a function of the app has run in this opening; with parameters, for all arguments together."""
         if function in self.instances:
             return self.instances[function].runs
-        node = self.nodes.get(function)
-        if node is None:
-            raise UsageError(
-                f"{function!r} is not a function of this app; name one made with @app.computed or @app.sink"
-            )
-        return node.runs
+        found = self.nodes.get(function) or self.handlers.get(function)
+        if found is None:
+            message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
+            raise UsageError(f"{message} or @app.handler")
+        return found.runs
 
     async def synced(self) -> None:
         """Wait, without holding up the event loop, until everything written so far is on disk."""

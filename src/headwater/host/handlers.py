@@ -6,6 +6,7 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from headwater.cells.here import Owner, find
@@ -240,7 +241,7 @@ def make_handler(
         if on.handler is not None:
             message = f"{where}: stream {on.name} is handled by {on.handler.name}() already, and each event by one"
             raise HandlerTakenError(f"{message}; call the one from the other", stream=on.name, taken_by=on.handler.name)
-        if len(signature.parameters) != 1:
+        if [parameter.kind is Parameter.KEYWORD_ONLY for parameter in signature.parameters.values()] != [False]:
             raise DeclarationError(f"{where}: on= a stream, it takes one parameter, the event's value")
     if type(backlog) is not int or backlog < 1:
         raise DeclarationError(f"{where}: backlog={backlog!r}; a number of events is expected, 1 or more")

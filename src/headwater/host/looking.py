@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from headwater.errors import UsageError
+from headwater.errors import ClosedError, HeadwaterError, UsageError
+from headwater.host.acting import trouble_of
+from headwater.host.looking_events import failed_events, handler_activities, show_event, waiting_events
 from headwater.host.told import NODES_MAX, VERSION, Activity, Ask, Opening, Reply, Why, fewer, function_of, is_called
 from headwater.scheduler.node import Status
 from headwater.scheduler.snapshot import NodeKind, Snapshot
-from headwater.scheduler.trace import Gated, Record, Started
+from headwater.scheduler.trace import Gated, Parked, Record, Started
 
 if TYPE_CHECKING:
     from headwater.host.window import Window
+    from headwater.scheduler.event import Handler
     from headwater.scheduler.node import Node
 
 T = TypeVar("T")
@@ -58,6 +61,11 @@ def answer(windows: list[Window], ask: Ask, pid: int) -> Reply:
     if ask.ask == "ping" or (ask.unless and ask.unless == mark):
         return Reply(v=VERSION, pid=pid, mark=mark)
     end = monotonic() + min(max(ask.wait_ms, 0), _WAIT_MAX_MS) / 1000
+    if ask.ask == "event":
+        try:
+            return Reply(v=VERSION, pid=pid, mark=mark, event=show_event(windows, ask, end - monotonic()))
+        except HeadwaterError as error:
+            return Reply(v=VERSION, pid=pid, mark=mark, trouble=trouble_of(error))
     openings = [look(window, ask, max(end - monotonic(), 0.0)) for window in windows]
     return Reply(v=VERSION, pid=pid, mark=mark, openings=tuple(one for one in openings if one is not None))
 
@@ -68,7 +76,8 @@ def mark_of(window: Window) -> str:
     runner, nodes = scheduler.runner, scheduler.registry.nodes
     at_work = runner.stack[-1:]
     counts = (replica.seq, replica.version, runner.runs, runner.pass_number, len(nodes), len(runner.in_flight))
-    return f"{id(window):x}:{'.'.join(map(str, counts))}{'.'.join(node.id for node in at_work)}"
+    events = (len(scheduler.outcomes.live), *scheduler.outcomes.counts.values(), *_handled_now(window))
+    return f"{id(window):x}:{'.'.join(map(str, (*counts, *events)))}{'.'.join(node.id for node in at_work)}"
 
 
 def look(window: Window, ask: Ask, wait_s: float) -> Opening | None:
@@ -79,28 +88,34 @@ def look(window: Window, ask: Ask, wait_s: float) -> Opening | None:
         opening = _opening(window, busy=not has_turn)
         match ask.ask:
             case "snapshot":
-                snapshot = _seen(lambda: _snapshot(window))
-                shown = None if snapshot is None else fewer(snapshot, min(ask.limit, NODES_MAX))
-                left_out = len(snapshot.nodes) - len(shown.nodes) if snapshot is not None and shown is not None else 0
-                return msgspec.structs.replace(opening, snapshot=shown, left_out=left_out)
+                opening = _with_snapshot(window, opening, ask.limit)
             case "stats":
                 # Counting those that wait for their time also forgets some that do not: not for who only passes by.
                 counts = _counts(window) if has_turn else {}
-                return msgspec.structs.replace(
-                    opening, activities=_seen(lambda: _activities(window)) or (), counts=counts
-                )
+                activities = _seen(lambda: _activities(window)) or ()
+                opening = msgspec.structs.replace(opening, activities=activities, counts=counts)
             case "why":
-                return _explain(window, opening, ask.node)
+                opening = _explain(window, opening, ask.node)
             case "trace":
-                return msgspec.structs.replace(opening, trace=_kept_trace(window, ask.kind or None))
-            case "ping":
-                return opening
+                opening = msgspec.structs.replace(opening, trace=_kept_trace(window, ask.kind or None))
+            case "events" if ask.waiting:
+                opening = msgspec.structs.replace(opening, events=_seen(lambda: waiting_events(window)) or ())
+            case _:
+                pass
+    if ask.ask == "events" and not ask.waiting:
+        # It is in the file, and the disk is waited for without a turn.
+        try:
+            return msgspec.structs.replace(opening, events=failed_events(window))
+        except ClosedError:
+            return None
+    return opening
 
 
 def last_look(window: Window) -> Opening | None:
     """Everything, for when it is closed: the caller has the turn. None if there is nothing to be told."""
     try:
-        return _everything(window) if window.space.scheduler.registry.nodes else None
+        scheduler = window.space.scheduler
+        return _everything(window) if scheduler.registry.nodes or scheduler.streams.handlers else None
     except Exception:  # nothing that goes wrong here may keep a space from being closed
         log.debug("what the functions of space %r did cannot be told", window.space.name, exc_info=True)
         return None
@@ -116,7 +131,7 @@ def _everything(window: Window) -> Opening:
         left_out=len(every.nodes) - len(snapshot.nodes),
         activities=_activities(window),
         counts=_counts(window),
-        whys=tuple(_why(window, node) for node in _nodes(window) if node.id in chosen),
+        whys=tuple(_why(window, node) for node in _functions(window) if node.id in chosen),
         trace=_kept_trace(window, None)[-KEPT_RECORDS_MAX:],
     )
 
@@ -125,7 +140,7 @@ def since_1970(window: Window, record: Record) -> dict[str, object]:
     """A record of the trace, at times that mean something elsewhere."""
     behind = time() * 1000 - window.now()
     moved = msgspec.structs.replace(record, at_ms=round(record.at_ms + behind, 3))
-    if isinstance(moved, Gated):
+    if isinstance(moved, Gated | Parked) and moved.until_ms is not None:
         moved = msgspec.structs.replace(moved, until_ms=round(moved.until_ms + behind, 3))
     told: dict[str, object] = msgspec.to_builtins(moved)
     if "cause" in told:
@@ -156,12 +171,22 @@ def _opening(window: Window, *, busy: bool) -> Opening:
         actor=window.space.actor or "",
         at_ms=int(time() * 1000),
         busy=busy,
-        running=tuple(node.name for node in list(window.space.scheduler.runner.stack)),
+        running=(*_handled_now(window), *(node.name for node in list(window.space.scheduler.runner.stack))),
     )
 
 
 def _nodes(window: Window) -> list[Node]:
     return list(window.space.scheduler.registry.nodes)
+
+
+def _functions(window: Window) -> list[Node | Handler]:
+    return [*_nodes(window), *window.space.scheduler.inquiry.handlers()]
+
+
+def _handled_now(window: Window) -> list[str]:
+    """Handlers at work."""
+    at_work = [lane.running for lane in window.space.scheduler.lanes]
+    return [handling.event.handler.name for handling in at_work if handling is not None]
 
 
 def _snapshot(window: Window) -> Snapshot:
@@ -199,13 +224,21 @@ def drawn(window: Window, form: str) -> str:
             raise UsageError(f"{form!r} is no form of a graph; text, svg, mermaid or json is expected", form=form)
 
 
+def _with_snapshot(window: Window, opening: Opening, limit: int) -> Opening:
+    snapshot = _seen(lambda: _snapshot(window))
+    if snapshot is None:
+        return opening
+    shown = fewer(snapshot, min(limit, NODES_MAX))
+    return msgspec.structs.replace(opening, snapshot=shown, left_out=len(snapshot.nodes) - len(shown.nodes))
+
+
 def _activities(window: Window) -> tuple[Activity, ...]:
     runner = window.space.scheduler.runner
     at_work = {*runner.in_flight, *runner.stack}
     groups: dict[tuple[str, NodeKind], list[Node]] = {}
     for node in _nodes(window):
         groups.setdefault((function_of(node.name), node.kind.value), []).append(node)
-    return tuple(
+    of_nodes = tuple(
         Activity(
             name=name,
             kind=kind,
@@ -224,6 +257,7 @@ def _activities(window: Window) -> tuple[Activity, ...]:
         )
         for (name, kind), nodes in groups.items()
     )
+    return of_nodes + handler_activities(window)
 
 
 def _counts(window: Window) -> dict[str, int]:
@@ -231,11 +265,13 @@ def _counts(window: Window) -> dict[str, int]:
     scheduler = window.space.scheduler
     counts: dict[str, int] = msgspec.structs.asdict(scheduler.get_stats())
     counts |= msgspec.structs.asdict(scheduler.get_filter_stats())
+    events = msgspec.structs.asdict(scheduler.get_event_counts())
+    counts |= {"handlers": len(scheduler.streams.handlers), **{f"events_{end}": events[end] for end in events}}
     stats = msgspec.structs.asdict(window.space.stats)
     return counts | {name: stats[name] for name in ("seq", "commits", "pending", "rejected", "groups", "documents")}
 
 
-def _why(window: Window, node: Node) -> Why:
+def _why(window: Window, node: Node | Handler) -> Why:
     return Why(node.id, node.name, _named(window, window.space.scheduler.why(node)))
 
 
@@ -245,7 +281,7 @@ def _named(window: Window, words: str) -> str:
 
 
 def _explain(window: Window, opening: Opening, text: str) -> Opening:
-    nodes = _nodes(window)
+    nodes = _functions(window)
     meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app)]
     if not meant:
         names = dict.fromkeys(node.name for node in nodes)

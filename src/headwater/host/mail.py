@@ -8,13 +8,15 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-from headwater.cells.here import HERE, Frame
+from headwater.cells.here import HERE, OPEN, Frame
+from headwater.cells.lifecycle import SETTLED
 from headwater.cells.transaction import Transaction
 from headwater.errors import EventTimeoutError, UsageError, UserCodeError
 from headwater.host.report import log
 from headwater.scheduler.event import Event, Handler, HandlerSpec
+from headwater.scheduler.lineage import Fate
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
@@ -63,35 +65,91 @@ class Mail:
             by, name = outside
             # Nobody can use a name of somebody else's.
             outside = (f"by {by}" if by else f"actor {space.actor or ''}", name)
-        origin, is_inside = self._origin()
+        around, is_inside = self._around()
+        origin = None if around is None else around.tx
         with self._lock:
             event = space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
-        if not is_inside:
+        if around is not None and origin is not None and around.home is not space and origin.status not in SETTLED:
+            # Whether it comes to be is decided in another space: there is nothing to be done before.
+            self._follow(cast("BaseSpace", around.home), origin)
+        elif not is_inside:
             space.catch_up()
         return event
 
-    def _origin(self) -> tuple[Transaction | None, bool]:
+    def redeliver(self, event_id: str) -> Event:
+        """Deliver a failed event once more. Raises NotFoundError."""
+        space = self._space
+        space.check_open()
+        with self._lock:
+            event = space.scheduler.redeliver(event_id)
+        space.catch_up()
+        return event
+
+    def _around(self) -> tuple[Frame | None, bool]:
         """What this code is a part of; and whether that is a transaction of this space, after which it is its turn."""
         frame = HERE.get()
-        origin: Transaction | None = None
+        around: Frame | None = None
         while frame is not None:
             if frame.tx is not None:
-                origin = origin or frame.tx
+                around = around or frame
                 if frame.home is self._space and frame.tx.is_open:
-                    return origin, True
+                    return around, True
             frame = frame.outer
-        return origin, False
+        return around, False
+
+    # -- between spaces ------------------------------------------------------------------------------------
+
+    def _follow(self, other: BaseSpace, origin: Transaction) -> None:
+        """Have this space's turn come when a transaction of another one is decided on."""
+        origin.follow(lambda _: other.call_soon(self._space.nudge), lambda: None)
+        other.owe(origin)
+
+    def ask_others(self) -> None:
+        """Have spaces heard whose decision the head of a lane waits for."""
+        for lane in self._space.scheduler.lanes:
+            launch = None if lane.head is None else lane.head.origin
+            if launch is not None and not launch.is_near and launch.fate is Fate.PENDING:
+                for home in list(OPEN):
+                    if home.replica is launch.tx.replica:
+                        cast("BaseSpace", home).nudge()
 
     # -- waiting -------------------------------------------------------------------------------------------
 
     def check_waiting(self, event: Event) -> None:
         """Refuse to wait where that would be for ever."""
-        if self._origin()[1] or self._space.is_passing:
+        around, is_inside = self._around()
+        if is_inside or self._space.is_passing or self._is_behind(event, around):
             message = (
                 f"the result of {event.id} is not to be had here: events are handled one after the other, when the "
                 "transaction around this code has ended; ask for it after the block, or use ticket.on_commit(...)"
             )
             raise UsageError(message, event=event.id)
+
+    def _is_behind(self, event: Event, around: Frame | None) -> bool:
+        """It, or one that has to be handled before it, was sent in a transaction that is around this code."""
+        open_ones: list[Transaction] = []
+        while around is not None:
+            if around.tx is not None and around.tx.is_open:
+                open_ones.append(around.tx)
+            around = around.outer
+        if not open_ones:
+            return False
+        lanes = self._space.scheduler.lanes
+        return any(
+            before.origin is not None and before.origin.tx in open_ones and before.ordinal <= event.ordinal
+            for before in [*lanes.of(event).events, *lanes.inbox]
+        )
+
+    def is_in_vain(self, end: float) -> bool:
+        """Whether whatever waits does so for a time after this one."""
+        lanes = [lane for lane in self._space.scheduler.lanes if lane.events or lane.running is not None]
+        return bool(lanes) and all(
+            lane.running is None
+            and lane.parked is not None
+            and lane.parked.until is not None
+            and lane.parked.until > end
+            for lane in lanes
+        )
 
     @staticmethod
     def timed_out(event: Event, timeout_ms: float | None) -> EventTimeoutError:
@@ -108,9 +166,15 @@ class Mail:
         def call(event: Event) -> None:
             self._call(lambda: callback(event), f"the on_commit function {_name(named or callback)} of {event.id}")
 
-        with self._lock:
-            self._space.scheduler.outcomes.on_end(event, call)
-        self._space.catch_up_soon()
+        space = self._space
+        space.scheduler.outcomes.on_end(event, call)
+        if space.closed:
+            # Nothing comes any more: this is how it ended.
+            space.scheduler.outcomes.tell()
+        elif space.is_passing or self._around()[1]:
+            space.catch_up_soon()
+        else:
+            space.catch_up()
 
     def call_soon(self, fn: Callable[[], object]) -> None:
         """A transaction is on disk, and this was to be called then."""

@@ -7,19 +7,20 @@ Must never know: when an event is handled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature
 from typing import Any, Final, cast, get_type_hints
 
 from headwater.cells.here import Owner
 from headwater.cells.home import Home
+from headwater.cells.reading import MEND
 from headwater.cells.sealed import Sealed
 from headwater.cells.traverse import Source
 from headwater.errors import DeclarationError, SchemaError
 from headwater.host.code import signature_of
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
-from headwater.values.tree import Value, freeze, map_of
+from headwater.values.tree import Maybe, Path, Value, freeze, is_array, is_link, is_map, map_of
 
 WHOLE: Final = "payload"
 """The one field of a stream that carries values of a class."""
@@ -39,9 +40,15 @@ def hints_of(fn: Callable[..., object], where: str) -> dict[str, object]:
 class Payload:
     """The fields of a stream's events."""
 
+    # It carries one value of a class, whose fields are those of the event.
+    is_whole: bool = False
+
     def __init__(self, owner: Owner, doc: str, where: str, signature: Signature, hints: Mapping[str, object]) -> None:
         self._where = where
         self._signature = signature
+        kinds = [parameter.kind for parameter in signature.parameters.values()]
+        # So many are given by place; those that only have a name come after them.
+        self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
         self.fields: dict[str, Sealed] = {}
         for name in signature.parameters:
             schema = schema_of(hints.get(name, Any), where=f"{where}, {name}") if name in hints else ANY
@@ -58,12 +65,18 @@ class Payload:
     def of_type(cls, owner: Owner, kind: object, doc: str, where: str) -> Payload:
         """One value of a class."""
         signature = Signature([Parameter(WHOLE, Parameter.POSITIONAL_ONLY)])
-        return cls(owner, doc, where, signature, {WHOLE: kind})
+        made = cls(owner, doc, where, signature, {WHOLE: kind})
+        made.is_whole = True
+        return made
 
     # -- sending -------------------------------------------------------------------------------------------
 
     def seal(self, *args: object, **kwargs: object) -> Value:
         """What is sent, checked. Raises TypeError, as a call would, or SchemaError."""
+        if not kwargs and len(args) == self._placed == len(self.fields):
+            # Nearly all, as `bind` would have it.
+            named = zip(self.fields.items(), args, strict=True)
+            return map_of({name: field.seal(given) for (name, field), given in named})
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -73,7 +86,7 @@ class Payload:
 
     def from_json(self, home: Home, fields: Mapping[str, object]) -> Value:
         """What comes from outside of Python, by name. Raises SchemaError for what is unknown, missing or misfit."""
-        if list(self.fields) == [WHOLE] and self._signature.parameters[WHOLE].kind is Parameter.POSITIONAL_ONLY:
+        if self.is_whole:
             whole = self.fields[WHOLE]
             for name in fields:
                 if not whole.has_part(name):
@@ -88,13 +101,24 @@ class Payload:
         for name, parameter in self._signature.parameters.items():
             field = self.fields[name]
             if name in given:
-                value = field.unseal(home, home.untracked, freeze(given[name], field.address))
+                sealed[name] = self._taken(home, field, freeze(given[name], field.address))
             elif parameter.default is not Parameter.empty:
-                value = parameter.default
+                sealed[name] = field.seal(parameter.default)
             else:
                 raise SchemaError(f"{self._where}: {name} is missing; it takes {self._told()}", field=name)
-            sealed[name] = field.seal(value)
         return map_of(sealed)
+
+    def _taken(self, home: Home, field: Sealed, given: Value) -> Value:
+        """One value, as it is kept. What is in it and has no place there is refused: a reader would pass it over."""
+        try:
+            sealed = field.seal(field.unseal(home, home.untracked, given))
+        except SchemaError as error:
+            told = error.message.removesuffix(MEND).replace("cannot read", "cannot send", 1)
+            raise SchemaError(told, **error.facts) from None
+        stray = next(_strays(given, sealed), None)
+        if stray is not None:
+            raise self._unknown("/".join(map(str, stray)), f"{field.address} is {field.expected}")
+        return sealed
 
     def _unknown(self, name: str, why: str) -> SchemaError:
         return SchemaError(f"{self._where}: there is no field {name!r}: {why}", field=name)
@@ -107,22 +131,35 @@ class Payload:
     def call(self, fn: Callable[..., object], home: Home, source: Source, payload: Value) -> object:
         """Call a function with what was sent. What an older version has sent is completed, or refused."""
         there = cast("Mapping[str, Value]", payload)
-        given: dict[str, object] = {}
-        for name, parameter in self._signature.parameters.items():
-            if name in there:
-                given[name] = self.fields[name].unseal(home, source, there[name])
-            elif parameter.default is Parameter.empty:
+        given: list[object] = []
+        for name, field in self.fields.items():
+            default = self._signature.parameters[name].default
+            if name not in there and default is Parameter.empty:
                 message = f"{self._where}: what was sent has no {name}; it was sent by another version of the program"
                 raise SchemaError(message, field=name)
-        if len(given) == 1 and WHOLE in given:
-            return fn(given[WHOLE])
-        bound = self._signature.bind_partial()
-        bound.arguments.update(given)
-        return fn(*bound.args, **bound.kwargs)
+            given.append(field.unseal(home, source, there[name] if name in there else field.seal(default)))
+        placed = self._placed
+        return fn(*given[:placed], **dict(zip(list(self.fields)[placed:], given[placed:], strict=True)))
+
+
+def _strays(given: Value, sealed: Maybe, path: Path = ()) -> Iterator[Path]:
+    """Where something was given of which nothing was kept."""
+    if is_link(given):
+        return
+    if is_map(given):
+        for key, inner in given.items():
+            if is_map(sealed) and key in sealed:
+                yield from _strays(inner, sealed[key], (*path, key))
+            else:
+                yield (*path, key)
+    elif is_array(given) and is_array(sealed):
+        for index, (inner, kept) in enumerate(zip(given, sealed, strict=False)):
+            yield from _strays(inner, kept, (*path, index))
 
 
 def check_parameters(signature: Signature, where: str) -> None:
     """Refuse parameters that cannot be fields."""
     for name, parameter in signature.parameters.items():
         if parameter.kind not in _PLAIN:
-            raise DeclarationError(f"{where}: *{name} cannot be sent; name what an event carries")
+            stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
+            raise DeclarationError(f"{where}: {stars}{name} cannot be sent; name what an event carries")

@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Self
 
-from headwater.errors import DeclarationError, HeadwaterError, UnavailableError
+from headwater.cells.lifecycle import SETTLED, Status
+from headwater.cells.transaction import Transaction
+from headwater.errors import DeclarationError, HeadwaterError, UnavailableError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.mail import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
 from headwater.host.opening import Lease
@@ -33,6 +35,8 @@ class Space(BaseSpace):
         replica = lease.storage.attach(branch=options.branch, wake=wake)
         # Somebody comes when it is time for what waits.
         self._is_woken = wake is not None
+        # Transactions that another space waits for.
+        self._owed: list[Transaction] = []
         super().__init__(lease, replica, owner, options)
         self.place = (lease.storage, options.branch)
 
@@ -56,31 +60,58 @@ class Space(BaseSpace):
         with self._turn:
             self._attached.refresh()
             if self.restless:
-                self._pass(self.scheduler.settle)
+                self._pass(lambda: self.scheduler.events.is_due)
 
     def settle(self) -> None:
         """Run what is wanted and not up to date, and what its time has come for. Every write does the former."""
         self.check_open()
         with self._turn:
             self._attached.refresh()
-            self._pass(self.scheduler.idle)
+            self._pass(lambda: self.scheduler.outstanding().is_due)
 
-    def _pass(self, run: Callable[[], object]) -> None:
+    def _pass(self, is_due: Callable[[], bool]) -> None:
         """Events are handled so many in a pass: the others follow, and whatever is to be called after all that."""
         if self.is_passing:
             # In the middle of one.
-            run()
+            self.scheduler.settle()
             return
         self._passing = threading.get_ident()
         try:
-            run()
+            self.scheduler.settle()
             for _ in range(CHAIN_MAX // EVENTS_MAX):
-                if not self.scheduler.events.is_due:
+                if not is_due():
                     break
+                # What was decided meanwhile is let go of.
+                self._attached.refresh()
                 self.scheduler.settle()
         finally:
             self._passing = 0
+        if self._owed:
+            self._pay()
         self.mail.call_due()
+
+    def nudge(self) -> None:
+        """As `catch_up`, but waiting for nobody: who waits for each other in two spaces would wait for ever."""
+        if not self.closed and self._turn.acquire(blocking=False):
+            try:
+                self.catch_up()
+            finally:
+                self._turn.release()
+
+    def owe(self, origin: Transaction) -> None:
+        """Nobody would come to hear of it later: when it has ended, what becomes of it is waited for."""
+        self._owed.append(origin)
+        self.restless = True
+        if not origin.is_open:
+            self.nudge()
+
+    def _pay(self) -> None:
+        if any(tx.status is Status.PENDING for tx in self._owed):
+            self.wait_for_disk()
+            self._attached.refresh()
+        self._owed = [tx for tx in self._owed if tx.status not in SETTLED]
+        # One that is open is looked at again when it has ended.
+        self.restless = self.restless or bool(self._owed)
         if self.scheduler.events.wake_at is not None:
             # Nobody rings when its time has come: it is looked at again with the next write.
             self.restless = True
@@ -109,6 +140,9 @@ class Space(BaseSpace):
         with self._turn:
             if self.closed:
                 return
+            if self.is_passing and any(lane.running is not None for lane in self.scheduler.lanes):
+                message = "a handler cannot close the space that it runs in: what it has written is not committed yet"
+                raise UsageError(f"{message}; close it where it was opened", space=self.name)
             try:
                 self._drain()
                 self.mail.leave()
@@ -126,6 +160,7 @@ class Space(BaseSpace):
             left = None if end is None else (end - self.now()) / 1000
             if left is not None and left <= 0 and not event.is_settled:
                 raise self.mail.timed_out(event, timeout_ms)
+            self.mail.ask_others()
             self._wait_a_little(event, left, timeout_ms)
 
     def _wait_a_little(self, event: Event, left: float | None, timeout_ms: float | None) -> None:
@@ -147,8 +182,9 @@ class Space(BaseSpace):
             self.settle()
             self.wait_for_disk()
             self.catch_up()
-            if not scheduler.events.waiting or self.is_passing or self.now() >= end:
+            if not scheduler.events.waiting or self.is_passing or self.now() >= end or self.mail.is_in_vain(end):
                 return
+            self.mail.ask_others()
             time.sleep(min(max(self.wake_in() or 0.0, PAUSE_MIN_S), PAUSE_MAX_S))
 
     def __enter__(self) -> Self:

@@ -25,4 +25,6 @@ class Stats(msgspec.Struct, frozen=True):
     documents: int
     """Held in memory here."""
     runs: dict[str, int]
-    """Of each function."""
+    """Of each function, handlers among them."""
+    events: dict[str, int]
+    """Confirmed, refused and failed; and waiting, not handled yet."""

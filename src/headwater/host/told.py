@@ -1,4 +1,4 @@
-"""What is told of the functions of a space: the records that go through its door, and that a closed one leaves behind.
+"""What is told of a space, its functions and its events: the records that go through its door, or that stay behind.
 
 A request is one line of JSON, and so is the answer to it. Whoever follows a trace is sent further lines until one of
 the two goes.
@@ -8,13 +8,14 @@ Must never know: sockets, files, or how an answer is shown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from headwater.scheduler.snapshot import NodeKind, NodeView, Snapshot
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the requests and answers. A door refuses what it does not know, and says which version it speaks."""
 
 NODES_MAX: Final = 20_000
@@ -23,16 +24,20 @@ NODES_MAX: Final = 20_000
 WAIT_MS: Final = 300
 """How long a question waits for the end of a pass: a person hardly notices."""
 
-Question: TypeAlias = Literal["ping", "snapshot", "stats", "why", "trace"]
+Question: TypeAlias = Literal["ping", "snapshot", "stats", "why", "trace", "events", "event"]
+"""What is looked at."""
+
+Deed: TypeAlias = Literal["send", "redeliver", "drop"]
+"""What is done, in the process that has the space open and when it has its turn."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request."""
 
     v: int
-    ask: Question
+    ask: Question | Deed
     node: str = ""
-    """why: of whom. A function, `app.function`, or an instance."""
+    """why, send: of whom, to whom. A function, `app.function`, or an instance."""
     kind: str = ""
     """trace: only records of this kind."""
     follow: bool = False
@@ -41,6 +46,21 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """snapshot, stats: the mark of an earlier answer. If it is still the same, nothing else is answered."""
     limit: int = NODES_MAX
     wait_ms: int = WAIT_MS
+    event: str = ""
+    """event, redeliver, drop: its id, or what that begins with."""
+    waiting: bool = False
+    """events: those that wait, instead of those that failed."""
+    fields: str = "{}"
+    """send: what the event carries, as JSON."""
+    name: str = ""
+    """send: what the sender calls it, if it may be sent more than once."""
+    by: str = ""
+    """send: whose name that is."""
+    app: str = ""
+    """events and what is done: in which opening, as they are labelled; else in any that can."""
+    branch: str = "main"
+    timeout_ms: float | None = None
+    """send, redeliver: how long the end of the event is waited for. None: not at all."""
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +77,8 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     never_ran: int = 0
     failed: int = 0
     running: int = 0
+    waiting: int = 0
+    """Events that a handler has not begun with."""
     runs: int = 0
     invalidated: int = 0
     total_ms: float = 0.0
@@ -69,6 +91,36 @@ class Why(msgspec.Struct, frozen=True):
     id: str
     name: str
     words: str
+
+
+class EventTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event: what is kept of it, what it waits for, or what became of it."""
+
+    event: str
+    stream: str
+    state: str
+    """As of a ticket; "waiting" if it stands in a file that nobody has open."""
+    handler: str = ""
+    """What its handler is called, if it is known."""
+    app: str = ""
+    at_ms: int = 0
+    """When it failed, or was sent; 0 if that is not known."""
+    attempts: int = 0
+    reason: str = ""
+    """Why it failed, was refused, or waits."""
+    traceback: str = ""
+    payload: str | None = None
+    """As JSON; None: it is not told here."""
+    result: str | None = None
+    """What its handler returned, as JSON."""
+    handled_before: bool = False
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Why something was not done: a class of `headwater.errors`, and what it says."""
+
+    kind: str
+    message: str
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,6 +146,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """why, if nobody is called so: who there is."""
     trace: tuple[dict[str, object], ...] = ()
     """The records that were kept, oldest first, at times since 1970."""
+    events: tuple[EventTold, ...] = ()
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,6 +159,10 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Differs if anything has happened."""
     error: str = ""
     """Why there is no answer."""
+    event: EventTold | None = None
+    """event, and what is done: the one that it is about."""
+    trouble: Trouble | None = None
+    """The same: why not."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -118,6 +175,15 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 # --- names ----------------------------------------------------------------------------------------------------
+
+
+def labels(apps: Sequence[str]) -> list[str]:
+    """What openings are called, so that two of the same app can be told apart: `shop`, `shop#2`."""
+    found: list[str] = []
+    for number, app in enumerate(apps):
+        same = apps[:number].count(app)
+        found.append(f"{app}#{same + 1}" if same else app)
+    return found
 
 
 def function_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What others can see of an open space, while it is open and after it was closed: looks in, and touches nothing.
+"""What others can see of an open space, while it is open and after it was closed.
 
 Spaces in memory have nothing to be seen from outside.
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from headwater.host.attached import AttachedReplica
 from headwater.host.door import DOORS
 from headwater.host.kept import keep
 from headwater.host.looking import last_look
@@ -30,8 +31,11 @@ _END_S: Final = 0.5
 class Window:
     """Of one opening. `turn` is the lock by which threads take turns with its scheduler."""
 
-    def __init__(self, space: BaseSpace, turn: threading.RLock, lease: Lease, options: Options) -> None:
+    def __init__(
+        self, space: BaseSpace, turn: threading.RLock, lease: Lease, options: Options, replica: AttachedReplica
+    ) -> None:
         self.space = space
+        self._replica = replica
         self.app = str(getattr(space.owner, "name", ""))
         self.branch = options.branch
         # A clock in milliseconds that never goes back: the scheduler's.
@@ -39,7 +43,7 @@ class Window:
         # Called when a turn is over in which nothing was done.
         self.after: Callable[[], None] = _nothing
         self._turn = turn
-        self._storage = lease.storage
+        self.storage = lease.storage
         self._whole = True
         self._word: Opening | None = None
         self._names: dict[str, str] = {}
@@ -57,6 +61,10 @@ class Window:
             if has_turn:
                 self._turn.release()
                 self.after()
+
+    def refresh(self) -> None:
+        """Take in what others have written to the file. The caller has the turn."""
+        self._replica.refresh()
 
     def name_of(self, address: str) -> str:
         """Of the node that writes a document which is named by nobody; the address itself if there is none."""
@@ -80,7 +88,7 @@ class Window:
         """Write it down, before the file is let go. Waits for the disk."""
         word, self._word = self._word, None
         if word is not None:
-            keep(self._storage, word)
+            keep(self.storage, word)
 
     def end(self) -> None:
         """The program ends and has not closed it."""

@@ -11,16 +11,31 @@ from headwater.cells.here import find
 from headwater.errors import UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.functions import Computed, Sink
+from headwater.host.handlers import Handler
 
 
-def why(function: Computed[..., Any] | Sink, *args: object, **kwargs: object) -> str:
-    """Why a function last ran, why it does not run now, and what would wake it. With arguments: that instance."""
+def why(function: Computed[..., Any] | Sink | Handler[..., Any], *args: object, **kwargs: object) -> str:
+    """Why a function last ran, why it does not run now, and what would wake it. With arguments: that instance.
+
+    Of a handler: how often it ran, what waits and why, what failed last.
+    """
     given: object = function
-    if not isinstance(given, Computed | Sink):
-        raise UsageError(f"why() takes a function made with @app.computed or @app.sink, not {given!r}")
+    if not isinstance(given, Computed | Sink | Handler):
+        raise UsageError(f"why() takes a function made with @app.computed, @app.sink or @app.handler, not {given!r}")
     home, _ = find(function.owner, function.name)
     assert isinstance(home, BaseSpace)
+    if isinstance(function, Handler):
+        return _of_handler(function, home, args or kwargs)
     node = function.node_in(home, *args, **kwargs)
     if node is None:
         return f"{function.name}() with these arguments has not been called here, so there is no node for it"
     return home.scheduler.why(node)
+
+
+def _of_handler(function: Handler[..., Any], home: BaseSpace, given: object) -> str:
+    if given:
+        raise UsageError(f"why({function.name}) takes no arguments: a handler is one, whatever is sent to it")
+    record = function.record_in(home)
+    if record is None:
+        return f"{function.name}() handles nothing in space {home.name!r}: another was declared in its place"
+    return home.scheduler.why(record)

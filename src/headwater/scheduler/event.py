@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.cells.transaction import Transaction
 from headwater.errors import InvariantError
@@ -103,6 +103,14 @@ class HandlerSpec:
     origin: Callable[..., object] | None = None
 
 
+class LastFailure(NamedTuple):
+    """Of which event, why, and as which of those that ended."""
+
+    event: EventId
+    reason: str
+    ended: int
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class Handler:
     """A handler and what it is known to need. Each comment names the only writer of what follows."""
@@ -116,12 +124,16 @@ class Handler:
     # events.send(): how many were sent; events: how many of these have ended. In two, for each has its own thread.
     sent: int = 0
     ended: int = 0
+    # Event.signal(): how many were handled here, and are not decided.
+    applied: int = 0
     # events: attempts, and for people how long they took.
     runs: int = 0
     failures: int = 0
     total_ms: float = 0.0
     last_ms: float = 0.0
     last_at_ms: float = 0.0
+    # outcome: the last that failed, for people.
+    last_failure: LastFailure | None = None
     removed: bool = False
 
     @property
@@ -130,12 +142,17 @@ class Handler:
         return self.sent - self.ended
 
     @property
+    def waiting(self) -> int:
+        """Of these, the ones that are still to be handled, and so what is bounded."""
+        return self.sent - self.ended - self.applied
+
+    @property
     def id(self) -> str:
         """Its name in traces."""
         return f"handler:{self.spec.stream}"
 
     def __repr__(self) -> str:
-        return f"<Handler {self.spec.stream}: {self.runs} runs, {self.backlog} waiting>"
+        return f"<Handler {self.spec.stream}: {self.runs} runs, {self.waiting} waiting>"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -168,7 +185,7 @@ class Event:
     error: Exception | None = None
     reason: str = ""
     # Called once when it has ended, whichever way.
-    callbacks: tuple[Callable[[Event], None], ...] = ()
+    callbacks: list[Callable[[Event], None]] = field(default_factory=list)
 
     @property
     def receipt(self) -> DocKey:
@@ -190,6 +207,7 @@ class Event:
         after = TRANSITIONS.get((self.state, signal))
         if after is None:
             raise InvariantError(f"{self.id}: {signal.value} while {self.state.value}", event=self.id)
+        self.handler.applied += (after is State.PENDING) - (self.state is State.PENDING)
         self.state = after
 
     def __repr__(self) -> str:

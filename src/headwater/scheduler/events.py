@@ -131,12 +131,14 @@ class Events:
         lane.take_out(event)
         if event.handler.removed:
             # As in a notebook: another was declared in its place.
-            event.handler = self._handlers.get(event.handler.spec.stream, event.handler)
+            self._hand_over(event)
         handler = event.handler
         if handler.removed:
             self._outcomes.fail(event, None, f"{handler.title} was removed before its turn came")
             return
-        if event.is_fresh:
+        launch = event.origin
+        if event.is_fresh and not (event.is_stored and launch is not None and launch.fate is Fate.COMMITTED):
+            # Nobody else can have it yet. What stands in the outbox, everybody can.
             self._replica.expect_new(event.receipt)
         elif self._replica.read(event.receipt) is not ABSENT:
             # Seen already: the handler need not be called to find that out.
@@ -147,7 +149,6 @@ class Events:
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
         handling = Handling(self, event, tx, self._now())
         tx.gate = partial(self._gate, handling)
-        launch = event.origin
         if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
             # I10: the store knows what has become of it when it decides on this one.
             tx.require(OriginCommitted(launch.tx.local_seq))
@@ -169,6 +170,13 @@ class Events:
         else:
             self.finish(handling)
 
+    def _hand_over(self, event: Event) -> None:
+        old = event.handler
+        event.handler = self._handlers.get(old.spec.stream, old)
+        # What is sent is counted by those who send, and only by them.
+        old.ended += 1
+        event.handler.ended -= 1
+
     def _gate(self, handling: Handling, doc: DocKey) -> None:
         """The handler looks at a document for the first time: whatever writes there is made current first (I4)."""
         if not self._ready.is_written(doc):
@@ -185,6 +193,10 @@ class Events:
         """The handler has returned or raised; or it waits, and its lane with it."""
         event, tx = handling.event, handling.tx
         if handling.suspended:
+            return
+        if handling.needs:
+            # It was told that it has to wait, and has kept that to itself.
+            self.again(handling)
             return
         self._leave(handling)
         self._learn(handling)
@@ -225,9 +237,11 @@ class Events:
         try:
             tx.commit()
         except HeadwaterError as broken:
+            if tx.local_seq is not None:
+                # Under way all the same: the store decides.
+                raise
             # A limit, or a closed space: nothing was written.
-            if not event.is_settled:
-                self._outcomes.fail(event, broken)
+            self._outcomes.fail(event, broken)
 
     def _leave(self, handling: Handling) -> None:
         lane = self._lanes.of(handling.event)
@@ -244,7 +258,8 @@ class Events:
         """What it has read of what nodes write is made current before the next call."""
         looked, handler = handling.looked, handling.event.handler
         if looked.keys() != handler.closure.keys():
-            handler.closure = dict(islice(looked.items(), LOOKED_MAX))
+            # The latest: one that has to wait does so for the last that it looked at.
+            handler.closure = dict(islice(reversed(looked.items()), LOOKED_MAX))
 
     def again(self, handling: Handling) -> None:
         """It could not be handled now: it keeps its place."""

@@ -18,7 +18,7 @@ from headwater.scheduler.outbox import is_map, take
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey
 from headwater.values.patch import Add, Remove
-from headwater.values.tree import Value, freeze
+from headwater.values.tree import Maybe, Value, freeze
 
 FAILED: Final = doc_key("events:failed")
 """A map from the letters of each failed event's id to when it failed, in milliseconds since 1970."""
@@ -35,13 +35,11 @@ def record_of(letters: str) -> DocKey:
     return doc_key(f"failed:{letters}")
 
 
-def keep(replica: Replica, event: Event, at_ms: float, kept_max: int) -> None:
-    """Keep a failed event, in one transaction with taking it out of the outbox. Raises what the store raises."""
-    tx = Transaction(replica, f"keeping {event.id}")
+def keep(tx: Transaction, event: Event, at_ms: float, kept_max: int) -> None:
+    """Keep a failed event, in one transaction with taking it out of the outbox."""
     if event.is_stored:
         take(tx, event.letters)
     if not kept_max:
-        tx.commit()
         return
     error = event.error
     record = {
@@ -62,7 +60,6 @@ def keep(replica: Replica, event: Event, at_ms: float, kept_max: int) -> None:
     else:
         tx.note(FAILED, (), Depth.DEEP)
         tx.set(FAILED, (), freeze({event.letters: int(at_ms)}))
-    tx.commit()
 
 
 def _thin_out(tx: Transaction, listed: Mapping[str, Value], kept_max: int) -> None:
@@ -84,12 +81,16 @@ def forget(tx: Transaction, letters: str) -> bool:
 
 def kept(replica: Replica) -> list[Mapping[str, Value]]:
     """The records of all that are kept, oldest first."""
-    listed = replica.read(FAILED)
-    if not is_map(listed):
-        return []
-    times = cast("Mapping[str, Value]", listed)
-    found = [replica.read(record_of(letters)) for letters in sorted(times, key=lambda each: (_time(times[each]), each))]
+    found = [replica.read(record_of(letters)) for letters in listed(replica.read(FAILED))]
     return [cast("Mapping[str, Value]", record) for record in found if is_map(record)]
+
+
+def listed(failed: Maybe) -> list[str]:
+    """The letters of those in the list, oldest first."""
+    if not is_map(failed):
+        return []
+    times = cast("Mapping[str, Value]", failed)
+    return sorted(times, key=lambda letters: (_time(times[letters]), letters))
 
 
 def _time(value: Value) -> float:

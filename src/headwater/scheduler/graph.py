@@ -91,6 +91,8 @@ class Graph:
                         self.liveness.grant(node)
         for place in node.spec.side_write_envelope:
             self.envelopes[place[0]] = (*self.envelopes.get(place[0], ()), (place, node))
+            if self.readers_of(place[0]):
+                self.on_awaited(node)
         for doc in dict.fromkeys(node.spec.declared_reads):
             self._declared.setdefault(doc, {})[node] = None
             self._link(node, doc)
@@ -148,7 +150,7 @@ class Graph:
         for doc, _, _ in added:
             if doc in self.writers and doc not in node.above:
                 self._link(node, doc)
-        for source in self.sources(node):
+        for source in [*self.sources(node), *self.materializers(node)]:
             if source.status is Status.NEVER_RAN:
                 self.on_awaited(source)
 

@@ -1,8 +1,9 @@
-"""What must always hold: I1 to I9 as functions over the records and over the trace. Reads only.
+"""What must always hold: I1 to I11 as functions over the records and over the trace. Reads only.
 
 `check` is for a scheduler at rest, `check_trace` for everything that was told since it began, `Watch` for each attempt
-as it starts. Whatever an index knows is made anew here from the records, the slow way, and compared. The first thing
-that does not hold is raised as an InvariantError, which names the invariant and shows the record.
+as it starts. What is about events stands in `event_invariants`, and all three cover it. Whatever an index knows is made
+anew here from the records, the slow way, and compared. The first thing that does not hold is raised as an
+InvariantError, which names the invariant and shows the record.
 
 `docs/internals/invariants.md` says what each of them promises, and where it is upheld.
 
@@ -14,10 +15,10 @@ Length: one claim after another, and whoever looks for what must hold finds all 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from typing import Final
 
-from headwater.errors import InvariantError
+from headwater.scheduler import event_invariants
+from headwater.scheduler.event_invariants import broken
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.runner import REJECTED
@@ -55,10 +56,23 @@ class Watch:
     def __init__(self, scheduler: Scheduler) -> None:
         self.records: list[Record] = []
         self._scheduler = scheduler
-        self.end = scheduler.trace.listen(self._heard)
+        self._events = event_invariants.EventWatch(scheduler, self.records)
+        self._unlisten = scheduler.trace.listen(self._heard)
+
+    def check(self) -> None:
+        """All that must hold of what was heard; and what was found in the middle of a handler."""
+        for error in self._events.found:
+            raise error
+        check_trace(self.records)
+
+    def end(self) -> None:
+        """Look no more."""
+        self._unlisten()
+        self._events.end()
 
     def _heard(self, record: Record) -> None:
         self.records.append(record)
+        self._events.heard(record)
         if isinstance(record, Started):
             node = self._scheduler.runner.stack[-1]
             i8_stamp(node)
@@ -119,12 +133,12 @@ def is_declared(scheduler: Scheduler, node: Node, doc: DocKey) -> bool:
 def i1_live_consistency(scheduler: Scheduler) -> None:
     """Whoever is looked at has run on what is there now, unless it is held up by time, by itself or by a breakpoint."""
     if scheduler.invalidation.inbox or scheduler.runner.stack:
-        raise _broken("I1", "this is no rest: a change was not looked at, or a function is at work", None)
+        raise broken("I1", "this is no rest: a change was not looked at, or a function is at work", None)
     stopped = scheduler._settle.stopped_at is not None  # noqa: SLF001  # looked at, not touched
     for node in scheduler.registry.nodes:
         is_excused = node.attempt is not None or scheduler.gates.is_held(node) or (stopped and node.queued)
         if node.is_live and not node.is_clean and not is_excused:
-            raise _broken("I1", "somebody looks at it, it is not up to date, and nothing holds it up", node)
+            raise broken("I1", "somebody looks at it, it is not up to date, and nothing holds it up", node)
 
 
 def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after another
@@ -137,9 +151,9 @@ def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after
         spec = node.spec
         standing = spec.kind is Kind.EFFECT or spec.eager or bool(spec.side_write_envelope)
         if node.demand != standing + node.provisional:
-            raise _broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
+            raise broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
         if node.provisional is not (node in lent) or (node.provisional and node.runs and node.attempt is None):
-            raise _broken("I2", "it is wanted only because of who made it, and that should be over, or noted", node)
+            raise broken("I2", "it is wanted only because of who made it, and that should be over, or noted", node)
         if node.demand:
             todo.append(node)
     while todo:
@@ -153,7 +167,7 @@ def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after
             refs[source] += 1
     for node in edges.nodes:
         if node.live_refs != refs[node]:
-            raise _broken("I2", f"it should hold {refs[node]} references, not {node.live_refs}", node)
+            raise broken("I2", f"it should hold {refs[node]} references, not {node.live_refs}", node)
 
 
 def i8_provenance(scheduler: Scheduler) -> None:
@@ -162,16 +176,16 @@ def i8_provenance(scheduler: Scheduler) -> None:
         if node.attempt is not None:
             i8_stamp(node)
         if node.commit is not None and node.commit.node is not node:
-            raise _broken("I8", "what it has written names another node", node)
+            raise broken("I8", "what it has written names another node", node)
         if node.invalid_causes and node.status is not Status.INVALID:
-            raise _broken("I8", "it is not invalid, and has causes for being so", node)
+            raise broken("I8", "it is not invalid, and has causes for being so", node)
 
 
 def i8_stamp(node: Node) -> None:
     """The transaction of an attempt says whose it is, and why."""
     attempt = node.attempt
     if attempt is None or attempt.tx.node is not node or attempt.tx.triggers != node.last_causes:
-        raise _broken("I8", "the transaction of its attempt names another node, or other causes", node)
+        raise broken("I8", "the transaction of its attempt names another node, or other causes", node)
 
 
 def i9_ranks(scheduler: Scheduler) -> None:
@@ -181,15 +195,15 @@ def i9_ranks(scheduler: Scheduler) -> None:
     for node in edges.nodes:
         ring = rings.get(node, frozenset())
         if frozenset(node.ring or ()) != ring:
-            raise _broken("I9", f"its ring should be {sorted(map(repr, ring))}, not {node.ring}", node)
+            raise broken("I9", f"its ring should be {sorted(map(repr, ring))}, not {node.ring}", node)
         for source in edges.sources[node]:
             if source in ring:
                 if source.rank != node.rank or source.ring is not node.ring:
-                    raise _broken("I9", f"{source!r} is in the same ring with rank {source.rank}", node)
+                    raise broken("I9", f"{source!r} is in the same ring with rank {source.rank}", node)
             elif source.rank >= node.rank:
-                raise _broken("I9", f"it reads {source!r}, whose rank is {source.rank}", node)
+                raise broken("I9", f"it reads {source!r}, whose rank is {source.rank}", node)
     if scheduler.graph.liveness.has_rings is not bool(rings):
-        raise _broken("I9", f"that there are rings should be known to be {bool(rings)}", None)
+        raise broken("I9", f"that there are rings should be known to be {bool(rings)}", None)
 
 
 def i9_turn(scheduler: Scheduler, node: Node) -> None:
@@ -204,7 +218,7 @@ def i9_turn(scheduler: Scheduler, node: Node) -> None:
         in_ring = source.ring is not None and source.ring is node.ring
         # A materializer and its reader may be made of each other, too: then who is first is as good as any other.
         if could_run and not is_spent and not in_ring and not _is_above(scheduler, node, source):
-            raise _broken("I9", f"it starts before {source!r}, which writes what it reads", node)
+            raise broken("I9", f"it starts before {source!r}, which writes what it reads", node)
 
 
 def _is_above(scheduler: Scheduler, node: Node, other: Node) -> bool:
@@ -224,20 +238,20 @@ def edges_are_exact(scheduler: Scheduler) -> None:
     """Who writes what, who may write where, what is declared, and which of what a node reads somebody writes."""
     graph, edges = scheduler.graph, _Edges(scheduler)
     if graph.writers != {doc: tuple(writers) for doc, writers in edges.writers.items()}:
-        raise _broken("edges", f"the map of writers is not that of the records: {graph.writers}", None)
+        raise broken("edges", f"the map of writers is not that of the records: {graph.writers}", None)
     envelopes: dict[DocKey, tuple[object, ...]] = {}
     for node in edges.nodes:
         for place in node.spec.side_write_envelope:
             envelopes[place[0]] = (*envelopes.get(place[0], ()), (place, node))
         declared = [is_declared(scheduler, node, doc) for doc in node.spec.declared_reads]
         if (node.status is Status.NEVER_RAN and not all(declared)) or (node.runs and any(declared)):
-            raise _broken("edges", "what it is known to read counts until it has run, and no longer", node)
+            raise broken("edges", "what it is known to read counts until it has run, and no longer", node)
         written = {doc for doc in edges.docs[node] if doc in edges.writers}
         by_others = {doc for doc in written if edges.writers[doc] != [node]}
         if not by_others <= node.above.keys() <= written:
-            raise _broken("edges", f"of what it reads, {sorted(by_others)} is written by others", node)
+            raise broken("edges", f"of what it reads, {sorted(by_others)} is written by others", node)
     if graph.envelopes != envelopes:
-        raise _broken("edges", "the map of envelopes is not that of the records", None)
+        raise broken("edges", "the map of envelopes is not that of the records", None)
 
 
 def index_is_exact(scheduler: Scheduler) -> None:
@@ -247,14 +261,14 @@ def index_is_exact(scheduler: Scheduler) -> None:
     found = list(scheduler.graph.index.entries())
     if len(found) != len(scheduler.graph.index) or len(found) != len(wanted) or set(found) != wanted:
         odd = [f"{doc}{list(path)} of {node!r}" for doc, path, _, node in {*found} ^ wanted]
-        raise _broken("index", f"the index and what was read differ by {odd}", None)
+        raise broken("index", f"the index and what was read differ by {odd}", None)
 
 
 def waiting_is_exact(scheduler: Scheduler) -> None:
     """Queue, gates, what is invalid and what is under way are as the records say."""
     queued = scheduler.queue.nodes()
     if len(set(queued)) != len(queued) or any(not node.queued for node in queued):
-        raise _broken("queue", f"somebody stands in it twice, or does not know: {queued}", None)
+        raise broken("queue", f"somebody stands in it twice, or does not know: {queued}", None)
     invalid = {node for node in scheduler.registry.nodes if node.outputs and node.status is Status.INVALID}
     # Besides, those that never ran while somebody has read what they will write.
     awaited = {
@@ -266,20 +280,20 @@ def waiting_is_exact(scheduler: Scheduler) -> None:
     noted = scheduler.invalidation.invalid.keys()
     never_ran = {node for node in noted if node.status is Status.NEVER_RAN and not node.removed}
     if noted - never_ran != invalid or not awaited <= noted:
-        raise _broken("invalid", f"{(noted - never_ran) ^ invalid | awaited - noted} is in one place only", None)
+        raise broken("invalid", f"{(noted - never_ran) ^ invalid | awaited - noted} is in one place only", None)
     entries = [(until, node) for until, _, node in scheduler.gates.heap]
     in_flight = scheduler.runner.in_flight
     for node in scheduler.registry.nodes:
         if node.queued is not (node in queued):
-            raise _broken("queue", "it should know whether it stands in the queue", node)
+            raise broken("queue", "it should know whether it stands in the queue", node)
         if node.attempt is not in_flight.get(node):
-            raise _broken("flight", "its attempt is not the one that is under way", node)
+            raise broken("flight", "its attempt is not the one that is under way", node)
         waits_until = 0.0 if node.gate is None else node.gate.waits_until
         if waits_until and (waits_until, node) not in entries:
-            raise _broken("gates", "it waits for a time, and nobody will wake it", node)
+            raise broken("gates", "it waits for a time, and nobody will wake it", node)
         is_wanted = node.is_live and not node.is_clean and node.attempt is None
         if is_wanted and scheduler.gates.is_held(node) and not 0 < waits_until <= scheduler.gates.eligible_at(node):
-            raise _broken("gates", "it is held up, and is not woken when it may run", node)
+            raise broken("gates", "it is held up, and is not woken when it may run", node)
 
 
 def records_are_whole(scheduler: Scheduler) -> None:
@@ -288,10 +302,10 @@ def records_are_whole(scheduler: Scheduler) -> None:
     for node in scheduler.registry.nodes:
         for what, holds in _fitting(node, scheduler.runner.pass_number, now):
             if not holds:
-                raise _broken("record", what, node)
+                raise broken("record", what, node)
     orders = [node.order for node in scheduler.registry.nodes]
     if orders != sorted(set(orders)):
-        raise _broken("record", f"nodes are not kept as they were registered: {orders}", None)
+        raise broken("record", f"nodes are not kept as they were registered: {orders}", None)
 
 
 def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bool]]:
@@ -329,7 +343,7 @@ def i2_dormancy(records: Sequence[Record]) -> None:
         elif isinstance(record, Started) and live.get(record.node, record.demand == "live") != (
             record.demand == "live"
         ):
-            raise _broken("I2", "it starts as one that is live, which it is not, or the other way round", record)
+            raise broken("I2", "it starts as one that is live, which it is not, or the other way round", record)
 
 
 def i3_value_gated(records: Sequence[Record]) -> None:
@@ -340,7 +354,7 @@ def i3_value_gated(records: Sequence[Record]) -> None:
             has_reason[record.node] = True
         elif isinstance(record, Started):
             if not has_reason.get(record.node, True):
-                raise _broken("I3", "it starts again, and nothing it read has changed", record)
+                raise broken("I3", "it starts again, and nothing it read has changed", record)
             has_reason[record.node] = False
 
 
@@ -360,11 +374,11 @@ def i5_self_stability(records: Sequence[Record]) -> None:
             failing.add(node)
         elif isinstance(record, Invalidated):
             if record.by == node:
-                raise _broken("I5", "it is invalid because of what it wrote itself", record)
+                raise broken("I5", "it is invalid because of what it wrote itself", record)
             caused[record.by] = record
         elif isinstance(record, Finished):
             if not record.changed and node in caused and node not in failing:
-                raise _broken("I5", f"it wrote nothing, and has caused {caused[node]}", record)
+                raise broken("I5", f"it wrote nothing, and has caused {caused[node]}", record)
             if node not in failed:
                 failing.discard(node)
 
@@ -385,12 +399,12 @@ def i6_bounds(records: Sequence[Record]) -> None:  # noqa: C901  # one bound aft
             if number > ended:
                 starts[node] = starts.get(node, 0) + 1
             if starts.get(node, 0) > RUNS_MAX:
-                raise _broken("I6", f"it starts more than {RUNS_MAX} times in one pass", record)
+                raise broken("I6", f"it starts more than {RUNS_MAX} times in one pass", record)
             if record.first:
                 # One that has never come to its end has nothing to offer a caller, who need not wait therefore.
                 until.pop(node, None)
             if record.at_ms < until.get(node, 0):
-                raise _broken("I6", f"it did not settle, and should rest until {until[node]:g}", record)
+                raise broken("I6", f"it did not settle, and should rest until {until[node]:g}", record)
         elif isinstance(record, Restless):
             rests[node] = rests.get(node, 0) + 1
             until[node] = record.at_ms + min(BACKOFF_MS * 2 ** (rests[node] - 1), BACKOFF_MAX_MS)
@@ -429,7 +443,7 @@ def _same_causes(record: Started, wanted: dict[str, None], earlier: set[str]) ->
     documents = {cause.partition("/")[0] for cause in wanted}
     is_told = all(cause in causes or cause.partition("/")[0] in causes for cause in wanted)
     if not is_told or not causes <= wanted.keys() | documents | earlier:
-        raise _broken("I8", f"it was invalidated by {list(wanted)}", record)
+        raise broken("I8", f"it was invalidated by {list(wanted)}", record)
 
 
 # --- the lists ------------------------------------------------------------------------------------------------
@@ -443,6 +457,7 @@ AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (
     i9_ranks,
     i8_provenance,
     i1_live_consistency,
+    *event_invariants.AT_REST,
 )
 
 OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
@@ -451,6 +466,7 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
     i5_self_stability,
     i6_bounds,
     i8_causes,
+    *event_invariants.OVER_TRACE,
 )
 
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
@@ -467,14 +483,3 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     "status": i1_live_consistency,
 }
 """Who looks at each field of a node. A field that is not in here has nobody who says what must hold of it."""
-
-
-def _broken(invariant: str, what: str, record: Node | Record | None) -> InvariantError:
-    shown = "" if record is None else f": {_shown(record) if isinstance(record, Node) else record}"
-    return InvariantError(f"{invariant}: {what}{shown}", invariant=invariant, record=record)
-
-
-def _shown(node: Node) -> str:
-    """All of a record but what it was registered with."""
-    values = {field.name: getattr(node, field.name) for field in fields(node) if field.name not in ("spec", "fn")}
-    return f"{node!r} {values}"

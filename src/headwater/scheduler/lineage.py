@@ -8,7 +8,7 @@ Must never know: how an event is handled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final
 
@@ -16,6 +16,7 @@ from headwater.cells.lifecycle import SETTLED, Status
 from headwater.cells.pending import call_all
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
+from headwater.scheduler.trace import Decided, Trace
 
 
 class Fate(Enum):
@@ -67,13 +68,18 @@ class Launch:
 class Lineage:
     """The origins whose fate is not known yet."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, trace: Trace, now: Callable[[], float]) -> None:
         self._replica = replica
+        self._trace = trace
+        self._now = now
         self._launches: dict[Transaction, Launch] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return len(self._launches)
+
+    def __iter__(self) -> Iterator[Launch]:
+        return iter(list(self._launches.values()))
 
     def of(self, tx: Transaction) -> Launch:
         """The record of a transaction, made with the first that it launches. One that has ended is not kept."""
@@ -111,6 +117,9 @@ class Lineage:
         launch = self._launches.pop(tx)
         stops, launch.stops = launch.stops, []
         told, launch.on_fate = launch.on_fate, []
+        if self._trace.on:
+            came_to_be = launch.fate is Fate.COMMITTED
+            self._trace.emit(Decided(self._now(), "", launch.id, launch.name, came_to_be))
         if launch.fate is Fate.FAILED:
             # I10: what a failed attempt has launched is stopped, and not done again. Its next attempt launches anew.
             call_all([lambda _, stop=stop: stop() for stop in stops], launch)  # type: ignore[misc]

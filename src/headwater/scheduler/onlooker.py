@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 
 from headwater.errors import UserCodeError
 from headwater.scheduler.diagnosis import Diagnosis, Difference
+from headwater.scheduler.event import Handler
 from headwater.scheduler.graph import Graph
+from headwater.scheduler.inquiry import EventCounts, Inquiry
 from headwater.scheduler.introspection import ActionStats, FilterStats, Introspection, SchedulerStats
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.node import Kind, Node
@@ -30,6 +32,7 @@ class Onlooker:
     trace: Trace
     reports: Reports
     introspection: Introspection
+    inquiry: Inquiry
     diagnosis: Diagnosis
     _settle: Settle
 
@@ -67,12 +70,16 @@ class Onlooker:
         return self.introspection.filter_stats()
 
     def get_graph_snapshot(self) -> Snapshot:
-        """All nodes and what lies between them."""
-        return self.introspection.snapshot()
+        """All nodes and handlers, and what lies between them."""
+        return self.inquiry.drawn_into(self.introspection.snapshot())
 
-    def why(self, node: Node) -> str:
-        """In words: why it last ran, why it does not run now, what would wake it."""
-        return self.introspection.why(node)
+    def get_event_counts(self) -> EventCounts:
+        """What became of events."""
+        return self.inquiry.counts()
+
+    def why(self, node: Node | Handler) -> str:
+        """In words: why it last ran, why it does not run now, what would wake it; of a handler, what waits for it."""
+        return self.inquiry.why(node) if isinstance(node, Handler) else self.introspection.why(node)
 
     def set_trace_enabled(self, kind: str, on: bool) -> None:  # noqa: FBT001  # as the specification has it
         """Keep records of a kind."""

@@ -44,17 +44,25 @@ def take(tx: Transaction, letters: str) -> None:
 
 def waiting(replica: Replica) -> list[tuple[str, str, Value]]:
     """Letters, stream and payload of those that are to be handled, in the order in which they were sent."""
-    found = replica.read(OUTBOX)
-    if not is_map(found):
+    return [(letters, str(entry["stream"]), entry["payload"]) for letters, entry in entries(replica.read(OUTBOX))]
+
+
+def entries(outbox: Maybe) -> list[tuple[str, Mapping[str, Value]]]:
+    """What stands in it, by letters, in the order in which it was sent."""
+    if not is_map(outbox):
         return []
-    entries = [(letters, entry) for letters, entry in cast("Mapping[str, Value]", found).items() if is_map(entry)]
-    told = [(letters, cast("Mapping[str, Value]", entry)) for letters, entry in entries]
-    told.sort(key=lambda each: _order(each[1].get("order")))
-    return [
-        (letters, str(entry["stream"]), entry["payload"])
-        for letters, entry in told
-        if "stream" in entry and "payload" in entry
+    found = [
+        (letters, cast("Mapping[str, Value]", entry))
+        for letters, entry in cast("Mapping[str, Value]", outbox).items()
+        if is_map(entry)
     ]
+    found.sort(key=lambda each: _order(each[1].get("order")))
+    return [(letters, entry) for letters, entry in found if "stream" in entry and "payload" in entry]
+
+
+def sent_ms(entry: Mapping[str, Value]) -> float:
+    """When one was sent, in milliseconds since 1970; 0 if it does not say."""
+    return next(iter(_order(entry.get("order"))), 0.0)
 
 
 def _order(value: Value) -> tuple[float, ...]:

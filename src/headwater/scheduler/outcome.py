@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, cast
 
 from headwater.cells.lifecycle import Status as TxStatus
@@ -14,7 +15,8 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
 from headwater.scheduler import failures, outbox
-from headwater.scheduler.event import Event, Signal, State
+from headwater.scheduler.books import write_down
+from headwater.scheduler.event import Event, LastFailure, Signal, State
 from headwater.scheduler.lane import Lanes, Parking
 from headwater.scheduler.limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
 from headwater.scheduler.lineage import Fate
@@ -56,7 +58,8 @@ class Outcomes:
         """The store has decided on a handling."""
         event = tx.event
         assert isinstance(event, Event)
-        if event.state is not State.PENDING:
+        if event.state is not State.PENDING or (tx.error is not None and tx.local_seq is None):
+            # In the latter case it was never sent, and whoever wanted that is told by what was raised.
             return
         if tx.status is TxStatus.COMMITTED:
             event.signal(Signal.ACCEPTED)
@@ -102,16 +105,18 @@ class Outcomes:
     def handled_before(self, event: Event) -> None:
         """I11: for good. What came of it then is what the sender gets."""
         receipt = self._replica.read(event.receipt)
-        if outbox.is_map(receipt):
-            event.result = cast("Mapping[str, Value]", receipt).get("result")
+        # Not what an attempt here came to, which does not count.
+        event.result = cast("Mapping[str, Value]", receipt).get("result") if outbox.is_map(receipt) else None
         self.refuse(event, HANDLED)
         if event.is_stored or event.was_kept:
             # By another who did not know that it was noted here.
-            tx = Transaction(self._replica, f"tidying up {event.id}")
-            outbox.take(tx, event.letters)
-            failures.forget(tx, event.letters)
-            tx.commit()
+            write_down(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
         self._replica.let_go(event.receipt)
+
+    @staticmethod
+    def _tidy(letters: str, tx: Transaction) -> None:
+        outbox.take(tx, letters)
+        failures.forget(tx, letters)
 
     def refuse(self, event: Event, reason: str) -> None:
         """It is not handled, and not tried again: that is as it should be."""
@@ -137,12 +142,18 @@ class Outcomes:
         event.handler.failures += 1
         event.signal(Signal.FAILED)
         self._end(event)
+        event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.ended)
+        at_ms, kept_max = self._outside.wall_ms(), self._outside.keep_failed
         try:
-            failures.keep(self._replica, event, self._outside.wall_ms(), self._outside.keep_failed)
+            work = partial(failures.keep, event=event, at_ms=at_ms, kept_max=kept_max)
+            write_down(self._replica, f"keeping {event.id}", work, partial(self._unkept, event))
         except HeadwaterError as broken:
-            self._outside.report(unkept_event(event, self._space, broken))
+            self._unkept(event, broken)
         else:
             self._outside.report(failed_event(event, self._space))
+
+    def _unkept(self, event: Event, broken: HeadwaterError) -> None:
+        self._outside.report(unkept_event(event, self._space, broken))
 
     def _end(self, event: Event) -> None:
         event.handler.ended += 1
@@ -162,7 +173,7 @@ class Outcomes:
 
     def on_end(self, event: Event, callback: Callable[[Event], None]) -> None:
         """Call when it has ended, whichever way; soon, if it has."""
-        event.callbacks = (*event.callbacks, callback)
+        event.callbacks.append(callback)
         if event.is_settled:
             self.untold.append(event)
             self._tick(True)
@@ -171,6 +182,6 @@ class Outcomes:
         """Call those who asked to be told how an event ended; each once."""
         while self.untold:
             event = self.untold.popleft()
-            callbacks, event.callbacks = event.callbacks, ()
-            for callback in callbacks:
-                callback(event)
+            # One by one: another thread may add to them, and each is to be called once.
+            while event.callbacks:
+                event.callbacks.pop(0)(event)

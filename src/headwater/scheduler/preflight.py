@@ -13,7 +13,7 @@ from itertools import chain
 
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
-from headwater.scheduler.node import Node
+from headwater.scheduler.node import Node, Status
 from headwater.scheduler.runner import Runner
 from headwater.values.address import overlaps
 from headwater.values.ids import DocKey
@@ -43,8 +43,10 @@ class Preflight:
         if not first and not self._invalidation.invalid and not self._runner.in_flight:
             return []
         found = self._meet(last)
-        for node in first:
-            found[node] = None
+        # Those that never ran are not counted as invalid before somebody has read what they write.
+        found.update(dict.fromkeys(first))
+        for _ in self._walk(found, first, lambda node: [each for each in self._above(node) if _is_new(each)]):
+            """One step at a time."""
         return sorted(found, key=lambda node: (node.rank, node.order))
 
     def _is_unsure(self, node: Node) -> bool:
@@ -104,3 +106,7 @@ class Preflight:
                 if reader is not node and any(at == doc and overlaps(place, path) for at, path, _ in reader.reads):
                     found.append(reader)
         return found
+
+
+def _is_new(node: Node) -> bool:
+    return node.status is Status.NEVER_RAN

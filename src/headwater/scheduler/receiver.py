@@ -29,7 +29,7 @@ class Receiver:
         self.ready = ready
         self._wake = outside.tick
         self.lanes = Lanes()
-        self.lineage = Lineage(replica)
+        self.lineage = Lineage(replica, trace, outside.now)
         self.outcomes = Outcomes(replica, outside, trace, lanes=self.lanes)
         self.streams = Streams(replica, outside, trace, lanes=self.lanes, lineage=self.lineage, outcomes=self.outcomes)
         self.events = Events(replica, outside, trace, streams=self.streams, outcomes=self.outcomes, ready=ready)

@@ -14,6 +14,7 @@ from headwater.errors import UserCodeError
 from headwater.scheduler.diagnosis import Diagnosis
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
+from headwater.scheduler.inquiry import Inquiry
 from headwater.scheduler.introspection import Introspection
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.limits import FAILED_MAX
@@ -127,6 +128,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.introspection = Introspection(
             self.registry, self.graph, self.gates, self.runner, self._settle, replica, now, space
         )
+        self.inquiry = Inquiry(self.graph, streams=self.streams, lanes=self.lanes, outcomes=self.outcomes, now=now)
         self.diagnosis = Diagnosis(self.runner, replica, perform)
         self.disposed = False
         self._unlisten = replica.listen(self._receive, self.graph.index.docs)

@@ -108,8 +108,9 @@ class Settle:
         self._gates.regroup(node)
         if self._is_wanted(node):
             self.offer(node)
-            if not self.settling:
-                self._tick(True)
+        if not self.settling:
+            # Somebody may wait for it who does not count as looking: an event.
+            self._tick(True)
 
     def steps(self) -> Iterator[Step]:
         """One pass."""
@@ -130,6 +131,7 @@ class Settle:
             # An interrupt, or an error handler that raised: who was not reached has still to run.
             for node in exhausted:
                 self._queue.put(node)
+            self._tick(True)
             raise
         finally:
             self.settling = False

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-NodeKind = Literal["computation", "effect"]
+NodeKind = Literal["computation", "effect", "handler"]
 NodeStatus = Literal["never-ran", "clean", "invalid"]
 EdgeKind = Literal["data", "envelope", "parent"]
 
@@ -29,7 +29,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     live: bool
     """It is run when what it read changes. Others are dormant: they run when somebody asks."""
     why_live: str = ""
-    """"effect", "eager", "materializer", "read by live nodes", "provisional", or nothing."""
+    """"effect", "handler", "eager", "materializer", "read by live nodes", "provisional", or nothing."""
     rank: int = 0
     """Greater than that of every computation it read."""
     runs: int = 0
@@ -41,6 +41,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     gate: str = ""
     """What holds it back, in words: "debounce 250ms, eligible in 120ms"."""
     in_flight: bool = False
+    waiting: int = 0
+    """Events that wait for a handler. What holds up the first of them is its gate."""
     parent: str | None = None
     """The id of the node in whose run it was made."""
     outputs: tuple[str, ...] = ()

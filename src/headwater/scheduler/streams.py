@@ -120,7 +120,7 @@ class Streams:
         self._count += 1
         event = Event(id=event_id, handler=handler, payload=payload, lane=EVERYTHING, ordinal=self._count)
         if on_commit is not None:
-            event.callbacks = (on_commit,)
+            event.callbacks.append(on_commit)
         return event
 
     def _enter(self, event: Event, origin: str = "") -> None:
@@ -141,7 +141,7 @@ class Streams:
             message = f"event {event.id} is on its way with another payload; an id names one event for ever"
             raise UsageError(f"{message}: give each event its own", event=event.id)
         if on_commit is not None:
-            event.callbacks = (*event.callbacks, on_commit)
+            event.callbacks.append(on_commit)
         return event
 
     def _tie(self, launch: Launch, event: Event) -> None:
@@ -204,9 +204,9 @@ class Streams:
 
 def _check_backlog(handler: Handler) -> None:
     limit = handler.spec.backlog_max
-    if handler.backlog >= limit:
+    if handler.waiting >= limit:
         message = (
-            f"{handler.title} was not sent an event: {handler.backlog:,} of stream {handler.spec.stream} wait "
+            f"{handler.title} was not sent an event: {handler.waiting:,} of stream {handler.spec.stream} wait "
             f"already, and at most {limit:,} may; send it again when some are handled, or raise backlog="
         )
-        raise LimitError(message, stream=handler.spec.stream, waiting=handler.backlog, limit=limit)
+        raise LimitError(message, stream=handler.spec.stream, waiting=handler.waiting, limit=limit)

@@ -135,6 +135,14 @@ class Dispatched(Record, frozen=True, tag="dispatched"):
     number: int
 
 
+class Decided(Record, frozen=True, tag="decided"):
+    """A transaction that has sent events, or started something, came to be, or not. `node` is empty."""
+
+    origin: str
+    name: str
+    came_to_be: bool
+
+
 class Ended(Record, frozen=True, tag="ended"):
     """An event came to its end: confirmed, refused or failed."""
 
@@ -161,6 +169,7 @@ KINDS: Final[dict[str, type[Record]]] = {
     "sent": Sent,
     "parked": Parked,
     "dispatched": Dispatched,
+    "decided": Decided,
     "ended": Ended,
 }
 

@@ -14,6 +14,7 @@ from headwater.errors import LimitError, NameRefusedError
 from headwater.values.address import Address
 from headwater.values.codec import encode
 from headwater.values.ids import DocId
+from headwater.values.intake import SCALARS
 from headwater.values.link import Link, parse_link
 from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
 from headwater.values.wide import WideList
@@ -32,7 +33,7 @@ def derive_id(kind: str, *cause: object) -> DocId:
     if not kind or ":" in kind or "/" in kind:
         raise NameRefusedError(f"{kind!r} is not a kind of id: a word without ':' or '/' is expected", kind=kind)
     try:
-        parts = [kind, *map(_reduce, cause)]
+        parts = [kind, *(each if type(each) in SCALARS else _reduce(each) for each in cause)]
     except RecursionError:
         raise LimitError("cannot derive an id: the cause contains itself or is nested too deep") from None
     body = encode(freeze(parts, "a cause"))

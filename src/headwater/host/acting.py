@@ -1,0 +1,195 @@
+"""What is done in an open space because somebody asked for it at its door: events are sent, delivered again, dropped.
+
+As a thread of the program would do it: when it has its turn, and what a handler does there is done by it.
+
+Must never know: sockets, and who asks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.errors import ClosedError, EventTimeoutError, HeadwaterError, NotFoundError, UsageError
+from headwater.host.kept_events import find_failed, json_of
+from headwater.host.told import EventTold, Trouble, labels
+from headwater.scheduler.event import Event, State
+from headwater.scheduler.outcome import HANDLED
+from headwater.values.codec import from_json
+from headwater.values.ids import BranchId
+
+if TYPE_CHECKING:
+    from headwater.host.handlers import Handler
+    from headwater.host.told import Ask
+    from headwater.host.window import Window
+    from headwater.scheduler.event import Handler as Record
+
+TURN_MS: Final = 10_000.0
+"""How long its turn is waited for by somebody who does not say how long."""
+
+_DISK_S: Final = 5.0
+"""How long what was written is waited for."""
+
+
+def act(windows: Sequence[Window], ask: Ask) -> EventTold:
+    """Do it, and tell what came of it. Raises HeadwaterError: then nothing was done."""
+    named = [(label, window) for label, window in zip(labels([each.app for each in windows]), windows, strict=True)]
+    chosen = [window for label, window in named if ask.app in ("", label) and window.branch == ask.branch]
+    if not chosen:
+        raise _no_opening(ask, [f"{label} on {window.branch}" for label, window in named])
+    match ask.ask:
+        case "send":
+            return _send(chosen, ask)
+        case "redeliver":
+            return _redeliver(chosen, ask)
+        case "drop":
+            return _drop(chosen, ask)
+        case _:
+            raise UsageError(f"{ask.ask!r} is nothing that can be done")
+
+
+def trouble_of(error: HeadwaterError) -> Trouble:
+    """As it goes through a door."""
+    return Trouble(type(error).__name__, error.message)
+
+
+def _no_opening(ask: Ask, there: list[str]) -> NotFoundError:
+    wanted = f"app {ask.app!r}" if ask.app else "app"
+    message = f"no {wanted} has it open on branch {ask.branch!r} there; there is {', '.join(there) or 'none'}"
+    return NotFoundError(message, app=ask.app, branch=ask.branch)
+
+
+# --- sending --------------------------------------------------------------------------------------------------
+
+
+def _send(windows: list[Window], ask: Ask) -> EventTold:
+    window, handler, record = _addressee(windows, ask.node)
+    space = window.space
+    fields = _fields(ask.fields)
+    outside = (ask.by, ask.name) if ask.name else None
+    end = _end_of(ask)
+    with window.in_turn(max(end - monotonic(), 0.0)) as has_turn:
+        if not has_turn:
+            raise _busy(window, f"nothing was sent to {record.title}")
+        payload = handler.payload.from_json(space, fields)
+        event = space.send(handler.stream, payload, outside)
+    return _ended(window, event, ask, end)
+
+
+def _fields(text: str) -> dict[str, object]:
+    try:
+        given: object = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"what the event carries is not JSON: {error}") from None
+    fields = {name: from_json(value) for name, value in given.items()} if isinstance(given, dict) else None
+    if fields is None:
+        raise UsageError(f"what an event carries is named: an object in JSON is expected, not {text[:80]}")
+    return fields
+
+
+def _addressee(windows: list[Window], text: str) -> tuple[Window, Handler[..., Any], Record]:
+    found: list[tuple[Window, Handler[..., Any], Record]] = []
+    known: dict[str, None] = {}
+    for window in windows:
+        for function, record in list(window.space.handlers.items()):
+            app, stream = window.app, record.spec.stream
+            known |= {record.name: None, f"{app}.{record.name}": None, stream: None}
+            if text.removesuffix("()") in (record.name, f"{app}.{record.name}", stream):
+                found.append((window, function, record))  # type: ignore[arg-type]  # only handlers are among them
+    if len(found) > 1:
+        names = ", ".join(dict.fromkeys(f"{window.app}.{record.name}" for window, _, record in found))
+        message = f"{text} could be any of {len(found)} here ({names}); say which with the app in front, or with --app"
+        raise UsageError(message, handler=text)
+    if not found:
+        raise no_handler(text, list(known))
+    return found[0]
+
+
+def no_handler(text: str, known: list[str]) -> NotFoundError:
+    """Nobody is called that; somebody may be nearly."""
+    from difflib import get_close_matches  # noqa: PLC0415  # seldom needed
+
+    close = get_close_matches(text, known, n=3, cutoff=0.65)
+    there = ", ".join(name for name in known if "." not in name)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {there}" if there else "there is none"
+    return NotFoundError(f"there is no handler {text}; {hint}", handler=text)
+
+
+# --- failed events --------------------------------------------------------------------------------------------
+
+
+def _redeliver(windows: list[Window], ask: Ask) -> EventTold:
+    kept = _find(windows[0], ask)
+    able = [window for window in windows if kept.stream in window.space.scheduler.streams.handlers]
+    if not able:
+        message = f"nobody handles stream {kept.stream} there, so {kept.event} cannot be delivered; open its app"
+        raise NotFoundError(message, event=kept.event, stream=kept.stream)
+    window, end = able[0], _end_of(ask)
+    with window.in_turn(max(end - monotonic(), 0.0)) as has_turn:
+        if not has_turn:
+            raise _busy(window, f"{kept.event} was not delivered")
+        window.refresh()
+        event = window.space.mail.redeliver(kept.event)
+    return _ended(window, event, ask, end)
+
+
+def _drop(windows: list[Window], ask: Ask) -> EventTold:
+    kept, window = _find(windows[0], ask), windows[0]
+    with window.in_turn(max(_end_of(ask) - monotonic(), 0.0)) as has_turn:
+        if not has_turn:
+            raise _busy(window, f"{kept.event} was not dropped")
+        window.refresh()
+        window.space.scheduler.drop_event(kept.event)
+    window.space.wait_for_disk(_DISK_S)
+    return kept
+
+
+def _find(window: Window, ask: Ask) -> EventTold:
+    window.space.wait_for_disk(_DISK_S)
+    return window.storage.call(lambda engine: find_failed(engine, BranchId(ask.branch), ask.event))
+
+
+# --- the end of an event --------------------------------------------------------------------------------------
+
+
+def _end_of(ask: Ask) -> float:
+    return monotonic() + (TURN_MS if ask.timeout_ms is None else ask.timeout_ms) / 1000
+
+
+def _busy(window: Window, what: str) -> EventTimeoutError:
+    at_work = list(window.space.scheduler.runner.stack)
+    who = f"{at_work[-1].title} is at work" if at_work else "something is at work"
+    return EventTimeoutError(f"{what}: {who} in space {window.space.name!r}, and it did not have its turn in time")
+
+
+def _ended(window: Window, event: Event, ask: Ask, end: float) -> EventTold:
+    """Wait for it, if that is wanted; and tell how it stands."""
+    if ask.timeout_ms is not None and not event.is_settled:
+        # Either is told by its state: it goes on, or is left for the next opening.
+        with suppress(EventTimeoutError, ClosedError):
+            window.space.wait_for(event, max(end - monotonic(), 0.0) * 1000)
+    return told_of(window, event)
+
+
+def told_of(window: Window, event: Event) -> EventTold:
+    """How an event stands that was sent here."""
+    handler = event.handler
+    is_ours = event.state is State.CONFIRMED or event.reason is HANDLED
+    reason = event.reason
+    if not event.is_settled:
+        why = [each.why for each in window.space.scheduler.inquiry.waiting() if each.event is event]
+        reason = why[0] if why else reason
+    return EventTold(
+        event=event.id,
+        stream=handler.spec.stream,
+        handler=handler.title,
+        app=window.app,
+        state=event.state.value,
+        attempts=event.attempts,
+        reason=reason,
+        result=json_of(event.result) if is_ours else None,
+        handled_before=event.reason is HANDLED,
+    )

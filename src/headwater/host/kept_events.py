@@ -1,0 +1,190 @@
+"""Events as they stand in a space's file: those that failed, those that wait, and receipts of those that were handled.
+
+What is read here is on disk, whoever has the file open. Nothing is held for it, and nobody is kept waiting.
+
+Must never know: who asks, and how an answer looks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
+
+import msgspec
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.errors import NotFoundError, UsageError
+from headwater.host.told import EventTold
+from headwater.scheduler import failures, outbox
+from headwater.store.browse import read
+from headwater.store.engine import Engine
+from headwater.values.address import doc_key
+from headwater.values.codec import to_json
+from headwater.values.ids import BranchId
+from headwater.values.tree import Maybe, Value
+
+PAYLOAD_MAX: Final = 2000
+"""Characters of a payload in a list. Longer ones are told of when one event is asked for."""
+
+_NAMED_MAX: Final = 8
+"""Events that are named if it could be any of several."""
+
+_WORD: Final = "event:"
+
+
+# --- what there is --------------------------------------------------------------------------------------------
+
+
+def failed(engine: Engine, branch: BranchId) -> list[EventTold]:
+    """Those that failed and are kept, oldest first; without what is long."""
+    letters = failures.listed(read(engine, failures.FAILED, branch).value)
+    found = (_failed(engine, branch, each) for each in letters)
+    return [shortened(event) for event in found if event is not None]
+
+
+def waiting(engine: Engine, branch: BranchId) -> list[EventTold]:
+    """Those that stand in the outbox, in the order in which they were sent."""
+    found = outbox.entries(read(engine, outbox.OUTBOX, branch).value)
+    return [shortened(_waiting(letters, entry)) for letters, entry in found]
+
+
+def shown(engine: Engine, branch: BranchId, text: str) -> EventTold:
+    """All that is known of one: of a failed one, one that waits, or one that was handled. Raises NotFoundError."""
+    stored = dict(outbox.entries(read(engine, outbox.OUTBOX, branch).value))
+    listed = failures.listed(read(engine, failures.FAILED, branch).value)
+    letters = _letters(text)
+    meant = _matching(letters, [*listed, *stored])
+    if not meant:
+        return _handled(engine, branch, letters)
+    one = _only(text, meant)
+    found = _failed(engine, branch, one)
+    return found if found is not None else _waiting(one, stored.get(one, {}))
+
+
+def find_failed(engine: Engine, branch: BranchId, text: str) -> EventTold:
+    """The failed event that an id, or what it begins with, means. Raises NotFoundError, UsageError."""
+    listed = failures.listed(read(engine, failures.FAILED, branch).value)
+    meant = _matching(_letters(text), listed)
+    found = _failed(engine, branch, _only(text, meant)) if meant else None
+    if found is None:
+        raise _missing(engine, branch, text)
+    return found
+
+
+def drop(replica: Replica, event: str) -> bool:
+    """Forget a failed event, in a file that nobody has open. Whether it was there; the caller waits for the disk."""
+    tx = Transaction(replica, f"dropping {event}")
+    if not failures.forget(tx, _letters(event)):
+        tx.abort()
+        return False
+    tx.commit()
+    return True
+
+
+# --- names ----------------------------------------------------------------------------------------------------
+
+
+def _letters(text: str) -> str:
+    found = text.strip().removeprefix(_WORD)
+    if not found:
+        raise UsageError(f"{text!r} names no event; an id is expected, or what it begins with", event=text)
+    return found
+
+
+def _matching(letters: str, known: Iterable[str]) -> list[str]:
+    """Exactly the one, or all that begin so."""
+    found = list(dict.fromkeys(one for one in known if one.startswith(letters)))
+    return [letters] if letters in found else found
+
+
+def _only(text: str, meant: list[str]) -> str:
+    if len(meant) > 1:
+        names = ", ".join(f"{_WORD}{letters}" for letters in meant[:_NAMED_MAX])
+        more = f" and {len(meant) - _NAMED_MAX:,} more" if len(meant) > _NAMED_MAX else ""
+        message = f"{text} could be any of {len(meant):,} events: {names}{more}; give more of its letters"
+        raise UsageError(message, event=text)
+    return meant[0]
+
+
+def _missing(engine: Engine, branch: BranchId, text: str) -> NotFoundError:
+    """Say what is known of it, if anything is."""
+    stored = dict(outbox.entries(read(engine, outbox.OUTBOX, branch).value))
+    letters = _letters(text)
+    if _matching(letters, stored):
+        why = "it has not failed, but waits to be handled; `headwater events ls --waiting` lists those"
+    elif _receipt(engine, branch, letters) is not None:
+        why = f"it was handled; `headwater events show {text}` tells its result"
+    else:
+        why = "`headwater events ls` lists them"
+    return NotFoundError(f"there is no failed event {text}: {why}", event=text)
+
+
+# --- records --------------------------------------------------------------------------------------------------
+
+
+def json_of(value: Value) -> str:
+    """A value as people and scripts see it."""
+    return json.dumps(to_json(value), ensure_ascii=False)
+
+
+def _failed(engine: Engine, branch: BranchId, letters: str) -> EventTold | None:
+    record = read(engine, failures.record_of(letters), branch).value
+    if not outbox.is_map(record):
+        return None
+    told = cast("Mapping[str, Value]", record)
+    return EventTold(
+        event=f"{_WORD}{letters}",
+        stream=str(told.get("stream", "")),
+        state="failed",
+        at_ms=_whole(told.get("at")),
+        attempts=_whole(told.get("attempts")),
+        reason=str(told.get("reason") or told.get("error") or ""),
+        traceback=str(told.get("traceback") or ""),
+        payload=json_of(told.get("payload")),
+    )
+
+
+def _waiting(letters: str, entry: Mapping[str, Value]) -> EventTold:
+    return EventTold(
+        event=f"{_WORD}{letters}",
+        stream=str(entry.get("stream", "")),
+        state="waiting",
+        at_ms=int(outbox.sent_ms(entry)),
+        reason="it is handled when an app that handles its stream is opened",
+        payload=json_of(entry.get("payload")),
+    )
+
+
+def _handled(engine: Engine, branch: BranchId, letters: str) -> EventTold:
+    told = _receipt(engine, branch, letters)
+    if told is None:
+        message = f"there is no event {_WORD}{letters}: none failed, none waits, and there is no receipt of one"
+        raise NotFoundError(f"{message}; `headwater events ls` lists those that failed", event=f"{_WORD}{letters}")
+    return EventTold(
+        event=f"{_WORD}{letters}",
+        stream=str(told["stream"]),
+        state="confirmed",
+        result=json_of(told["result"]),
+    )
+
+
+def _receipt(engine: Engine, branch: BranchId, letters: str) -> Mapping[str, Value] | None:
+    found = read(engine, doc_key(f"receipt:{letters}"), branch).value
+    return cast("Mapping[str, Value]", found) if is_receipt(found) else None
+
+
+def is_receipt(value: Maybe) -> bool:
+    """Whether a document is one. Authors may call a class of theirs so, too."""
+    return outbox.is_map(value) and {"stream", "result"} == set(cast("Mapping[str, Value]", value))
+
+
+def shortened(event: EventTold) -> EventTold:
+    """As in a list: without what is long."""
+    payload = event.payload if event.payload is not None and len(event.payload) <= PAYLOAD_MAX else None
+    return msgspec.structs.replace(event, traceback="", payload=payload)
+
+
+def _whole(value: Value) -> int:
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,0 +1,110 @@
+"""Looking at the handlers and events of an open space: what is told of them at its door.
+
+Must never know: sockets, and who asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headwater.errors import NotFoundError, UnavailableError, UsageError
+from headwater.host import kept_events
+from headwater.host.told import Activity, Ask, EventTold, labels
+from headwater.scheduler.event import Handler
+from headwater.scheduler.inquiry import Waiting, error_of
+from headwater.values.ids import BranchId
+
+if TYPE_CHECKING:
+    from headwater.host.window import Window
+
+WAITING_MAX: Final = 2000
+"""Events that wait, in one answer. There may be ten thousand of each stream, and nobody looks at them all."""
+
+_DISK_S: Final = 1.0
+"""What has failed just now is looked for when it is on disk; this long at most."""
+
+
+def failed_events(window: Window) -> tuple[EventTold, ...]:
+    """Those that are kept in the file, as far as they are on disk."""
+    _settle_disk(window)
+    return tuple(window.storage.call(lambda engine: kept_events.failed(engine, BranchId(window.branch))))
+
+
+def waiting_events(window: Window) -> tuple[EventTold, ...]:
+    """Those that were sent in this opening and have not ended, and what each waits for."""
+    found = window.space.scheduler.inquiry.waiting()[:WAITING_MAX]
+    return tuple(kept_events.shortened(_told(window, each)) for each in found)
+
+
+def show_event(windows: list[Window], ask: Ask, wait_s: float) -> EventTold:
+    """All that is known of one event: on its way in one of these, kept in the file, or handled."""
+    named = zip(labels([each.app for each in windows]), windows, strict=True)
+    chosen = [window for label, window in named if ask.app in ("", label) and window.branch == ask.branch]
+    if not chosen:
+        raise NotFoundError(f"nobody has it open on branch {ask.branch!r} there", branch=ask.branch)
+    letters = ask.event.strip().removeprefix("event:")
+    live: dict[str, EventTold] = {}
+    for window in chosen:
+        with window.in_turn(max(wait_s, 0.0)):
+            waiting = window.space.scheduler.inquiry.waiting()
+            live |= {each.event.id: _told(window, each) for each in waiting if each.event.letters.startswith(letters)}
+    _settle_disk(chosen[0])
+    try:
+        kept = chosen[0].storage.call(lambda engine: kept_events.shown(engine, BranchId(ask.branch), ask.event))
+    except NotFoundError:
+        kept = None
+        if not live:
+            raise
+    others = [event for event in live if kept is None or event != kept.event]
+    if len(others) + (kept is not None) > 1:
+        names = ", ".join([*([] if kept is None else [kept.event]), *others[:8]])
+        raise UsageError(f"{ask.event} could be any of these events: {names}; give more of its letters")
+    return live.get(kept.event, kept) if kept is not None else live[others[0]]
+
+
+def handler_activities(window: Window) -> tuple[Activity, ...]:
+    """What the handlers have done."""
+    inquiry = window.space.scheduler.inquiry
+    waiting: dict[Handler, list[Waiting]] = {}
+    for each in inquiry.waiting():
+        waiting.setdefault(each.event.handler, []).append(each)
+    return tuple(_activity(handler, waiting.get(handler, [])) for handler in inquiry.handlers())
+
+
+def _activity(handler: Handler, waiting: list[Waiting]) -> Activity:
+    states = [each.event.state.value for each in waiting]
+    return Activity(
+        name=handler.name,
+        kind="handler",
+        live=1,
+        clean=1 if handler.runs else 0,
+        never_ran=0 if handler.runs else 1,
+        failed=1 if error_of(handler) else 0,
+        running=states.count("running"),
+        waiting=states.count("queued"),
+        runs=handler.runs,
+        total_ms=round(handler.total_ms, 3),
+        last_ms=round(handler.last_ms, 3),
+    )
+
+
+def _told(window: Window, waiting: Waiting) -> EventTold:
+    event = waiting.event
+    return EventTold(
+        event=event.id,
+        stream=event.handler.spec.stream,
+        handler=event.handler.title,
+        app=window.app,
+        state="parked" if waiting.parked else event.state.value,
+        attempts=event.attempts,
+        reason=waiting.why,
+        payload=kept_events.json_of(event.payload),
+    )
+
+
+def _settle_disk(window: Window) -> None:
+    try:
+        window.storage.wait(_DISK_S)
+    except UnavailableError:
+        # A slow disk: what is there is told.
+        return

@@ -1,0 +1,41 @@
+"""Transactions in which a scheduler keeps its own books: made again, on what is there then, if somebody was faster.
+
+Must never know: what is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError, RejectedError
+from headwater.store.commit import Conflict, Refused
+
+
+def write_down(
+    replica: Replica,
+    name: str,
+    work: Callable[[Transaction], object],
+    lost: Callable[[HeadwaterError], None] = lambda _: None,
+) -> None:
+    """Do some work in a transaction of its own. Raises what the replica's door raises.
+
+    `lost` is called later with what stands in the way, if the store cannot take it.
+    """
+
+    def decided(tx: Transaction) -> None:
+        if isinstance(tx.verdict, Conflict):
+            try:
+                write_down(replica, name, work, lost)
+            except HeadwaterError as broken:
+                lost(broken)
+        elif isinstance(tx.verdict, Refused):
+            lost(RejectedError(tx.verdict.reason))
+        elif tx.error is not None and tx.local_seq is not None:
+            lost(tx.error)
+
+    tx = Transaction(replica, name)
+    work(tx)
+    tx.on_settled(decided)
+    tx.commit()
