@@ -14,7 +14,7 @@ import builtins
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc
@@ -33,7 +33,7 @@ from headwater.host.declared import (
     declare,
 )
 from headwater.host.functions import Computed, Sink
-from headwater.host.handlers import Handler, Stream, make_handler
+from headwater.host.handlers import AsyncHandler, Handler, Stream, make_handler
 from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.options import DemandPolicy, Options
 from headwater.host.process import Stay
@@ -74,7 +74,7 @@ class _HandlerDecorator(Protocol):
     """What `@app.handler(...)` is with options."""
 
     @overload
-    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Handler[P, R]: ...
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncHandler[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R], /) -> Handler[P, R]: ...
 
@@ -143,6 +143,7 @@ class App:
         /,
         *,
         name: str | None = None,
+        version: str | int = ...,
         eager: bool = ...,
         debounce: Duration | None = ...,
         throttle: Duration | None = ...,
@@ -189,6 +190,8 @@ class App:
         /,
         *,
         name: str | None = None,
+        resume: Literal["draw", "quiet"] = ...,
+        version: str | int = ...,
         debounce: Duration | None = ...,
         throttle: Duration | None = ...,
         auto_debounce: bool = ...,
@@ -231,7 +234,7 @@ class App:
         return made
 
     @overload
-    def handler(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Handler[P, R]: ...
+    def handler(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncHandler[P, R]: ...
     @overload
     def handler(self, fn: Callable[P, R], /) -> Handler[P, R]: ...
     @overload
@@ -310,6 +313,8 @@ class App:
         self._functions[name] = function
         for home in list(self._homes):
             function.register(home)
+            if isinstance(function, Handler):
+                home.resume_events()
             home.catch_up()
 
     @staticmethod
@@ -439,6 +444,11 @@ class App:
     def _share(url: str | PathLike[str] | None, options: Options) -> Lease:
         return share_space(_url(url), options.space, create=options.create, durability=options.durability)
 
+    @property
+    def needs_event_loop(self) -> bool:
+        """Some function of it is async: it is opened with `aopen`."""
+        return any(is_async(function.__wrapped__) for function in self._functions.values())
+
     def _check_plain(self) -> None:
         """Refuse what only an event loop can run."""
         for name, function in self._functions.items():
@@ -456,6 +466,7 @@ class App:
         opened.on_close(lambda: self._end(opened))
         for function in list(self._functions.values()):
             function.register(opened)
+        opened.resuming.take_over(self.name, self._functions)
         opened.resume_events()
 
     def _end(self, opened: BaseSpace) -> None:
@@ -499,9 +510,10 @@ def _or_release(lease: Lease, make: Callable[[], T]) -> T:
 
 
 def _described(thing: object) -> str:
-    return {Cell: "a cell", Computed: "a computed", Sink: "a sink", Handler: "a handler", Stream: "a stream"}.get(
-        type(thing), "a document"
-    )
+    if isinstance(thing, Handler):
+        return "a handler"
+    kinds: dict[type, str] = {Cell: "a cell", Computed: "a computed", Sink: "a sink", Stream: "a stream"}
+    return kinds.get(type(thing), "a document")
 
 
 __all__ = ["App", "Computed", "Handler", "Sink", "Stream"]

@@ -1,13 +1,15 @@
 """Every test of the command line works in a folder of its own, with nothing set in the environment."""
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from headwater.cli.main import cli
+from tests.support.orders import write_module
 
 Run = Callable[..., Result]
 
@@ -42,3 +44,14 @@ def shop(run: Run) -> str:
     run("set", "notes/items/3", "-5", "--url", "shop.db")
     run("set", "other/a/b", "true", "--url", "shop.db")
     return "shop.db"
+
+
+@pytest.fixture
+def orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module `orders` in this folder, which `--app` can name."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    write_module()
+    yield "orders:app"
+    # Other tests have others of that name.
+    sys.modules.pop("orders", None)

@@ -3,9 +3,11 @@
 import re
 from enum import Enum
 from pathlib import Path
+from typing import get_args
 
 from headwater.cells import lifecycle
-from headwater.scheduler import node
+from headwater.host.ticket import TicketState
+from headwater.scheduler import event, lineage, node
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,6 +45,22 @@ def test_life_of_a_node_is_the_one_in_the_code() -> None:
     assert sorted(shown) == sorted(tuple(str(each.value) for each in row) for row in in_code)
 
 
+def test_life_of_an_event_is_the_one_in_the_code() -> None:
+    shown = table_below(ROOT / "docs" / "internals" / "events.md", ("state", "signal", "state after"))
+    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in event.TRANSITIONS.items()]
+    assert sorted(shown) == sorted(tuple(str(each.value) for each in row) for row in in_code)
+
+
+def test_states_of_a_ticket_are_those_in_the_code() -> None:
+    shown = table_below(ROOT / "docs" / "guide" / "events.md", ("`ticket.state`", ""))
+    assert [name for name, _ in shown] == [state.value for state in event.State] == list(get_args(TicketState))
+
+
+def test_fates_of_what_sent_an_event_are_those_in_the_code() -> None:
+    shown = table_below(ROOT / "docs" / "internals" / "events.md", ("fate of what sent it", "the event"))
+    assert {name.partition(",")[0] for name, _ in shown} == {fate.value for fate in lineage.Fate}
+
+
 def test_every_decision_is_in_the_index() -> None:
     folder = ROOT / "docs" / "decisions"
     linked = re.findall(r"\]\(([\w-]+\.md)\) \| (.+) \|$", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
@@ -64,9 +82,9 @@ def test_every_guide_is_found_from_the_front_page() -> None:
     assert [name for name in guides if f"docs/guide/{name}" not in front] == []
 
 
-def test_code_map_names_every_package_and_every_module_of_cells() -> None:
+def test_code_map_names_every_package_and_every_module_of_cells_and_scheduler() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     source = ROOT / "src" / "headwater"
     packages = [f"`{path.parent.name}/`" for path in source.glob("*/__init__.py")]
-    modules = [f"`{path.name}`" for path in (source / "cells").glob("[a-z]*.py")]
+    modules = [f"`{path.name}`" for name in ("cells", "scheduler") for path in (source / name).glob("[a-z]*.py")]
     assert [name for name in packages + modules if name not in text] == []

@@ -13,6 +13,7 @@ from headwater.errors import UsageError
 from headwater.scheduler.outcome import HANDLED
 from headwater.store.branching import fork
 from headwater.values.ids import DocKey
+from headwater.values.patch import Increment
 from tests.events.office import CONFIRMED, PENDING, REFUSED, Clerk, Office, put, states
 from tests.support.spaces import KINDS
 
@@ -173,7 +174,7 @@ def test_who_lost_does_not_try_again(office: Office) -> None:
 def test_everything_delivered_twice_by_two_is_handled_once(office: Office) -> None:
     clerks = [office.clerk(name) for name in ("ann", "bob")]
     for clerk in clerks:
-        clerk.handler("add", lambda tx, more: tx.patch(doc_key("count"), increment(more)))
+        clerk.handler("add", lambda tx, more: tx.patch(doc_key("count"), Increment((), more)))
     office.clerks[0].put(count=0)
     office.decide()
     for number in range(50):
@@ -186,12 +187,6 @@ def test_everything_delivered_twice_by_two_is_handled_once(office: Office) -> No
     office.rest()
     assert len(receipts(office)) == 50
     assert [clerk.see("count") for clerk in clerks] == [50, 50]
-
-
-def increment(by: int) -> Any:
-    from headwater.values.patch import Increment
-
-    return Increment((), by)
 
 
 # --- for ever -------------------------------------------------------------------------------------------------

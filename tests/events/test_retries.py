@@ -199,9 +199,7 @@ def test_a_handler_may_ask_to_be_called_again(office: Office, ann: Clerk) -> Non
     assert event.result == "at last"
 
 
-def test_what_reads_a_handling_that_is_taken_back_is_taken_back_with_it(
-    office: Office, ann: Clerk, bob: Clerk
-) -> None:
+def test_what_reads_a_handling_that_is_taken_back_is_taken_back_with_it(office: Office, ann: Clerk, bob: Clerk) -> None:
     shown: list[int] = []
     ann.adder()
     ann.sum("double", "count", "count")
@@ -217,9 +215,7 @@ def test_what_reads_a_handling_that_is_taken_back_is_taken_back_with_it(
     assert shown[-4:] == [0, 2, 20, 22]
 
 
-def test_a_handling_that_read_nothing_of_what_others_wrote_is_not_taken_back(
-    office: Office, ann: Clerk, bob: Clerk
-) -> None:
+def test_a_handling_that_read_nothing_of_what_others_wrote_is_not_taken_back(ann: Clerk, bob: Clerk) -> None:
     ann.handler("blind", lambda tx, more: put(tx, "count", more))
     event = ann.send("blind", 3)
     ann.run()

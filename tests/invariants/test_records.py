@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from headwater.core import Node
+import pytest
+
+from headwater.core import Event, EventState, Handler, Node
+from headwater.errors import InvariantError
+from headwater.scheduler.event_invariants import EVENT_FIELDS, HANDLER_FIELDS, LANE_FIELDS
 from headwater.scheduler.gates import Gate
 from headwater.scheduler.invariants import AT_REST, FIELDS
+from headwater.scheduler.lane import Lane
+from tests.invariants.event_rig import EventRig
 from tests.invariants.rig import Rig, look
 
 
@@ -14,6 +20,35 @@ def test_every_field_of_a_node_is_looked_at() -> None:
     """Whoever adds one says in FIELDS which function knows what must hold of it, and writes that there."""
     assert set(FIELDS) == {field.name for field in fields(Node)}
     assert set(FIELDS.values()) <= set(AT_REST)
+
+
+def test_every_field_of_an_event_a_handler_and_a_lane_is_looked_at() -> None:
+    """The same for the records of events."""
+    told = {Event: EVENT_FIELDS, Handler: HANDLER_FIELDS}
+    for kind, known in told.items():
+        assert set(known) == {field.name for field in fields(kind)}
+        assert set(known.values()) <= set(AT_REST)
+    assert set(LANE_FIELDS) == vars(Lane("all")).keys()
+    assert set(LANE_FIELDS.values()) <= set(AT_REST)
+
+
+def test_event_that_says_of_itself_what_is_not_so_is_found() -> None:
+    for field, value in [
+        *[("ordinal", 0), ("payload", {}), ("was_kept", True), ("attempts", -1), ("backoff_ms", 5.0)],
+        *[("reason", "none"), ("state", EventState.PENDING), ("lane", "another"), ("is_stored", True), ("result", 1)],
+    ]:
+        rig = EventRig()
+        here = rig.side("here")
+        here.write(x=1)
+        here.computation("slow", lambda tx: look(tx, "x"), debounce_ms=50.0, eager=True)
+        here.handler("reads", lambda tx, _: look(tx, "slow"))
+        here.settle()
+        here.write(x=2)
+        event = here.send("reads")
+        here.settle()
+        setattr(event, field, value)
+        with pytest.raises(InvariantError, match=f"'{field}'|in one place only|is its own"):
+            here.check()
 
 
 def test_every_field_of_a_gate_is_known() -> None:

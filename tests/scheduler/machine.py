@@ -90,6 +90,10 @@ class World:
         self.here = self.hub.attach("here")
         self.other.commit(*(SetDoc(doc_key(name), freeze(value)) for name, value in START.items()))
         self.hub.settle()
+        self.begin()
+
+    def begin(self) -> None:
+        """A scheduler that knows of nothing."""
         self.errors: list[UserCodeError] = []
         self.scheduler = Scheduler(
             self.here.replica, now=lambda: self.time, perform=self.perform, report=self.errors.append

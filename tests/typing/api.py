@@ -257,6 +257,110 @@ def use_functions() -> None:
     show()
 
 
+# --- events -------------------------------------------------------------------------------------------------
+
+
+@app.handler
+def submit(note: str, stars: int = 0) -> int:
+    number.value += stars
+    return len(note)
+
+
+@app.handler(name="rename", backlog=10, reads=[number, board], change_group="names")
+def rename_to(who: Person, name: str) -> Person:
+    who.name = name
+    return who
+
+
+# What is async needs an event loop: it is opened there, and only there.
+pages = hw.App("pages")
+
+
+@pages.handler
+async def fetch(note: str) -> list[str]:
+    await asyncio.sleep(0)
+    return [note, *await fetch_twice(note)]
+
+
+@pages.handler(timeout="5s")
+async def fetch_twice(note: str) -> list[str]:
+    await asyncio.sleep(0)
+    return [note, note]
+
+
+@app.handler
+def submit_both(first: str, second: str) -> int:
+    return submit(first) + submit(second, stars=1)
+
+
+notes = app.stream("notes", Note)
+counts = app.stream("counts", int)
+
+
+@app.handler(on=notes)
+def take(note: Note) -> str:
+    return note.text
+
+
+@app.handler(on=counts)
+def count(number: int) -> None:
+    submit.send("counted", stars=number)
+
+
+assert_type(notes, hw.Stream[Note])
+assert_type(counts, hw.Stream[int])
+
+
+def use_events() -> None:
+    ticket = submit.send("gift")
+    assert_type(ticket, hw.Ticket[int])
+    assert_type(ticket.result(), int)
+    assert_type(ticket.result(timeout="5s"), int)
+    assert_type(ticket.result(2.5), int)
+    assert_type(ticket.id, str)
+    assert_type(ticket.state, Literal["queued", "running", "pending", "confirmed", "refused", "failed"])
+    assert_type(ticket.reason, str)
+    assert_type(ticket.is_done, bool)
+    assert_type(ticket.on_commit(lambda done: print(done.id)), hw.Ticket[int])
+    if ticket.state == "confirmed":
+        submit.send(note="gift", stars=3)
+    ann = Person(name="Ann")
+    assert_type(rename_to.send(ann, "Anna").result(), Person)
+    assert_type(rename_to.once("12", by="stripe").send(ann, name="Anna"), hw.Ticket[Person])
+    assert_type(submit.once("13").send("gift"), hw.Ticket[int])
+    assert_type(submit.send_fields({"note": "gift"}), hw.Ticket[int])
+    assert_type(submit_both.send("a", second="b").result(), int)
+    assert_type(notes.send(Note("a")), hw.Ticket[object])
+    assert_type(notes.once("14").send(Note("a")), hw.Ticket[object])
+    assert_type(take.send(Note("a")), hw.Ticket[str])
+    counts.send(3)
+    try:
+        ticket.result(timeout=0)
+    except (hw.EventFailedError, hw.EventRefusedError) as error:
+        print(error)
+    except TimeoutError as error:
+        print(error)
+
+
+def use_parts_of_transactions() -> None:
+    assert_type(submit("gift"), int)
+    assert_type(submit_both("a", "b"), int)
+    hw.after_commit(lambda: print("sent"))
+    hw.after_commit(later)
+
+
+async def later() -> None:
+    await asyncio.sleep(0)
+
+
+async def use_events_in_a_loop() -> None:
+    assert_type(await submit.send("gift"), int)
+    assert_type(fetch.send("gift"), hw.Ticket[list[str]])
+    assert_type(await fetch.send("gift"), list[str])
+    assert_type(await asyncio.wait_for(submit.send("gift"), 5), int)
+    assert_type(await asyncio.gather(submit.send("a"), fetch.send("b")), tuple[int, list[str]])
+
+
 # --- spaces -------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +376,8 @@ def use_space() -> None:
             use_documents()
             use_lists_and_maps()
             use_functions()
+            use_parts_of_transactions()
+        use_events()
         assert_type(space.cell("typing.number", int), hw.Cell[int])
         assert_type(space.cell("typing.numbers", list[int], default=[]), hw.Cell[list[int]])
         assert_type(space.cell("typing.number"), hw.Cell[object])
@@ -299,6 +405,8 @@ async def use_async_space() -> None:
         assert_type(space.cell("typing.number", int), hw.Cell[int])
         assert_type(space.doc("typing.board", Board), Board)
         assert_type(space.stats, hw.Stats)
+        async with pages.aopen("memory:", space="c"):
+            await use_events_in_a_loop()
         await space.settle()
         await space.synced()
 

@@ -233,6 +233,74 @@ def calls(ann: Person, tea: Item) -> None:
     show(tea)  # refused
 
 
+# --- events -------------------------------------------------------------------------------------------------
+
+
+@app.handler
+def submit(note: str, stars: int = 0) -> int:
+    return len(note) + stars
+
+
+@app.handler(backlog=10)
+async def fetch(item: Item) -> str:
+    return item.title
+
+
+items = app.stream("items", Item)
+
+
+@app.handler(on=items)
+def take(item: Item) -> str:
+    return item.title
+
+
+app.handler(3)  # refused
+app.handler(backlog="many")  # refused
+app.handler(debounce="5s")  # refused
+app.handler(on="items")  # refused
+app.stream("items")  # refused
+app.stream("items", 3)  # refused
+
+
+def events(ann: Person, tea: Item) -> None:
+    submit.send()  # refused
+    submit.send(3)  # refused
+    submit.send("gift", stars="many")  # refused
+    submit.send("gift", star=3)  # refused
+    submit.send("gift", 3, 4)  # refused
+    submit.send_fields("gift")  # refused
+    submit.once(3).send("gift")  # refused
+    submit.once("3", by=4).send("gift")  # refused
+    submit.once("3").send(4)  # refused
+    submit(3)  # refused
+    fetch.send(ann)  # refused
+    items.send(ann)  # refused
+    items.send("tea")  # refused
+    items.send()  # refused
+    items.once("3").send(ann)  # refused
+    take.send(ann)  # refused
+    wrong: str = submit.send("gift").result()  # refused
+    text.value = submit.send("gift")  # refused
+    number.value = fetch.send(tea).result()  # refused
+    number.value = items.send(tea).result()  # refused
+    print(wrong, submit.send("gift").value)  # refused
+    submit.send("gift").result(timeout=None, until=3)  # refused
+    submit.send("gift").result(timeout=[])  # refused
+    if submit.send("gift").state == "done":  # refused
+        pass
+    submit.send("gift").on_commit(3)  # refused
+    submit.send("gift").state = "queued"  # refused
+    hw.after_commit(3)  # refused
+    hw.after_commit(len)  # refused
+
+
+async def async_events(tea: Item) -> None:
+    wrong: str = await submit.send("gift")  # refused
+    number.value = await fetch.send(tea)  # refused
+    print(wrong, await submit("gift"))  # refused
+    print(await fetch)  # refused
+
+
 # --- spaces -------------------------------------------------------------------------------------------------
 
 

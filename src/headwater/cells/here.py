@@ -57,18 +57,29 @@ HERE: Final[ContextVar[Frame | None]] = ContextVar("headwater", default=None)
 
 def find(owner: Owner, what: str | Addressed) -> tuple[Home, Transaction | None]:
     """The space that something of `owner` means here, and the transaction this code is part of, if any."""
-    frame = HERE.get()
+    frame = first = HERE.get()
     while frame is not None:
         home = frame.home
         if home.owner is owner or home is owner:
             if home.wary:
                 home.check(what)
+            if frame is not first and frame.tx is not (first.tx if first is not None else None):
+                _reach_out(first, frame)
             return home, frame.tx
         frame = frame.outer
     home = owner.sole_home(what)
     if home.wary:
         home.check(what)
+    _reach_out(first, None)
     return home, None
+
+
+def _reach_out(frame: Frame | None, until: Frame | None) -> None:
+    """Code in these transactions uses what is none of theirs: of that, nobody can tell them when it changes."""
+    while frame is not None and frame is not until:
+        if frame.tx is not None and frame.tx is not (until.tx if until is not None else None):
+            frame.tx.reaches_out = True
+        frame = frame.outer
 
 
 OPEN: Final[list[Home]] = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from headwater.cells.notes import Notes
 from headwater.cells.pending import Failure, Pending, dead_layer, resting_on
 from headwater.cells.step import Step
 from headwater.cells.upstream import Upstream
@@ -27,6 +28,7 @@ from headwater.store.commit import (
     PendingRead,
     Precondition,
     Read,
+    Seen,
     SetDoc,
     Verdict,
 )
@@ -54,6 +56,7 @@ class Replica(View):
         self._pending: dict[LocalSeq, Pending] = {}
         self._dead: dict[LocalSeq, None] = {}
         self._local_seq = LocalSeq(0)
+        self.notes: Notes = Notes(session, branch)
         self.on_rejected: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
         """Told of each of our commits that did not land, before its own callbacks are."""
 
@@ -92,11 +95,12 @@ class Replica(View):
         reads: Iterable[Read | PendingRead],
         preconditions: Sequence[Precondition],
         source: object,
+        seen: Seen | None = None,
     ) -> Pending:
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
-        if len(operations) != 1 or reads or preconditions:
-            return self._commit_many(operations, reads, preconditions, source)
+        if len(operations) != 1 or reads or preconditions or seen is not None:
+            return self._commit_many(operations, reads, preconditions, source, seen)
         # The commonest commit, in one piece: going the general way would cost it half as much again.
         operation = operations[0]
         check_operation(operation)
@@ -106,13 +110,15 @@ class Replica(View):
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
-        pending = Pending(commit, (Effect(doc, before, after, touches),), source)
+        pending = Pending(commit, (Effect(doc, before, after, touches),), (), source)
         if not touches and not record.layers:
             # Equal to what is confirmed: nothing to ask, nothing to tell.
             pending.settle(Committed(self.seq), None)
             return pending
         # First of all: whatever happens in there, the number is never used again.
         self._local_seq = local_seq
+        if self.notes:
+            pending.notes = self.notes.take()
         self._upstream.submit(pending)
         self._pending[local_seq] = pending
         if record.layers:
@@ -128,20 +134,28 @@ class Replica(View):
         return pending
 
     def put(
-        self, operation: SetDoc, before: Maybe, seen: Sequence[Read], rests: Sequence[PendingRead], source: object
+        self,
+        operation: SetDoc,
+        before: Maybe,
+        reads: tuple[Sequence[Read], Sequence[PendingRead]],
+        source: object,
+        seen: Seen | None = None,
     ) -> Pending:
         """As `commit`, for a document that is held here and is to be another as a whole.
 
         The caller has the turn, and has frozen the value.
         """
         doc, after = operation.doc, operation.value
+        confirmed, rests = reads
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
-        commit = Commit(self._session, local_seq, (operation,), tuple(seen), tuple(rests), (), self._branch)
-        pending = Pending(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), source)
+        commit = Commit(self._session, local_seq, (operation,), tuple(confirmed), tuple(rests), (), self._branch, seen)
+        pending = Pending(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), source)
         if rests and self._dead and (dead := dead_layer(commit, self._dead)) is not None:
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
         self._local_seq = local_seq
+        if self.notes:
+            pending.notes = self.notes.take()
         self._upstream.submit(pending)
         self._pending[local_seq] = pending
         record = self._documents[doc]
@@ -163,6 +177,7 @@ class Replica(View):
         reads: Iterable[Read | PendingRead],
         preconditions: Sequence[Precondition],
         source: object,
+        seen: Seen | None = None,
     ) -> Pending:
         """A commit of any kind: the same steps, for several documents and with conditions."""
         marks = tuple(reads)
@@ -174,8 +189,9 @@ class Replica(View):
             tuple(mark for mark in marks if type(mark) is PendingRead),
             tuple(preconditions),
             self._branch,
+            seen,
         )
-        pending = Pending(commit, self._effects(operations), source)
+        pending = Pending(commit, self._effects(operations), (), source)
         if not preconditions and self._is_noop(pending.effects):
             pending.settle(Committed(self.seq), None)
             return pending
@@ -183,6 +199,8 @@ class Replica(View):
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
         self._local_seq = commit.local_seq
+        if self.notes:
+            pending.notes = self.notes.take()
         self._upstream.submit(pending)
         self._pending[commit.local_seq] = pending
         self._stack(pending)

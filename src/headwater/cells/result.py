@@ -62,7 +62,8 @@ def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
                 resting.append(PendingRead(read, path, seen.seq, ranges(seen.layers), depth))
         tx.wrote = True
         try:
-            pending = replica.put(SetDoc(doc, value), base, seen_reads, resting, tx)
+            observes = None if tx.observes is None else (0, tx.observes[1])
+            pending = replica.put(SetDoc(doc, value), base, (seen_reads, resting), tx, observes)
         except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
             tx._broken(error)
         else:

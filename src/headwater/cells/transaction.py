@@ -37,6 +37,7 @@ from headwater.store.commit import (
     PendingRead,
     Precondition,
     Read,
+    Seen,
     Verdict,
 )
 from headwater.values.address import Depth, address_text, is_prefix
@@ -70,6 +71,10 @@ class Transaction:
     event: object = None
     # Asked before the first look at a document: whoever handles an event makes it current, or stops the handling.
     gate: Callable[[DocKey], None] | None = None
+    # Of a run: the document of its result, and what is kept with it for the next opening.
+    observes: tuple[DocKey, bytes] | None = None
+    # It has read what is none of its replica's documents, so nobody can tell when that changes.
+    reaches_out: bool = False
     # _sent(): which commit of its session it has become.
     local_seq: LocalSeq | None = None
     # Whoever subscribes with the same name is not told of what is written in here.
@@ -350,11 +355,18 @@ class Transaction:
     def _submit(self, operations: Sequence[Operation], reads: Sequence[Read | PendingRead]) -> None:
         try:
             with self.replica.turn:
-                pending = self.replica._commit(operations, reads, self._preconditions, self)
+                pending = self.replica._commit(operations, reads, self._preconditions, self, self._seen(operations))
         except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
             self._broken(error)
         else:
             self._sent(pending)
+
+    def _seen(self, operations: Sequence[Operation]) -> Seen | None:
+        """What is kept with the commit: which operation writes the result, and the rest as it was given."""
+        if self.observes is None:
+            return None
+        doc, body = self.observes
+        return next(((index, body) for index, operation in enumerate(operations) if operation.doc == doc), None)
 
     def _broken(self, error: BaseException) -> None:
         """Sending failed. Raises the error, unless it only says that somebody was faster."""

@@ -90,6 +90,11 @@ class View:
         record = self._documents[doc] = Document(found.value, found.seq, found.value)
         return record
 
+    def is_layered(self, doc: DocKey) -> bool:
+        """Something of it is not decided yet."""
+        record = self._documents.get(doc)
+        return record is not None and bool(record.layers)
+
     def expect_new(self, doc: DocKey) -> None:
         """Nobody can have written this document, for its id was made just now: the store need not be asked."""
         if doc not in self._documents:

@@ -107,6 +107,7 @@ def _activity(view: View, activity: Activity) -> Record:
         "failed": activity.failed,
         "invalid": activity.invalid,
         "never_ran": activity.never_ran,
+        "waiting": activity.waiting,
         "runs": activity.runs,
         "invalidated": activity.invalidated,
         "mean_ms": round(activity.total_ms / activity.runs, 3) if activity.runs else 0.0,
@@ -118,6 +119,8 @@ def _activity(view: View, activity: Activity) -> Record:
 
 def _status(activity: Activity) -> str:
     """In a few words: of one node what it is, of several how many are what."""
+    if activity.kind == "handler":
+        return _handler_status(activity)
     dormant = activity.nodes - activity.live
     counts = {
         "running": activity.running,
@@ -130,6 +133,17 @@ def _status(activity: Activity) -> str:
     if not found:
         return "clean"
     return ", ".join(word if activity.nodes == count else f"{count:,} {word}" for word, count in found.items())
+
+
+def _handler_status(activity: Activity) -> str:
+    waiting = f"{activity.waiting:,} waiting" if activity.waiting else ""
+    words = {
+        "running": activity.running,
+        "failed": activity.failed,
+        waiting: activity.waiting,
+        "never ran": activity.never_ran and not activity.waiting,
+    }
+    return ", ".join(word for word, is_so in words.items() if is_so) or "idle"
 
 
 def _stay_on_top(sort: str, app: str | None, url: str | None, space: str | None) -> None:
@@ -159,6 +173,11 @@ _MEANINGS: Final = {
     "never_ran": "nodes that have not run yet",
     "in_flight": "runs that wait for something outside",
     "gated": "nodes that wait for their time",
+    "handlers": "functions that are called for events",
+    "events_confirmed": "events that were handled",
+    "events_refused": "events that were handled before, or whose sender was taken back",
+    "events_failed": "events that were not handled, and are kept",
+    "events_waiting": "events that wait to be handled",
     "reads": "places that nodes have read",
     "runs": "runs of all nodes",
     "passes": "rounds in which what was due ran",

@@ -149,9 +149,12 @@ def read_value(text: str, at: str) -> Value:
     from headwater.values.codec import from_json
     from headwater.values.tree import freeze
 
-    if text == "-":
-        text = _read_input()
-    return freeze(from_json(_parse(text)), at)
+    return freeze(from_json(read_json(text)), at)
+
+
+def read_json(text: str) -> object:
+    """JSON from the command line, or from standard input for `-`."""
+    return parse_json(_read_input() if text == "-" else text)
 
 
 def _read_input() -> str:
@@ -166,7 +169,8 @@ def _read_input() -> str:
         raise UsageError(f"the input is not UTF-8: its byte {error.start} is {data[error.start]:#04x}") from None
 
 
-def _parse(text: str) -> object:
+def parse_json(text: str) -> object:
+    """Strictly: no constants that JSON does not have, no key twice. Raises UsageError."""
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_pairs)
     except json.JSONDecodeError as error:

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from headwater.cli.options import as_list, as_object, at_place, on_branch, on_space
-from headwater.cli.output import Column, Form, Record, answer, is_terminal, note, preview, show, show_value, write
+from headwater.cli.output import (
+    Column,
+    Form,
+    Record,
+    answer,
+    count_text,
+    is_terminal,
+    note,
+    preview,
+    show,
+    show_value,
+    write,
+)
 from headwater.cli.output import json_text as json
 
 if TYPE_CHECKING:
@@ -38,6 +50,7 @@ _STATE: Final = Column(title="state", text=lambda record: "deleted" if record["d
 @click.argument("prefix", required=False, default="")
 @click.option("-l", "--long", is_flag=True, help="Show the values, too.")
 @click.option("--deleted", is_flag=True, help="List deleted documents, too.")
+@click.option("--all", "every", is_flag=True, help="List what is kept of events, too: receipts, failed ones.")
 @at_place
 @on_branch
 @on_space
@@ -47,6 +60,7 @@ def list_documents(
     prefix: str,
     long: bool,
     deleted: bool,
+    every: bool,
     at: Seq | None,
     branch: str,
     url: str | None,
@@ -55,27 +69,41 @@ def list_documents(
 ) -> None:
     """List documents, with the sequence number of their last change.
 
-    With PREFIX only those whose address starts with it.
+    With PREFIX only those whose address starts with it. What is kept of events is listed with --all, or if PREFIX says
+    so: `receipt:`, `failed:`, `events:`.
     """
     from headwater.cli.spaces import find_branch, open_space
+    from headwater.host.kept_events import SYSTEM
 
     columns = [_DOCUMENT, _SEQ, *([_STATE] if deleted else []), *([_VALUE] if long else [])]
     empty = f"no documents that start with {prefix}" if prefix else "no documents"
+    hidden: list[str] | None = None if every or prefix.removeprefix("space!").startswith(SYSTEM) else []
     with open_space(url, space) as storage:
         storage.call(
             lambda engine: show(
-                _documents(engine, find_branch(engine, branch), prefix, at, long=long, deleted=deleted),
+                _documents(engine, find_branch(engine, branch), prefix, at, hidden, long=long, deleted=deleted),
                 columns,
                 form,
                 empty=empty,
             )
         )
+    if hidden:
+        of_events = count_text(len(hidden), "document of events is", "documents of events are")
+        note(f"{of_events} not listed; --all lists them, `headwater events ls` those that failed")
 
 
 def _documents(
-    engine: Engine, branch: BranchId, prefix: str, at: Seq | None, *, long: bool, deleted: bool
+    engine: Engine,
+    branch: BranchId,
+    prefix: str,
+    at: Seq | None,
+    hidden: list[str] | None,
+    *,
+    long: bool,
+    deleted: bool,
 ) -> Iterator[Record]:
     from headwater.cli.spaces import key_prefixes
+    from headwater.host.kept_events import is_system
     from headwater.store.browse import listing, place, read
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
@@ -85,6 +113,9 @@ def _documents(
     for key_prefix in key_prefixes(prefix):
         for listed in listing(engine, branch, prefix=key_prefix, at=through, deleted=deleted):
             doc = listed.doc
+            if hidden is not None and is_system(doc, lambda doc=doc: read(engine, doc, branch, through).value):  # type: ignore[misc]
+                hidden.append(doc)
+                continue
             record: dict[str, object] = {"document": address_text(doc), "seq": listed.seq, "deleted": not listed.live}
             if long and (value := read(engine, doc, branch, through).value) is not ABSENT:
                 record["value"] = to_json(value)

@@ -47,6 +47,8 @@ EXITS: Final[dict[type[BaseException], Exit]] = {
     errors.UsageError: Exit.USED_WRONGLY,
     errors.LimitError: Exit.REFUSED,
     errors.NotFoundError: Exit.NOT_FOUND,
+    errors.EventRefusedError: Exit.REFUSED,
+    errors.EventTimeoutError: Exit.TIMED_OUT,
     errors.HistoryError: Exit.NOT_FOUND,
     errors.SpaceHeldError: Exit.REFUSED,
     errors.MergeConflictError: Exit.REFUSED,

@@ -23,6 +23,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "ls": "data:list_documents",
         "get": "data:get_value",
         "set": "change:set_value",
+        "send": "send:send_event",
         "history": "data:show_history",
         "diff": "data:show_diff",
         "export": "exchange:export_space",
@@ -34,6 +35,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "top": "activity:show_top",
         "trace": "trace:show_trace",
         "stats": "activity:show_stats",
+        "events": "events:events",
     },
     "Branches": {
         "branches": "branches:list_branches",

@@ -16,9 +16,10 @@ from headwater.errors import NotFoundError, SpaceHeldError
 
 if TYPE_CHECKING:
     from headwater.host.doorway import Caller
-    from headwater.host.told import Ask, Opening, Question, Reply
+    from headwater.host.told import Ask, Deed, Opening, Question, Reply
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 POLL_S: Final = 0.25
 """How often a view that stays asks whether anything has happened: as quick as anybody can follow."""
@@ -88,7 +89,7 @@ def utc(ms: float) -> str:
 # --- asking ---------------------------------------------------------------------------------------------------
 
 
-def request(question: Question, **more: Any) -> Ask:  # noqa: ANN401  # the fields of the record
+def request(question: Question | Deed, **more: Any) -> Ask:  # noqa: ANN401  # the fields of the record
     """A request in the version we speak."""
     from headwater.host.told import VERSION, Ask
 
@@ -145,21 +146,20 @@ def _answer(reply: Reply, ask: Ask, space: str | None, app: str | None) -> Answe
 
 def _chosen(found: list[tuple[Opening, int]], app: str | None) -> list[View]:
     """Named so that they can be told apart; of one app if that is asked for."""
-    views: list[View] = []
-    count: dict[str, int] = {}
-    for opening, pid in found:
-        number = count[opening.app] = count.get(opening.app, 0) + 1
-        views.append(View(opening.app if number == 1 else f"{opening.app}#{number}", opening, pid))
+    from headwater.host.told import labels
+
+    named = zip(labels([opening.app for opening, _ in found]), found, strict=True)
+    views = [View(label, opening, pid) for label, (opening, pid) in named]
     if app is None or not views:
         return views
-    named = [view for view in views if view.label == app]
-    if not named:
+    chosen = [view for view in views if view.label == app]
+    if not chosen:
         from headwater.cli.spaces import did_you_mean
 
-        labels = [view.label for view in views]
-        hint = did_you_mean(app, labels) or f"; there is {', '.join(labels)}"
+        there = [view.label for view in views]
+        hint = did_you_mean(app, there) or f"; there is {', '.join(there)}"
         raise NotFoundError(f"there is no app {app!r} here{hint}", app=app)
-    return named
+    return chosen
 
 
 class _Left(NamedTuple):
@@ -179,9 +179,19 @@ class _Left(NamedTuple):
 def _reach(url: str | None, space: str | None) -> Caller | _Left:
     """The process that has a space open; or what was kept, if nobody has."""
     from headwater.cli.spaces import open_space
+    from headwater.host.kept import kept
+
+    def left() -> _Left:
+        with open_space(url, space) as storage:
+            return _Left(storage.name, storage.call(kept))
+
+    return reach(url, space, left)
+
+
+def reach(url: str | None, space: str | None, otherwise: Callable[[], T]) -> Caller | T:
+    """The process that has a space open; if nobody has, what is done otherwise, which opens it."""
     from headwater.host import opening
     from headwater.host.doorway import knock
-    from headwater.host.kept import kept
 
     url = url if url is not None else opening.default_url()
     path = opening.locate(url, space).path
@@ -190,8 +200,7 @@ def _reach(url: str | None, space: str | None) -> Caller | _Left:
         if path is not None and (caller := knock(str(path.resolve()))) is not None:
             return caller
         try:
-            with open_space(url, space) as storage:
-                return _Left(storage.name, storage.call(kept))
+            return otherwise()
         except SpaceHeldError as error:
             if time.monotonic() >= end:
                 message = f"{error.message}. It cannot be asked either: it has no app open, or no door beside the file"

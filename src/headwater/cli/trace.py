@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,8 @@ from headwater.errors import UsageError
 if TYPE_CHECKING:
     from headwater.host.told import Ask
 
+
+_EVENT: Final = re.compile(r"\b(event:[a-z0-9]{8})[a-z0-9]+")
 
 # --- in words -------------------------------------------------------------------------------------------------
 
@@ -40,6 +43,29 @@ def _finished(record: Record) -> str:
     return f"run {record['number']}, {_number(record['ms']):.2f} ms, read {record['reads']}, {result}"
 
 
+def _sent(record: Record) -> str:
+    return f"{record['event']}, number {record['ordinal']}" + (", with a transaction" if record.get("origin") else "")
+
+
+def _parked(record: Record) -> str:
+    until = record.get("until_ms")
+    left = "" if until is None else f", for {_number(until) - _number(record['at_ms']):,.0f} ms"
+    return f"{record['event']}: {record['reason']}{left}"
+
+
+def _dispatched(record: Record) -> str:
+    number = int(_number(record["number"]))
+    return f"{record['event']}" + (f", try {number:,}" if number > 1 else "")
+
+
+def _ended(record: Record) -> str:
+    return f"{record['event']}: {record['state']}" + (f", {record['reason']}" if record.get("reason") else "")
+
+
+def _decided(record: Record) -> str:
+    return f"{record['name']} {'came to be' if record['came_to_be'] else 'was taken back'}, with what it sent"
+
+
 _DETAILS: Final[dict[str, Callable[[Record], str]]] = {
     "registered": lambda it: f"{it['kind']}" + (f", made by {_short(it['parent'])}" if it.get("parent") else ""),
     "invalidated": lambda it: f"by {it['cause']} ({it['change']})",
@@ -52,6 +78,11 @@ _DETAILS: Final[dict[str, Callable[[Record], str]]] = {
     "gated": lambda it: f"{it['reason']}, for {_number(it['until_ms']) - _number(it['at_ms']):,.0f} ms",
     "restless": lambda it: f"after {it['runs']} runs",
     "pass": lambda it: f"{it['number']} ended, {count_text(int(_number(it['runs'])), 'run')}",
+    "sent": _sent,
+    "parked": _parked,
+    "dispatched": _dispatched,
+    "ended": _ended,
+    "decided": _decided,
 }
 
 
@@ -61,9 +92,15 @@ def _detail(record: Record) -> str:
     return "" if words is None else words(record)
 
 
+def _shown_detail(record: Record) -> str:
+    """With as much of the ids of events as tells them apart."""
+    return _EVENT.sub(lambda found: found[1], _detail(record))
+
+
 def _short(node: object) -> str:
     """Without the number that tells two of the same name apart."""
-    return str(node).rpartition("#")[0] or str(node)
+    name = str(node).removeprefix("handler:")
+    return name.rpartition("#")[0] or name
 
 
 def _clock(record: Record) -> str:
@@ -77,7 +114,7 @@ _COLUMNS: Final = (
     Column(title="when", text=lambda record: str(record["at"]), shown=_clock),
     Column(title="node", text=lambda record: str(record["node"]), shown=lambda record: _short(record["node"])),
     Column(title="what", text=lambda record: str(record["type"])),
-    Column(title="", text=_detail, elastic=True),
+    Column(title="", text=_detail, shown=_shown_detail, elastic=True),
 )
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.errors import ClosedError, EventTimeoutError, HeadwaterError, NotFoundError, UsageError
 from headwater.host.kept_events import find_failed, json_of
-from headwater.host.told import EventTold, Trouble, labels
+from headwater.host.looking_events import choose
+from headwater.host.told import EventTold, Trouble
 from headwater.scheduler.event import Event, State
 from headwater.scheduler.outcome import HANDLED
 from headwater.values.codec import from_json
@@ -36,10 +37,7 @@ _DISK_S: Final = 5.0
 
 def act(windows: Sequence[Window], ask: Ask) -> EventTold:
     """Do it, and tell what came of it. Raises HeadwaterError: then nothing was done."""
-    named = [(label, window) for label, window in zip(labels([each.app for each in windows]), windows, strict=True)]
-    chosen = [window for label, window in named if ask.app in ("", label) and window.branch == ask.branch]
-    if not chosen:
-        raise _no_opening(ask, [f"{label} on {window.branch}" for label, window in named])
+    chosen = choose(windows, ask)
     match ask.ask:
         case "send":
             return _send(chosen, ask)
@@ -54,12 +52,6 @@ def act(windows: Sequence[Window], ask: Ask) -> EventTold:
 def trouble_of(error: HeadwaterError) -> Trouble:
     """As it goes through a door."""
     return Trouble(type(error).__name__, error.message)
-
-
-def _no_opening(ask: Ask, there: list[str]) -> NotFoundError:
-    wanted = f"app {ask.app!r}" if ask.app else "app"
-    message = f"no {wanted} has it open on branch {ask.branch!r} there; there is {', '.join(there) or 'none'}"
-    return NotFoundError(message, app=ask.app, branch=ask.branch)
 
 
 # --- sending --------------------------------------------------------------------------------------------------
@@ -180,7 +172,7 @@ def told_of(window: Window, event: Event) -> EventTold:
     is_ours = event.state is State.CONFIRMED or event.reason is HANDLED
     reason = event.reason
     if not event.is_settled:
-        why = [each.why for each in window.space.scheduler.inquiry.waiting() if each.event is event]
+        why = [each.story for each in window.space.scheduler.inquiry.waiting() if each.event is event]
         reason = why[0] if why else reason
     return EventTold(
         event=event.id,

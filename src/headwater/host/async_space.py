@@ -298,6 +298,7 @@ class AsyncSpace(BaseSpace):
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
         self.check_open()
         await asyncio.to_thread(self._lease.storage.wait)
+        await asyncio.to_thread(self.resuming.keep)
         await self.settle()
         self._tell_lost()
 

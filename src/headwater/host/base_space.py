@@ -28,18 +28,21 @@ from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached import AttachedReplica
 from headwater.host.clock import SystemEntropy, wall_ms
 from headwater.host.console import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
+from headwater.host.fingerprint import Prints
 from headwater.host.instances import Instance, Instances, Key
 from headwater.host.looking import GraphForm, drawn
 from headwater.host.mail import Mail
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.report import OnError, log_error, tell
+from headwater.host.resuming import Resuming, Resumption
 from headwater.host.stats import Stats
 from headwater.host.window import Window
 from headwater.scheduler.event import Event, Handler, HandlerSpec
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.steps import Call
+from headwater.store.engine import Engine
 from headwater.values.address import doc_key, parse_address, settle_path
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import DocKey
@@ -78,6 +81,8 @@ class BaseSpace(Home):
             keep_failed=options.keep_failed,
         )
         self.mail: Mail = Mail(self)
+        self.prints: Prints = Prints()
+        self.resuming: Resuming = Resuming(self, options.branch)
         self.now: Callable[[], float] = options.now
         # The thread that a pass is under way in.
         self._passing = 0
@@ -126,6 +131,7 @@ class BaseSpace(Home):
         """A declared function is a node here from now on."""
         with self._turn:
             node = self.nodes[function] = self.scheduler.register(spec)
+            self.resuming.take_over_one(node)
             return node
 
     def instances_of(self, function: object) -> Instances:
@@ -139,7 +145,11 @@ class BaseSpace(Home):
         """One more of them, unless another thread was faster."""
         with self._turn:
             instances = self.instances_of(function)
-            return instances.get(key) or instances.put(key, *made())
+            found = instances.get(key)
+            if found is None:
+                found = instances.put(key, *made())
+                self.resuming.take_over_one(found.node)
+            return found
 
     def drop(self, function: object) -> None:
         """A declared function is no longer: another was declared in its place."""
@@ -196,10 +206,9 @@ class BaseSpace(Home):
         return self._passing == threading.get_ident()
 
     def resume_events(self) -> None:
-        """Take up what was sent when the space was last open, and not handled; unless others here do that already."""
-        if self._lease.storage.is_alone:
-            with self._turn:
-                self.scheduler.resume_events()
+        """Take up what was sent when the space was last open, and not handled; but for what earlier openings handle."""
+        with self._turn:
+            self.mail.resume()
 
     def catch_up_soon(self) -> None:
         """There is something to be called, or told."""
@@ -217,6 +226,14 @@ class BaseSpace(Home):
         if iscoroutine(result):
             result.close()
             raise UsageError("an async function needs an event loop: open the app with `async with app.aopen(...)`")
+
+    def ask_store(self, question: Callable[[Engine], T]) -> T:
+        """Have the store itself looked at, between two groups of commits."""
+        return self._lease.storage.call(question)
+
+    def explain_resume(self) -> Resumption:
+        """What this opening made of what those before it have kept: who need not run, who has to, and why."""
+        return self.resuming.explain()
 
     def wait_for_disk(self, timeout: float | None = None) -> None:
         """Return when everything written so far is decided."""

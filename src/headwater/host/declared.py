@@ -35,6 +35,10 @@ class Declared:
     change_group: str | None = None
     writes: tuple[Writable, ...] = ()
     materializes: tuple[Writable, ...] = ()
+    # A sink that is not run by an opening if nothing it read has changed since the last.
+    is_quiet: bool = False
+    # Part of what stands for the code.
+    version: str = ""
 
     def shares(self, other: Declared) -> str | None:
         """A cell or document that both write besides their results."""
@@ -47,9 +51,29 @@ class Declared:
         return tuple(dict.fromkeys(places)), tuple(place_of(each, home) for each in self.materializes)
 
 
-SINK_OPTIONS = ("name", "debounce", "throttle", "auto_debounce", "timeout", "on_invalid", "change_group")
+SINK_OPTIONS = (
+    "name",
+    "resume",
+    "version",
+    "debounce",
+    "throttle",
+    "auto_debounce",
+    "timeout",
+    "on_invalid",
+    "change_group",
+)
 HANDLER_OPTIONS = ("name", "on", "reads", "backlog", "timeout", "change_group")
-COMPUTED_OPTIONS = ("name", "eager", "debounce", "throttle", "timeout", "on_invalid", "writes", "materializes")
+COMPUTED_OPTIONS = (
+    "name",
+    "version",
+    "eager",
+    "debounce",
+    "throttle",
+    "timeout",
+    "on_invalid",
+    "writes",
+    "materializes",
+)
 
 
 def check_options(where: str, given: Iterable[str], known: tuple[str, ...]) -> None:
@@ -63,7 +87,7 @@ def _named(target: Writable) -> str:
     return target.address if isinstance(target, Readable) else told_apart(target)
 
 
-_UNSAID = (None, None, None, None, "restart", False, True)
+_UNSAID = (None, None, None, None, "restart", False, True, "draw", "")
 NOTHING_SAID = Declared()
 """Shared by all functions without options."""
 
@@ -80,12 +104,14 @@ def declare(
     eager: bool = False,
     auto_debounce: bool = True,
     change_group: str | None = None,
+    resume: str = "draw",
+    version: object = "",
     is_async: bool = False,
 ) -> Declared:
     """Check what was said. Raises DeclarationError."""
     written = writables(where, "writes", writes)
     materialized = writables(where, "materializes", materializes)
-    said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce)
+    said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce, resume, version)
     if said == _UNSAID and not written and not materialized:
         return NOTHING_SAID
     for option, value in (("eager", eager), ("auto_debounce", auto_debounce)):
@@ -95,6 +121,10 @@ def declare(
         raise DeclarationError(f"{where}: change_group={change_group!r}; a text is expected")
     if on_invalid not in ("restart", "finish"):
         raise DeclarationError(f"{where}: on_invalid={on_invalid!r}; 'restart' or 'finish' is expected")
+    if resume not in ("draw", "quiet"):
+        raise DeclarationError(f"{where}: resume={resume!r}; 'draw' or 'quiet' is expected")
+    if not isinstance(version, str | int):
+        raise DeclarationError(f"{where}: version={version!r}; a text or a number is expected")
     if timeout is not None and not is_async:
         message = f"{where}: timeout= is for async functions; a plain one cannot be stopped from outside"
         raise DeclarationError(message)
@@ -108,6 +138,8 @@ def declare(
         change_group=change_group,
         writes=written,
         materializes=materialized,
+        is_quiet=resume == "quiet",
+        version=str(version),
     )
 
 

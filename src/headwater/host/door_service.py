@@ -1,6 +1,7 @@
 """The thread behind the doors: makes them, answers at them, and goes when there are none.
 
-It waits for all of them at once, and never for one who asks: whoever does not read what is sent is left behind.
+It waits for all of them at once, and never for one who asks: whoever does not read what is sent is left behind. What
+somebody wants done takes its time, and may call functions of the author's: that has a thread of its own.
 
 Must never know: what an answer says.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,18 +21,20 @@ from typing import Final
 
 import msgspec
 
+from headwater.errors import HeadwaterError
 from headwater.host import doorway
+from headwater.host.acting import act, trouble_of
 from headwater.host.door import LINGER_S, LOOK_S, Bell, Door, Doors, log
 from headwater.host.looking import answer, since_1970
-from headwater.host.told import VERSION, Ask, Reply, Told
+from headwater.host.told import DEEDS, VERSION, Ask, Reply, Told
 from headwater.host.window import Window
 from headwater.scheduler.trace import KINDS, Record
 
 CALLERS_MAX: Final = 32
 """At all doors of a process together: a handful of people look at it, and no more."""
 
-REQUEST_MAX: Final = 64 * 1024
-"""Bytes of one request: a name, mostly."""
+REQUEST_MAX: Final = 32 * 1024 * 1024
+"""Bytes of one request: a name, mostly; or what an event carries."""
 
 UNREAD_MAX: Final = 1024 * 1024
 """Bytes that somebody who follows may leave unread. Then records wait, and in the end some are left out."""
@@ -90,8 +94,12 @@ class Call:
         self.connection = connection
         self.door = door
         self.heard = bytearray()
+        # There is no end of a line before this place.
+        self.sought = 0
         self.unsent = bytearray()
         self.followed: Followed | None = None
+        # Something is being done for them: what else they ask waits for that.
+        self.is_busy = False
 
 
 class Service:
@@ -102,6 +110,8 @@ class Service:
         self._bell = bell
         self._made: dict[Door, socket.socket] = {}
         self._calls: list[Call] = []
+        # Appended to by the threads that did something.
+        self._done: deque[tuple[Call, Reply]] = deque()
         # Not the kind that is shared with a forked child.
         self._selector = selectors.PollSelector()
         self._selector.register(bell.reader, selectors.EVENT_READ, None)
@@ -129,6 +139,8 @@ class Service:
         """Make the doors whose time has come, close others, tell those who follow."""
         with self._doors.lock:
             due = [door for door in self._doors.open.values() if not door.tried.is_set() and door.due <= monotonic()]
+        while self._done:
+            self._tell_done(*self._done.popleft())
         for door in due:
             self._make(door)
         for door in [door for door in self._made if door.closed]:
@@ -157,7 +169,9 @@ class Service:
         for call in [call for call in self._calls if call.door is door]:
             if call.followed is not None:
                 self._tell(call, call.followed)
-            self._leave(call)
+            if not call.is_busy:
+                # Else when that is done, which is soon: it is told that the space is closed.
+                self._leave(call)
 
     # -- callers -------------------------------------------------------------------------------------------
 
@@ -197,16 +211,25 @@ class Service:
                 self._leave(call)
                 return
             call.heard += chunk
-        while (end := call.heard.find(b"\n")) >= 0:
-            line = bytes(call.heard[:end])
-            del call.heard[: end + 1]
-            call.unsent += _line(self._answer(call, line))
+        self._answer_all(call)
         if len(call.heard) > REQUEST_MAX:
             self._leave(call)
             return
         self._send(call)
 
-    def _answer(self, call: Call, line: bytes) -> Reply:
+    def _answer_all(self, call: Call) -> None:
+        while not call.is_busy and (end := call.heard.find(b"\n", call.sought)) >= 0:
+            line = bytes(call.heard[:end])
+            del call.heard[: end + 1]
+            call.sought = 0
+            reply = self._answer(call, line)
+            if reply is not None:
+                call.unsent += _line(reply)
+        if not call.is_busy:
+            call.sought = len(call.heard)
+
+    def _answer(self, call: Call, line: bytes) -> Reply | None:
+        """The answer; None if it comes when something is done."""
         try:
             version = msgspec.json.decode(line, type=_Versioned).v
             if version != VERSION:
@@ -219,6 +242,11 @@ class Service:
         with self._doors.lock:
             windows = list(call.door.windows)
         try:
+            if ask.ask in DEEDS:
+                work = partial(self._do, call, windows, ask)
+                threading.Thread(target=work, name=f"headwater-{ask.ask}", daemon=True).start()
+                call.is_busy = True
+                return None
             reply = answer(windows, ask, self._pid)
         except Exception as bug:  # noqa: BLE001  # of ours: it must not end the thread, nor harm the program
             log.debug("a question about %s could not be answered", call.door.file, exc_info=True)
@@ -229,6 +257,31 @@ class Service:
             call.followed = Followed(ask.kind, self._bell)
             call.followed.attend(windows)
         return reply
+
+    def _do(self, call: Call, windows: list[Window], ask: Ask) -> None:
+        """In a thread of its own, so that others are answered meanwhile."""
+        try:
+            reply = Reply(v=VERSION, pid=self._pid, event=act(windows, ask))
+        except HeadwaterError as error:
+            reply = Reply(v=VERSION, pid=self._pid, trouble=trouble_of(error))
+        except BaseException as bug:  # noqa: BLE001  # of ours, or what no handler may raise: somebody waits to be told
+            log.debug("%s was not done in %s", ask.ask, call.door.file, exc_info=True)
+            reply = self._refused(f"{type(bug).__name__}: {bug}")
+        self._done.append((call, reply))
+        self._bell.ring()
+
+    def _tell_done(self, call: Call, reply: Reply) -> None:
+        if call not in self._calls:
+            return
+        call.is_busy = False
+        call.unsent += _line(reply)
+        try:
+            self._answer_all(call)
+            self._send(call)
+        except OSError:
+            self._leave(call)
+        if call.door.closed and not call.is_busy:
+            self._leave(call)
 
     def _refused(self, why: str) -> Reply:
         return Reply(v=VERSION, pid=self._pid, error=why)

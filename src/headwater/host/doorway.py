@@ -159,8 +159,8 @@ class Caller:
         self._heard = bytearray()
 
     def ask(self, request: Ask) -> Reply:
-        """The answer. Raises ConnectionError if the space is closed meanwhile."""
-        self._connection.settimeout(_SILENCE_S)
+        """The answer. Raises ConnectionError if the space is closed meanwhile, TimeoutError if there is none."""
+        self._connection.settimeout(_SILENCE_S + (request.timeout_ms or 0.0) / 1000)
         self._connection.sendall(msgspec.json.encode(request) + b"\n")
         try:
             reply = _reply.decode(self._line())

@@ -116,6 +116,8 @@ class Computed(Generic[P, R]):
             debounce_ms=declared.debounce_ms,
             throttle_ms=declared.throttle_ms,
             change_group=declared.change_group,
+            print=lambda: space.prints.of(self.__wrapped__, self._type.expected, declared.version),
+            is_instance=self._parametrised,
             origin=self.__wrapped__,
         )
 
@@ -294,6 +296,9 @@ class Sink:
             throttle_ms=declared.throttle_ms,
             no_auto_debounce=not declared.auto_debounce,
             change_group=declared.change_group,
+            # Usually nothing is kept: a new process has a new screen.
+            print=(lambda: space.prints.of(self.__wrapped__, declared.version)) if declared.is_quiet else None,
+            kept_as=doc_key(self._doc),
             origin=self.__wrapped__,
         )
         space.add_node(self, spec)

@@ -5,9 +5,9 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from inspect import Parameter
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from headwater.cells.here import Owner, find
 from headwater.cells.sealed import Sealed
@@ -188,7 +188,7 @@ class Handler(Generic[P, R]):
         assert isinstance(home, BaseSpace)
         return Ticket(home, home.send(self.stream, payload, outside), self.result)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> object:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Within a transaction, as a plain function, as a part of it. Elsewhere an event is to be sent."""
         _, tx = find(self._app, self)
         if tx is None or not tx.is_open:
@@ -197,7 +197,7 @@ class Handler(Generic[P, R]):
                 "a plain call is for code in a transaction, and becomes a part of that"
             )
             raise UsageError(message, handler=self.name)
-        return self.__wrapped__(*args, **kwargs)
+        return cast("R", self.__wrapped__(*args, **kwargs))
 
     def record_in(self, home: BaseSpace) -> HandlerRecord | None:
         """What is known of it in an open space."""
@@ -205,6 +205,15 @@ class Handler(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<handler {self.stream}>"
+
+
+class AsyncHandler(Handler[P, R]):
+    """One that is async: sending is the same, and a plain call is to be awaited."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:  # type: ignore[override]
+            """Within a transaction, as an async function, as a part of it."""
 
 
 class Sender(Generic[P, R]):
@@ -238,7 +247,7 @@ def make_handler(
     if on is not None:
         if not isinstance(on, Stream):
             raise DeclarationError(f"{where}: on={on!r}; a stream made with app.stream(...) is expected")
-        if on.handler is not None:
+        if on.handler is not None and on.handler.name != name:
             message = f"{where}: stream {on.name} is handled by {on.handler.name}() already, and each event by one"
             raise HandlerTakenError(f"{message}; call the one from the other", stream=on.name, taken_by=on.handler.name)
         if [parameter.kind is Parameter.KEYWORD_ONLY for parameter in signature.parameters.values()] != [False]:
@@ -249,7 +258,7 @@ def make_handler(
         raise DeclarationError(f"{where}: timeout= is for async functions; a plain one cannot be stopped from outside")
     if change_group is not None and type(change_group) is not str:
         raise DeclarationError(f"{where}: change_group={change_group!r}; a text is expected")
-    return Handler(
+    return (AsyncHandler if is_async(fn) else Handler)(
         app,
         fn,
         name,

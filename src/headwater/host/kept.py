@@ -141,6 +141,6 @@ def _put(engine: Engine, opening: Opening) -> None:
 def _mark(opening: Opening) -> str:
     """The same if nothing is different but times and counts: then a program that only looked writes nothing."""
     assert opening.snapshot is not None
-    nodes = [(node.id, node.status, node.live, node.error, node.reads) for node in opening.snapshot.nodes]
+    nodes = [(node.id, node.status, node.live, node.error, node.waiting, node.reads) for node in opening.snapshot.nodes]
     told = (opening.actor, opening.snapshot.seq, nodes, opening.left_out, len(opening.trace))
     return sha256(msgspec.json.encode(told)).hexdigest()[:16]

@@ -8,7 +8,7 @@ Must never know: who asks, and how an answer looks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, cast
 
 import msgspec
@@ -22,8 +22,8 @@ from headwater.store.browse import read
 from headwater.store.engine import Engine
 from headwater.values.address import doc_key
 from headwater.values.codec import to_json
-from headwater.values.ids import BranchId
-from headwater.values.tree import Maybe, Value
+from headwater.values.ids import BranchId, DocKey
+from headwater.values.tree import ABSENT, Maybe, Value
 
 PAYLOAD_MAX: Final = 2000
 """Characters of a payload in a list. Longer ones are told of when one event is asked for."""
@@ -99,6 +99,13 @@ def _matching(letters: str, known: Iterable[str]) -> list[str]:
     return [letters] if letters in found else found
 
 
+def meant_by(text: str, known: Iterable[EventTold]) -> EventTold | None:
+    """The one of these that an id, or what it begins with, means. Raises UsageError if it could be several."""
+    by_letters = {_letters(event.event): event for event in known}
+    meant = _matching(_letters(text), by_letters)
+    return by_letters[_only(text, meant)] if meant else None
+
+
 def _only(text: str, meant: list[str]) -> str:
     if len(meant) > 1:
         names = ", ".join(f"{_WORD}{letters}" for letters in meant[:_NAMED_MAX])
@@ -152,7 +159,7 @@ def _waiting(letters: str, entry: Mapping[str, Value]) -> EventTold:
         stream=str(entry.get("stream", "")),
         state="waiting",
         at_ms=int(outbox.sent_ms(entry)),
-        reason="it is handled when an app that handles its stream is opened",
+        reason="its app has to be opened",
         payload=json_of(entry.get("payload")),
     )
 
@@ -178,6 +185,25 @@ def _receipt(engine: Engine, branch: BranchId, letters: str) -> Mapping[str, Val
 def is_receipt(value: Maybe) -> bool:
     """Whether a document is one. Authors may call a class of theirs so, too."""
     return outbox.is_map(value) and {"stream", "result"} == set(cast("Mapping[str, Value]", value))
+
+
+SYSTEM: Final = ("receipt:", "failed:", "events:")
+"""How documents are called that hold what is kept of events."""
+
+
+def is_system(doc: DocKey, value: Callable[[], Maybe]) -> bool:
+    """Whether a document is one of these, and not one of an author's class that is called so."""
+    kind, _, letters = doc.removeprefix("space/").partition(":")
+    if kind == "events":
+        return doc in (outbox.OUTBOX, failures.FAILED)
+    if kind not in ("receipt", "failed"):
+        return False
+    found = value()
+    if found is ABSENT:
+        return True
+    if kind == "receipt":
+        return is_receipt(found)
+    return outbox.is_map(found) and cast("Mapping[str, Value]", found).get("event") == f"{_WORD}{letters}"
 
 
 def shortened(event: EventTold) -> EventTold:

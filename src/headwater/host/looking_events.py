@@ -5,6 +5,7 @@ Must never know: sockets, and who asks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from headwater.errors import NotFoundError, UnavailableError, UsageError
@@ -38,10 +39,7 @@ def waiting_events(window: Window) -> tuple[EventTold, ...]:
 
 def show_event(windows: list[Window], ask: Ask, wait_s: float) -> EventTold:
     """All that is known of one event: on its way in one of these, kept in the file, or handled."""
-    named = zip(labels([each.app for each in windows]), windows, strict=True)
-    chosen = [window for label, window in named if ask.app in ("", label) and window.branch == ask.branch]
-    if not chosen:
-        raise NotFoundError(f"nobody has it open on branch {ask.branch!r} there", branch=ask.branch)
+    chosen = choose(windows, ask)
     letters = ask.event.strip().removeprefix("event:")
     live: dict[str, EventTold] = {}
     for window in chosen:
@@ -60,6 +58,22 @@ def show_event(windows: list[Window], ask: Ask, wait_s: float) -> EventTold:
         names = ", ".join([*([] if kept is None else [kept.event]), *others[:8]])
         raise UsageError(f"{ask.event} could be any of these events: {names}; give more of its letters")
     return live.get(kept.event, kept) if kept is not None else live[others[0]]
+
+
+def choose(windows: Sequence[Window], ask: Ask) -> list[Window]:
+    """The openings that are meant. Raises NotFoundError if there is none."""
+    if ask.space and windows and windows[0].space.name != ask.space:
+        found = windows[0].space.name
+        message = f"it holds the space {found!r}, not {ask.space!r}; leave out --space, or name the folder"
+        raise NotFoundError(message, space=ask.space, found=found)
+    named = list(zip(labels([each.app for each in windows]), windows, strict=True))
+    chosen = [window for label, window in named if ask.app in ("", label) and window.branch == ask.branch]
+    if not chosen:
+        there = ", ".join(f"{label} on branch {window.branch}" for label, window in named) or "nothing"
+        wanted = f"no app {ask.app!r}" if ask.app else "no app"
+        message = f"{wanted} has it open on branch {ask.branch!r}; there is {there}"
+        raise NotFoundError(message, app=ask.app, branch=ask.branch)
+    return chosen
 
 
 def handler_activities(window: Window) -> tuple[Activity, ...]:
@@ -96,6 +110,7 @@ def _told(window: Window, waiting: Waiting) -> EventTold:
         handler=event.handler.title,
         app=window.app,
         state="parked" if waiting.parked else event.state.value,
+        at_ms=event.sent_ms,
         attempts=event.attempts,
         reason=waiting.why,
         payload=kept_events.json_of(event.payload),

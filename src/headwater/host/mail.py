@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, cast
 
 from headwater.cells.here import HERE, OPEN, Frame
@@ -54,6 +55,13 @@ class Mail:
             handler = self.handlers.pop(function, None)
             if handler is not None:
                 self._space.scheduler.remove_handler(handler)
+
+    def resume(self) -> None:
+        """Take up what was sent when the space was last open, but for what earlier openings of it here handle."""
+        earlier = takewhile(lambda home: home is not self._space, list(OPEN))
+        others = [getattr(home, "mail", None) for home in earlier if home.place == self._space.place]
+        handlers = [handler for mail in others if isinstance(mail, Mail) for handler in list(mail.handlers.values())]
+        self._space.scheduler.resume_events({handler.spec.stream for handler in handlers})
 
     # -- sending -------------------------------------------------------------------------------------------
 

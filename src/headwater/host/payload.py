@@ -86,6 +86,8 @@ class Payload:
 
     def from_json(self, home: Home, fields: Mapping[str, object]) -> Value:
         """What comes from outside of Python, by name. Raises SchemaError for what is unknown, missing or misfit."""
+        if not isinstance(cast("object", fields), Mapping):
+            raise SchemaError(f"{self._where}: fields by name are expected, not {fields!r}; it takes {self._told()}")
         if self.is_whole:
             whole = self.fields[WHOLE]
             for name in fields:

@@ -101,7 +101,7 @@ class Space(BaseSpace):
     def owe(self, origin: Transaction) -> None:
         """Nobody would come to hear of it later: when it has ended, what becomes of it is waited for."""
         self._owed.append(origin)
-        self.restless = True
+        self.catch_up_soon()
         if not origin.is_open:
             self.nudge()
 
@@ -110,8 +110,9 @@ class Space(BaseSpace):
             self.wait_for_disk()
             self._attached.refresh()
         self._owed = [tx for tx in self._owed if tx.status not in SETTLED]
-        # One that is open is looked at again when it has ended.
-        self.restless = self.restless or bool(self._owed)
+        if self._owed:
+            # One that is open is looked at again when it has ended.
+            self.catch_up_soon()
         if self.scheduler.events.wake_at is not None:
             # Nobody rings when its time has come: it is looked at again with the next write.
             self.restless = True
@@ -132,6 +133,7 @@ class Space(BaseSpace):
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
         self.check_open()
         self._lease.storage.wait(timeout)
+        self.resuming.keep()
         self.catch_up()
         self._tell_lost()
 

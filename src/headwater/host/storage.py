@@ -101,11 +101,6 @@ class Storage:
             self._ports.append(port)
             return AttachedReplica(self, port, SessionId(self._entropy.token()), on, self._engine.head)
 
-    @property
-    def is_alone(self) -> bool:
-        """There is one replica in this process, and no other."""
-        return len(self._ports) == 1
-
     def detach(self, port: Port) -> None:
         """Deliver nothing more there."""
         with self._lock:

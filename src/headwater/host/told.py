@@ -30,6 +30,8 @@ Question: TypeAlias = Literal["ping", "snapshot", "stats", "why", "trace", "even
 Deed: TypeAlias = Literal["send", "redeliver", "drop"]
 """What is done, in the process that has the space open and when it has its turn."""
 
+DEEDS: Final[tuple[Deed, ...]] = ("send", "redeliver", "drop")
+
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request."""
@@ -57,7 +59,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = ""
     """send: whose name that is."""
     app: str = ""
-    """events and what is done: in which opening, as they are labelled; else in any that can."""
+    """event and what is done: in which opening, as they are labelled; else in any that can."""
+    space: str = ""
+    """The same: what the space has to be called, if that matters."""
     branch: str = "main"
     timeout_ms: float | None = None
     """send, redeliver: how long the end of the event is waited for. None: not at all."""

@@ -104,11 +104,11 @@ class HandlerSpec:
 
 
 class LastFailure(NamedTuple):
-    """Of which event, why, and as which of those that ended."""
+    """Of which event, why, and after how many runs of its handler."""
 
     event: EventId
     reason: str
-    ended: int
+    runs: int
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -166,6 +166,8 @@ class Event:
     lane: str
     # Its place in the lane, for good: a retry does not lose it.
     ordinal: int
+    # When, in milliseconds since 1970; not before those that were sent before it, whatever the clock says.
+    sent_ms: int = 0
     # What it was sent in; None for a gesture, or if that has come to be.
     origin: Launch | None = None
     # Its id was made here: nobody else can have handled it.

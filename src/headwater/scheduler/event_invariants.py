@@ -272,6 +272,9 @@ def i11_events(scheduler: Scheduler) -> None:
     ordinals = [event.ordinal for event in live.values()]
     if len(set(ordinals)) != len(ordinals):
         raise broken("record", f"two events have the same place: {ordinals}", None)
+    times = [event.sent_ms for event in sorted(live.values(), key=lambda event: event.ordinal)]
+    if times != sorted(times):
+        raise broken("record", f"what was sent later was not sent before: {times}", None)
     if set(scheduler.outcomes.counts) & _WAITS or min(scheduler.outcomes.counts.values()) < 0:
         raise broken("record", f"only ends are counted, not {scheduler.outcomes.counts}", None)
 
@@ -279,7 +282,6 @@ def i11_events(scheduler: Scheduler) -> None:
 def _fitting_event(
     event: Event, *, is_handled: bool, stored: Mapping[str, Value], kept: Mapping[str, Value]
 ) -> Iterable[tuple[str, bool]]:
-    is_pending = event.state is State.PENDING
     yield "its receipt has its letters", event.id == f"event:{event.letters}" and event.receipt.endswith(event.letters)
     yield "it is on its way", event.state in _WAITS
     yield "it has a place in a lane", event.ordinal > 0 and bool(event.lane)
@@ -289,19 +291,19 @@ def _fitting_event(
         "it stands in the outbox until it is handled",
         not event.is_stored or _is_open(event) or ((event.letters in stored) is not is_handled),
     )
-    yield "it is among the failed until it is handled", not event.was_kept or (event.letters in kept) is not is_handled
+    # It may be dropped while it waits, to make room or by hand.
+    yield "what is handled is not among the failed", not (event.was_kept and is_handled and event.letters in kept)
     yield "it was tried if it is handled", event.attempts >= (event.state is not State.QUEUED)
     yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
     yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
-    yield "handled is what has a receipt", not is_pending or is_handled
     yield "it has not come to its end", event.error is None and not event.reason
     yield "whoever waits can be told", all(map(callable, event.callbacks))
 
 
 def _is_open(event: Event) -> bool:
-    """It is sent in what has not ended: nobody can see that yet."""
-    return event.origin is not None and event.origin.fate is Fate.OPEN
+    """What sent it is not decided: nobody can see that yet, or it is no longer to be seen and the store has to say so."""
+    return event.origin is not None and event.origin.fate is not Fate.COMMITTED
 
 
 # --- over the trace -------------------------------------------------------------------------------------------
@@ -415,7 +417,7 @@ AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (i11_events, i11_handl
 OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (i4_order, i10_lineage_gated, i11_at_most_once)
 
 EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
-    **dict.fromkeys(("id", "payload", "ordinal", "is_fresh", "is_stored", "was_kept"), i11_events),
+    **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
     **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at"), i11_events),
     **dict.fromkeys(("result", "error", "reason", "callbacks"), i11_events),
     **dict.fromkeys(("state", "lane"), i4_lanes),

@@ -19,11 +19,12 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
 from headwater.scheduler import failures, outbox
 from headwater.scheduler.attempt import RetryImmediately
+from headwater.scheduler.books import write_down
 from headwater.scheduler.closure import closure_of
 from headwater.scheduler.event import Event, Handling, Signal
 from headwater.scheduler.lane import Lane, Parking
 from headwater.scheduler.limits import LOOKED_MAX
-from headwater.scheduler.lineage import Fate
+from headwater.scheduler.lineage import Fate, Launch
 from headwater.scheduler.outcome import TAKEN_BACK, Outcomes
 from headwater.scheduler.outside import Outside
 from headwater.scheduler.ready import Ready
@@ -95,6 +96,9 @@ class Events:
             event = lane.head
             if event is None or not lane.is_ready:
                 continue
+            if event.handler.removed:
+                # As in a notebook: another was declared in its place.
+                self._hand_over(event)
             parking = self._held_up(event)
             if parking is None:
                 yield from self._ready.make(closure_of(event, self._replica))
@@ -130,7 +134,7 @@ class Events:
     def _dispatch(self, lane: Lane, event: Event) -> Iterator[Step]:
         lane.take_out(event)
         if event.handler.removed:
-            # As in a notebook: another was declared in its place.
+            # While it was made ready.
             self._hand_over(event)
         handler = event.handler
         if handler.removed:
@@ -309,16 +313,35 @@ class Events:
                     lane.put(running.event)
             left += lane.events
             lane.events.clear()
-        tx = Transaction(self._replica, "closing")
-        for event in left:
-            # What was sent in a transaction stands there already; what failed before is kept as that.
-            if event.origin is not None and not event.origin.is_near:
-                reason = "the space was closed before what sent it, in another space, was confirmed"
-                self._outcomes.fail(event, None, reason)
-            elif not event.is_stored and not event.was_kept:
-                outbox.put(tx, event, self._outside.wall_ms())
-        tx.commit()
+        self._leave_behind(left)
         left = [event for event in left if not event.is_settled]
         self._outcomes.untold.extend(event for event in left if event.callbacks)
         self._outcomes.tell()
         return len(left)
+
+    def _leave_behind(self, left: list[Event]) -> None:
+        """What was sent in a transaction stands in the outbox already; what failed before is kept as that."""
+        free: list[Event] = []
+        for event in left:
+            launch = event.origin
+            is_decided = launch is None or launch.fate is Fate.COMMITTED
+            if launch is not None and not launch.is_near and not is_decided:
+                reason = "the space was closed before what sent it, in another space, was confirmed"
+                self._outcomes.fail(event, None, reason)
+            elif event.is_stored or event.was_kept:
+                continue
+            elif is_decided:
+                free.append(event)
+            else:
+                # I10: with what sent it, or not at all.
+                self._put_back([event], launch)
+        self._put_back(free)
+
+    def _put_back(self, events: list[Event], launch: Launch | None = None) -> None:
+        def work(tx: Transaction) -> None:
+            if launch is not None and launch.tx.local_seq is not None:
+                tx.require(OriginCommitted(launch.tx.local_seq))
+            for event in events:
+                outbox.put(tx, event)
+
+        write_down(self._replica, "closing", work, partial(self._outcomes.lost, events))

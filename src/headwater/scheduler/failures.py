@@ -14,7 +14,9 @@ from typing import Final, cast
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.event import Event
+from headwater.scheduler.lineage import Fate
 from headwater.scheduler.outbox import is_map, take
+from headwater.store.commit import OriginCommitted
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey
 from headwater.values.patch import Add, Remove
@@ -37,6 +39,10 @@ def record_of(letters: str) -> DocKey:
 
 def keep(tx: Transaction, event: Event, at_ms: float, kept_max: int) -> None:
     """Keep a failed event, in one transaction with taking it out of the outbox."""
+    launch = event.origin
+    if launch is not None and launch.fate is not Fate.COMMITTED and launch.tx.local_seq is not None:
+        # I10: if what sent it does not come to be, there is nothing to deliver again.
+        tx.require(OriginCommitted(launch.tx.local_seq))
     if event.is_stored:
         take(tx, event.letters)
     if not kept_max:
@@ -98,4 +104,11 @@ def _time(value: Value) -> float:
 
 
 def _traceback(error: Exception | None) -> str:
-    return "" if error is None else "".join(format_exception(error, limit=-_FRAMES))[-_TEXT_MAX:]
+    """From the author's function on: how it came to be called is the same for all."""
+    if error is None:
+        return ""
+    calls = error.__traceback__
+    while calls is not None and calls.tb_frame.f_globals.get("__name__", "").startswith("headwater."):
+        calls = calls.tb_next
+    found = format_exception(type(error), error, calls or error.__traceback__, limit=-_FRAMES)
+    return "".join(found)[-_TEXT_MAX:]

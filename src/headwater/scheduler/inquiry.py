@@ -28,6 +28,13 @@ class Waiting(NamedTuple):
     why: str
     parked: str = ""
     """If it is first, and something holds it up: what."""
+    first: Waiting | None = None
+    """Whom it is behind."""
+
+    @property
+    def story(self) -> str:
+        """With what the first of all waits for."""
+        return self.why if self.first is None else f"{self.why}, the first of which waits: {self.first.why}"
 
 
 class EventCounts(msgspec.Struct, frozen=True):
@@ -79,23 +86,23 @@ class Inquiry:
 
     def _in_lane(self, lane: Lane) -> Iterator[Waiting]:
         running, queued = lane.running, list(lane.events)
-        first: Event | None = None
+        first: Waiting | None = None
         if running is not None:
-            first = running.event
-            yield Waiting(first, f"{first.handler.title} is at work on it")
+            first = Waiting(running.event, f"{running.event.handler.title} is at work on it")
+            yield first
         for place, event in enumerate(queued, start=first is not None):
             if first is None:
-                first = event
-                yield self._head(lane, event)
+                first = self._head(lane, event)
+                yield first
             else:
                 others = "1 other" if place == 1 else f"{place:,} others"
-                yield Waiting(event, f"it is behind {others}, the first of which is {first.id}")
+                yield Waiting(event, f"it is behind {others}", "", first)
 
     def _head(self, lane: Lane, event: Event) -> Waiting:
         parked = lane.parked
         if parked is None:
             return Waiting(event, "it is next")
-        left = "" if parked.until is None else f", for {max(parked.until - self._now(), 0.0):.0f} ms more"
+        left = "" if parked.until is None else f", for {_lasting(max(parked.until - self._now(), 0.0))} more"
         return Waiting(event, f"{parked.reason}{left}", parked.reason)
 
     def _of(self, handler: Handler) -> list[Waiting]:
@@ -136,7 +143,7 @@ class Inquiry:
         if first.event.state is State.RUNNING:
             return f"It is at work on {first.event.id}"
         parked = "is parked" if first.parked else "waits"
-        return f"It does not run yet: {first.event.id} {parked}: {first.why}"
+        return f"It does not run yet: {first.event.id} {parked}: {first.story}"
 
     def _reads(self, handler: Handler) -> str:
         """What is made current before it is called."""
@@ -176,11 +183,17 @@ _UNHANDLED: Final = frozenset({State.QUEUED, State.RUNNING})
 _PLACES: Final = {State.PENDING: 0, State.RUNNING: 1, State.QUEUED: 2}
 """Those further on the way come first."""
 
+_SECOND: Final = 1000
+
+
+def _lasting(ms: float) -> str:
+    return f"{ms:.0f} ms" if ms < _SECOND else f"{ms / _SECOND:,.1f} s"
+
 
 def error_of(handler: Handler) -> str:
-    """What the last of its events failed of; nothing if the last that ended did not fail."""
+    """What its last run failed of; nothing if that did not fail."""
     failure = handler.last_failure
-    return failure.reason if failure is not None and failure.ended == handler.ended else ""
+    return failure.reason if failure is not None and failure.runs == handler.runs else ""
 
 
 def _failed(handler: Handler) -> str:

@@ -57,6 +57,7 @@ class Signal(Enum):
     CHANGED = "something-it-read-changed"
     TAKEN_BACK = "attempt-taken-back"
     UNDONE = "first-attempt-undone"
+    RESTORED = "restored"
 
 
 TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
@@ -70,6 +71,8 @@ TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
     (Status.CLEAN, Signal.TAKEN_BACK): Status.INVALID,
     (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
     # As if it had never been started: nothing can have been made of a result that never was.
+    # An opening before this one has run it, and what is kept of that is true.
+    (Status.NEVER_RAN, Signal.RESTORED): Status.CLEAN,
     (Status.CLEAN, Signal.UNDONE): Status.NEVER_RAN,
     (Status.INVALID, Signal.UNDONE): Status.NEVER_RAN,
 }
@@ -112,6 +115,13 @@ class NodeSpec:
     debounce_ms: float | None = None
     throttle_ms: float | None = None
     no_auto_debounce: bool = False
+    # Stands for the function, and everything besides documents that its result depends on: what is kept of its runs is
+    # good as long as that is the same. None: nothing is kept.
+    print: Callable[[], bytes] | None = None
+    # By the name of this document; for a computation, that of its result.
+    kept_as: DocKey | None = None
+    # Made for one set of arguments, when it is called with them.
+    is_instance: bool = False
     # For people: which piece of an app it belongs to, and the function as its author wrote it.
     piece: str = ""
     origin: Callable[..., object] | None = None
@@ -164,6 +174,9 @@ class Node:
     pass_number: int = 0
     pass_runs: int = 0
     store_failures: int = 0
+    # persistence: it was restored from what another opening has kept; what was last kept, and the digest of that.
+    restored: bool = False
+    recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
     # runner: the scope of its result, if that is not everybody's.
     breadth: str = ""
     # runner and invalidation: counts and times, for people.
@@ -193,6 +206,11 @@ class Node:
     def is_clean(self) -> bool:
         """Its last run still counts, as far as it has been told."""
         return self.status is Status.CLEAN
+
+    @property
+    def has_value(self) -> bool:
+        """It has run, here or in an opening before."""
+        return self.runs > 0 or self.restored
 
     @property
     def is_live(self) -> bool:

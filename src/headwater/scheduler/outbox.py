@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from headwater.cells.journal import IGNORED_FOR_SCHEDULING
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.event import Event
@@ -22,16 +23,20 @@ OUTBOX: Final = doc_key("events:outbox")
 """A map from the letters of each event's id to its stream and payload."""
 
 
-def put(tx: Transaction, event: Event, wall_ms: float) -> None:
-    """Send an event with the transaction. `wall_ms` and its place in the lane tell in which order."""
+_TIME_MAX: Final = 2**53
+"""Times that are counted in milliseconds since 1970 are below this."""
+
+
+def put(tx: Transaction, event: Event) -> None:
+    """Send an event with the transaction. When it was sent, and its place in the lane, tell in which order."""
     letters = event.letters
-    order = array_of([int(wall_ms), event.ordinal])
+    order = array_of([event.sent_ms, event.ordinal])
     entry = map_of({"stream": event.handler.spec.stream, "payload": event.payload, "order": order})
     if is_map(tx.look(OUTBOX)):
         tx.patch(OUTBOX, Add((letters,), entry))
     else:
-        # Of two that create it, one has to look again.
-        tx.note(OUTBOX, (), Depth.DEEP)
+        # Of two that create it, one has to look again. To whoever sends, what becomes of it is no news.
+        tx.note(OUTBOX, (), Depth.DEEP, IGNORED_FOR_SCHEDULING)
         tx.set(OUTBOX, (), map_of({letters: entry}))
 
 
@@ -63,6 +68,15 @@ def entries(outbox: Maybe) -> list[tuple[str, Mapping[str, Value]]]:
 def sent_ms(entry: Mapping[str, Value]) -> float:
     """When one was sent, in milliseconds since 1970; 0 if it does not say."""
     return next(iter(_order(entry.get("order"))), 0.0)
+
+
+def after(replica: Replica) -> int:
+    """A time at which nothing that stands there was sent yet: what is sent now comes after it, whatever the clock says.
+
+    What does not look like a time, since somebody else has written it, does not count.
+    """
+    times = [sent_ms(entry) for _, entry in entries(replica.read(OUTBOX))]
+    return max((int(time) + 1 for time in times if 0 <= time < _TIME_MAX), default=0)
 
 
 def _order(value: Value) -> tuple[float, ...]:

@@ -142,7 +142,7 @@ class Outcomes:
         event.handler.failures += 1
         event.signal(Signal.FAILED)
         self._end(event)
-        event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.ended)
+        event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.runs)
         at_ms, kept_max = self._outside.wall_ms(), self._outside.keep_failed
         try:
             work = partial(failures.keep, event=event, at_ms=at_ms, kept_max=kept_max)
@@ -152,8 +152,15 @@ class Outcomes:
         else:
             self._outside.report(failed_event(event, self._space))
 
+    def lost(self, events: list[Event], broken: HeadwaterError) -> None:
+        """They were to be handled when the space is opened again, and cannot be kept until then."""
+        for event in events:
+            event.reason = event.reason or "the space was closed before its turn came"
+            self._unkept(event, broken)
+
     def _unkept(self, event: Event, broken: HeadwaterError) -> None:
-        self._outside.report(unkept_event(event, self._space, broken))
+        if event.origin is None or event.origin.fate is not Fate.FAILED:
+            self._outside.report(unkept_event(event, self._space, broken))
 
     def _end(self, event: Event) -> None:
         event.handler.ended += 1
@@ -183,5 +190,10 @@ class Outcomes:
         while self.untold:
             event = self.untold.popleft()
             # One by one: another thread may add to them, and each is to be called once.
-            while event.callbacks:
-                event.callbacks.pop(0)(event)
+            try:
+                while event.callbacks:
+                    event.callbacks.pop(0)(event)
+            finally:
+                if event.callbacks:
+                    # One of them raised: the others are told the next time.
+                    self.untold.appendleft(event)

@@ -143,7 +143,7 @@ class Pull:
             if node.attempt is not None or node.removed:
                 return
             if (node.status is Status.CLEAN or self._is_excused(node)) and not self._found_more(ran, above):
-                if node.status is Status.CLEAN or node.runs:
+                if node.status is Status.CLEAN or node.has_value:
                     return
                 break
             # What it read was changed while it ran: once more.
@@ -173,7 +173,7 @@ class Pull:
 
     def _is_excused(self, node: Node) -> bool:
         """It has a value that will do for now: a gate says so, or it ran as often in this pass as it may (I6)."""
-        if node.gate is not None and node.runs > 0 and self._gates.is_held(node):
+        if node.gate is not None and node.has_value and self._gates.is_held(node):
             return True
         return self._in_pass and node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number
 

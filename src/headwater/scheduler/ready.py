@@ -92,7 +92,7 @@ class Ready:
         return Parking(f"{first.title} waits for its time", self._gates.eligible_at(first))
 
     def _is_gated(self, node: Node) -> bool:
-        return node.gate is not None and node.runs > 0 and self._gates.is_held(node)
+        return node.gate is not None and node.has_value and self._gates.is_held(node)
 
     def _is_excused(self, node: Node, turns: dict[Node, int]) -> bool:
         """It was run as often as may be, and is still not current: events do not wait for what never ends."""

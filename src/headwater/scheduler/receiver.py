@@ -54,9 +54,9 @@ class Receiver:
         """Send an event; `on_commit` is called once with it, whatever became of it. See `Streams.send`."""
         return self.streams.send(stream, payload, origin=origin, outside=outside, on_commit=on_commit)
 
-    def resume_events(self) -> int:
-        """Take up what was sent in transactions and not handled when the space was last open."""
-        return self.streams.resume()
+    def resume_events(self, besides: Collection[str] = ()) -> int:
+        """Take up what was sent in transactions and not handled when the space was last open, but for these streams."""
+        return self.streams.resume(besides)
 
     def redeliver(self, event: str, on_commit: Callable[[Event], None] | None = None) -> Event:
         """Deliver a failed event once more, as the same event. Raises NotFoundError."""

@@ -24,6 +24,7 @@ from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.limits import FAILURES_MAX
 from headwater.scheduler.node import Kind, Node, Status
+from headwater.scheduler.persistence import Persistence
 from headwater.scheduler.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
 from headwater.scheduler.trouble import shown, told, unstorable
 from headwater.store.commit import Conflict
@@ -34,7 +35,7 @@ from headwater.values.match import touches
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
-    from headwater.cells.journal import ReadKey
+    from headwater.cells.journal import Mark, ReadKey
 
 _CLEAN: Final = Status.CLEAN
 _OPEN: Final = TxStatus.OPEN
@@ -56,6 +57,7 @@ class Runner:
         graph: Graph,
         gates: Gates,
         invalidation: Invalidation,
+        persistence: Persistence,
         trace: Trace,
         now: Callable[[], float],
         report: Callable[[UserCodeError], None],
@@ -66,6 +68,7 @@ class Runner:
         self._graph = graph
         self._gates = gates
         self._invalidation = invalidation
+        self._persistence = persistence
         self._trace = trace
         self._now = now
         self._report = report
@@ -159,9 +162,11 @@ class Runner:
         if error is not None:
             self._failed(attempt, error)
         elif node.outputs or tx.wrote or attempt.before is not None:
-            self._commit(attempt, value)
+            self._commit(attempt, value, reads)
         else:
             tx.end()
+            if node.spec.print is not None:
+                self._persistence.note(node, tx, reads)
             self._done(attempt, changed=False)
         if node.status is not _CLEAN:
             # Invalid while it waited, and as it was again at its end.
@@ -175,11 +180,13 @@ class Runner:
         if self.in_flight:
             self.in_flight.pop(node, None)
 
-    def _commit(self, attempt: Attempt, value: Value) -> None:
+    def _commit(self, attempt: Attempt, value: Value, reads: Mapping[ReadKey, Mark | None]) -> None:
         node, tx = attempt.node, attempt.tx
         before, wrote = node.commit, False
         try:
             if node.outputs:
+                if node.spec.print is not None:
+                    self._persistence.observe(node, tx)
                 tx.read_only = ""
                 # Before it is sent: it may be decided at once.
                 tx.callbacks += self._on_decided
@@ -191,6 +198,8 @@ class Runner:
                 wrote = commit(node, tx, value)
                 if not wrote:
                     node.commit = before
+                    if node.spec.print is not None:
+                        self._persistence.note(node, tx, reads)
             elif tx.wrote:
                 wrote = True
                 tx.callbacks += self._on_decided
@@ -293,7 +302,7 @@ class Runner:
         node.runs -= 1
         node.error = attempt.before
         if not node.removed:
-            self._take_back(attempt, reason, undone=not node.runs)
+            self._take_back(attempt, reason, undone=not node.has_value)
 
     def again(self, attempt: Attempt) -> None:
         """It waited, and then asked to be run again. That counts as if it had not left the pass it began in."""
@@ -324,6 +333,7 @@ class Runner:
             if node.store_failures > FAILURES_MAX or tx.error is None:
                 self._report(unstorable(node, tx))
                 return
+        self._persistence.rejected(node)
         self._invalidation.take_back(node, tx.triggers)
         if self._trace.on:
             self._trace.emit(TakenBack(self._now(), node.id, node.runs, REJECTED))

@@ -23,6 +23,7 @@ from headwater.scheduler.once import pull_once
 from headwater.scheduler.onlooker import Onlooker
 from headwater.scheduler.order import Queue
 from headwater.scheduler.outside import Outside
+from headwater.scheduler.persistence import Persistence
 from headwater.scheduler.preflight import Preflight
 from headwater.scheduler.pull import Pull
 from headwater.scheduler.ready import Ready
@@ -97,11 +98,13 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.graph = Graph(self._on_live, self._on_dormant, self.queue.lowered)
         self.registry = Registry(self.graph, self.gates, self.trace, now, eager=demand == "eager")
         self.invalidation = Invalidation(self.graph, self.gates, self.trace, now, self.queue.put)
+        self.persistence = Persistence(replica, self.graph, self.invalidation, self.trace, now)
         self.runner = Runner(
             replica,
             graph=self.graph,
             gates=self.gates,
             invalidation=self.invalidation,
+            persistence=self.persistence,
             trace=self.trace,
             now=now,
             report=self.reports.tell,

@@ -264,7 +264,7 @@ class Settle:
 
     def _expire(self) -> None:
         """The pass that made them is over: whoever has run, and found no reader, is dormant again."""
-        for node in [node for node in self.lent if (node.runs and node.attempt is None) or node.removed]:
+        for node in [node for node in self.lent if (node.has_value and node.attempt is None) or node.removed]:
             del self.lent[node]
             if not node.removed:
                 self._graph.liveness.expire(node)

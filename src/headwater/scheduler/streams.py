@@ -5,7 +5,7 @@ Must never know: whose turn it is, and what becomes of an event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import cast
 
@@ -14,6 +14,7 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import HandlerTakenError, LimitError, NotFoundError, UsageError, WriteError
 from headwater.scheduler import failures, outbox
+from headwater.scheduler.books import write_down
 from headwater.scheduler.event import Event, Handler, HandlerSpec
 from headwater.scheduler.lane import EVERYTHING, Lanes
 from headwater.scheduler.lineage import Launch, Lineage
@@ -50,6 +51,8 @@ class Streams:
         self._tick = outside.tick
         self.handlers: dict[str, Handler] = {}
         self._count = 0
+        # When the latest was sent, in milliseconds since 1970.
+        self._latest_ms = 0
 
     # -- handlers ------------------------------------------------------------------------------------------
 
@@ -118,7 +121,15 @@ class Streams:
 
     def _make(self, event_id: EventId, handler: Handler, payload: Value, on_commit: OnCommit | None) -> Event:
         self._count += 1
-        event = Event(id=event_id, handler=handler, payload=payload, lane=EVERYTHING, ordinal=self._count)
+        self._latest_ms = max(self._latest_ms, int(self._outside.wall_ms()))
+        event = Event(
+            id=event_id,
+            handler=handler,
+            payload=payload,
+            lane=EVERYTHING,
+            ordinal=self._count,
+            sent_ms=self._latest_ms,
+        )
         if on_commit is not None:
             event.callbacks.append(on_commit)
         return event
@@ -151,7 +162,7 @@ class Streams:
             message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"
             raise WriteError(f"{message}; send from a handler, or from a sink", stream=event.handler.spec.stream)
         if launch.is_near and tx.is_open:
-            outbox.put(tx, event, self._outside.wall_ms())
+            outbox.put(tx, event)
             event.is_stored = True
         self._lineage.launch(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
 
@@ -162,13 +173,14 @@ class Streams:
 
     # -- once more -----------------------------------------------------------------------------------------
 
-    def resume(self) -> int:
-        """Take up what was sent and not handled when the space was last open. Returns how many."""
+    def resume(self, besides: Collection[str] = ()) -> int:
+        """Take up what was sent and not handled when the space was last open, but for these. Returns how many."""
         found = 0
+        self._latest_ms = max(self._latest_ms, outbox.after(self._replica))
         for letters, stream, payload in outbox.waiting(self._replica):
             handler = self.handlers.get(stream)
             event_id = EventId(f"event:{letters}")
-            if handler is not None and event_id not in self._outcomes.live:
+            if handler is not None and stream not in besides and event_id not in self._outcomes.live:
                 event = self._make(event_id, handler, payload, None)
                 event.is_stored = True
                 self._enter(event)
@@ -194,12 +206,10 @@ class Streams:
 
     def drop(self, letters: str) -> None:
         """Forget a failed event. Raises NotFoundError."""
-        tx = Transaction(self._replica, f"dropping event:{letters}")
-        if not failures.forget(tx, letters):
-            tx.abort()
+        if letters not in failures.listed(self._replica.read(failures.FAILED)):
             message = f"there is no failed event event:{letters} here; `headwater events ls` lists them"
             raise NotFoundError(message, event=f"event:{letters}")
-        tx.commit()
+        write_down(self._replica, f"dropping event:{letters}", partial(failures.forget, letters=letters))
 
 
 def _check_backlog(handler: Handler) -> None:

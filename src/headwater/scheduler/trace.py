@@ -153,6 +153,13 @@ class Ended(Record, frozen=True, tag="ended"):
     origin: str = ""
 
 
+class Restored(Record, frozen=True, tag="restored"):
+    """An opening has looked for what is kept of a node. `outcome`: restored, dirty or fresh."""
+
+    outcome: str
+    reason: str = ""
+
+
 KINDS: Final[dict[str, type[Record]]] = {
     "registered": Registered,
     "removed": Removed,
@@ -166,6 +173,7 @@ KINDS: Final[dict[str, type[Record]]] = {
     "gated": Gated,
     "restless": Restless,
     "pass": Pass,
+    "restored": Restored,
     "sent": Sent,
     "parked": Parked,
     "dispatched": Dispatched,

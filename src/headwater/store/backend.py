@@ -55,6 +55,15 @@ class BranchRow(msgspec.Struct, frozen=True, gc=False):
     """What was merged into it: (source, the source's newest commit then, the merge's own place)."""
 
 
+class ObservationRow(msgspec.Struct, frozen=True, gc=False):
+    """What the last run of a computation has read: named by the document that takes its result."""
+
+    doc: DocKey
+    seq: Seq
+    """All of it was so up to and including this place of the log."""
+    body: bytes
+
+
 class ReplayRow(msgspec.Struct, frozen=True, gc=False):
     """A run of a session's accepted commits: local numbers `first` to `last` stand at `seq` and the places after it."""
 
@@ -74,6 +83,9 @@ class Fold:
     heads: list[tuple[BranchId, HeadRow]] = field(default_factory=list)
     snapshots: list[tuple[BranchId, SnapshotRow]] = field(default_factory=list)
     replays: list[ReplayRow] = field(default_factory=list)
+    observations: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
+    unobserved: list[tuple[BranchId, DocKey, Seq]] = field(default_factory=list)
+    """Whose observation, if it is not newer than this place, is none any more."""
 
 
 @dataclass(slots=True)
@@ -95,8 +107,13 @@ Progress = Callable[[int, int], None]
 class Backend(Protocol):
     """A database that holds one space. Every writing method is one transaction, durable when it returns."""
 
-    def append(self, rows: Sequence[LogRow], fold: Fold | None) -> None:
-        """Add to the log, and fold if asked. Nothing of it is there if this raises."""
+    def append(
+        self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
+    ) -> None:
+        """Add to the log, and fold if asked. Nothing of it is there if this raises.
+
+        What was observed replaces what was before, unless that is newer.
+        """
 
     def folded(self) -> Seq:
         """How far the caches reach."""
@@ -130,6 +147,18 @@ class Backend(Protocol):
 
     def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
         """All of a document, oldest first."""
+
+    def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
+        """One row of this very branch; None if there is none, or it is damaged."""
+
+    def observations(self, branch: BranchId) -> list[ObservationRow]:
+        """All of this very branch that are not damaged."""
+
+    def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
+        """Forget these."""
+
+    def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
+        """Of every folded document of this very branch: its newest place, and whether it is there."""
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
         """Where an accepted commit of a session is."""

@@ -86,6 +86,10 @@ class OriginCommitted(msgspec.Struct, frozen=True, array_like=True, tag="origin_
 
 Precondition: TypeAlias = Absent | ValueIs | OriginCommitted
 
+Seen: TypeAlias = tuple[int, bytes]
+"""The operation that writes a run's result, by its place; and what the run has read, or the digest of that if it is the
+same as the time before."""
+
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One unit of work as its session asks for it. (session, local_seq) names it for ever."""
@@ -97,6 +101,19 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pending_reads: tuple[PendingRead, ...] = ()
     preconditions: tuple[Precondition, ...] = ()
     branch: BranchId = MAIN
+    seen: Seen | None = None
+    """If it is what a run came to: by which operation, and what the run has read, for `observations`."""
+
+
+class Note(msgspec.Struct, frozen=True, gc=False):
+    """A run has come to what stands there already: nothing to write, but what it has read is kept, if it is so still.
+
+    `basis` is a commit without operations: what was read, on which branch.
+    """
+
+    doc: DocKey
+    body: bytes
+    basis: Commit
 
 
 # --- verdicts -------------------------------------------------------------------------------------------------
@@ -150,6 +167,8 @@ class Submission(msgspec.Struct, eq=False):
 
     commit: Commit
     effects: tuple[Effect, ...] = ()
+    notes: tuple[Note, ...] = ()
+    """Of runs before it that had nothing to write."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -173,6 +192,8 @@ class CommitEntry(msgspec.Struct, frozen=True, array_like=True, tag="c", gc=Fals
     operations: tuple[Operation, ...]
     merged: tuple[BranchId, Seq] | None = None
     """Set on a merge: everything of that branch up to that place is now here too."""
+    seen: Seen | None = None
+    """If it is what a run came to: as in `Commit`."""
 
 
 class ForkEntry(msgspec.Struct, frozen=True, array_like=True, tag="f"):

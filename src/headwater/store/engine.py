@@ -4,6 +4,8 @@ A batch is decided in memory, commit by commit, then written as one transaction.
 anything become visible outside: the tail, the sequence number, the outcomes. If it fails, it never happened.
 
 Must never know: threads, sockets, who waits for a verdict.
+
+Length: the stages of a commit, in their order, and each needs what the one before found.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from hashlib import sha256
 from typing import Final
 
 from headwater.errors import AddressError, InvariantError, LimitError, LocalProtocolError
-from headwater.store.backend import Backend, Fold, Horizon, LogRow
+from headwater.store.backend import Backend, Fold, Horizon, LogRow, ObservationRow
 from headwater.store.cache import DocState, Recent, StateCache
 from headwater.store.commit import (
     Absent,
@@ -25,6 +27,7 @@ from headwater.store.commit import (
     Effect,
     Entry,
     ForkEntry,
+    Note,
     OriginCommitted,
     Outcome,
     PendingRead,
@@ -64,6 +67,7 @@ class _Batch:
     entries: list[Entry] = field(default_factory=list)
     decided: list[Commit] = field(default_factory=list)
     fold: Fold | None = None
+    observed: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
 
 
 class Engine:
@@ -99,8 +103,24 @@ class Engine:
         self.states.evict()
         return outcomes
 
+    def note(self, notes: Sequence[Note]) -> int:
+        """Keep what runs have read that had nothing to write, as far as it is still so. Returns how many were kept."""
+        batch = _Batch(self._clock.now_ms())
+        self._note(notes, batch)
+        self._write(batch)
+        return len(batch.observed)
+
+    def _note(self, notes: Sequence[Note], batch: _Batch) -> None:
+        for note in notes:
+            basis = note.basis
+            if self._objection(basis, self._sessions.get(basis.session)) is None:
+                place: Seq = self.head + len(batch.rows)  # type: ignore[assignment]  # as in `_link`
+                batch.observed.append((basis.branch, ObservationRow(note.doc, place, note.body)))
+
     def _decide(self, submission: Submission, batch: _Batch) -> Outcome:
         commit = submission.commit
+        if submission.notes:
+            self._note(submission.notes, batch)
         session = self._sessions.get(commit.session)
         if commit.local_seq <= session.last:
             return Outcome(commit, self._replay(session, commit, batch))
@@ -271,7 +291,9 @@ class Engine:
         merged: tuple[BranchId, Seq] | None = None,
     ) -> Verdict:
         """Give the commit its place in the log and move the documents."""
-        entry = CommitEntry(commit.branch, commit.session, commit.local_seq, batch.at, commit.operations, merged)
+        entry = CommitEntry(
+            commit.branch, commit.session, commit.local_seq, batch.at, commit.operations, merged, commit.seen
+        )
         body = encode_entry(entry)
         size = len(body)
         if size > COMMIT_BYTES_MAX:
@@ -298,8 +320,8 @@ class Engine:
     # -- writing -------------------------------------------------------------------------------------------
 
     def _write(self, batch: _Batch) -> None:
-        if batch.rows or batch.fold is not None:
-            self.backend.append(batch.rows, batch.fold)
+        if batch.rows or batch.fold is not None or batch.observed:
+            self.backend.append(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
             self.documents.after_fold(batch.fold)
             self._sessions.folded(batch.fold.through)
@@ -351,12 +373,12 @@ class Engine:
     def _due_fold(self) -> Fold | None:
         tail = self.documents.tail
         due = len(tail.entries) >= FOLD_COMMITS or tail.weight >= FOLD_BYTES
-        return build_fold(self.documents, self.states, self.head) if due else None
+        return build_fold(self.documents, self.states, self.head, self.backend.observation) if due else None
 
     def fold(self) -> None:
         """Bring the caches up to the newest commit, so that the next opening has no tail to replay."""
         if self.documents.folded < self.head:
-            fold = build_fold(self.documents, self.states, self.head)
+            fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))
 
 

@@ -5,16 +5,24 @@ Must never know: the database.
 
 from __future__ import annotations
 
-from headwater.store.backend import Fold, HeadRow, ReplayRow, SnapshotRow
+from collections.abc import Callable
+
+from headwater.store.backend import Fold, HeadRow, ObservationRow, ReplayRow, SnapshotRow
 from headwater.store.cache import StateCache
 from headwater.store.document import Documents, Revision, Tail
 from headwater.store.limits import SNAPSHOT_SLACK_BYTES
+from headwater.store.observations import newest
 from headwater.values.codec import encode
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT
 
 
-def build_fold(documents: Documents, states: StateCache, head: Seq) -> Fold:
+def build_fold(
+    documents: Documents,
+    states: StateCache,
+    head: Seq,
+    known: Callable[[BranchId, DocKey], ObservationRow | None],
+) -> Fold:
     """Everything the caches have to learn about the tail. Call it before anything newer is applied.
 
     The states are told of their snapshots at once; if the fold fails to be written they are dropped and read again.
@@ -24,6 +32,11 @@ def build_fold(documents: Documents, states: StateCache, head: Seq) -> Fold:
     for branch, by_doc in tail.by_document().items():
         for doc, revisions in by_doc.items():
             _fold_document(fold, states, branch, doc, revisions)
+    for (branch, doc), (seq, row) in newest(tail.entries, known).items():
+        if row is None:
+            fold.unobserved.append((branch, doc, seq))
+        else:
+            fold.observations.append((branch, row))
     states.after_fold(fold)
     return fold
 

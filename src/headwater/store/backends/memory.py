@@ -6,7 +6,17 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 from headwater.errors import UsageError
-from headwater.store.backend import BranchRow, Fold, HeadRow, Horizon, LogRow, Progress, ReplayRow, SnapshotRow
+from headwater.store.backend import (
+    BranchRow,
+    Fold,
+    HeadRow,
+    Horizon,
+    LogRow,
+    ObservationRow,
+    Progress,
+    ReplayRow,
+    SnapshotRow,
+)
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
 
@@ -23,13 +33,23 @@ class MemoryBackend:
         self._revisions: dict[tuple[BranchId, DocKey], list[Seq]] = {}
         self._snapshots: dict[tuple[BranchId, DocKey], list[SnapshotRow]] = {}
         self._replays: dict[SessionId, list[ReplayRow]] = {}
+        self._observations: dict[BranchId, dict[DocKey, ObservationRow]] = {}
         self._meta: dict[str, str] = {}
 
-    def append(self, rows: Sequence[LogRow], fold: Fold | None) -> None:
+    def append(
+        self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
+    ) -> None:
         for row in rows:
             self._log[row.seq] = row
         if fold is not None:
             self._fold(fold)
+        self._observe(observed)
+
+    def _observe(self, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
+        for branch, row in observed:
+            known = self._observations.setdefault(branch, {})
+            if row.doc not in known or known[row.doc].seq <= row.seq:
+                known[row.doc] = row
 
     def _fold(self, fold: Fold) -> None:
         self._folded = fold.through
@@ -46,6 +66,11 @@ class MemoryBackend:
             self._snapshots.setdefault((branch, snapshot.doc), []).append(snapshot)
         for row in fold.replays:
             self._replays.setdefault(row.session, []).append(row)
+        for branch, doc, seq in fold.unobserved:
+            known = self.observation(branch, doc)
+            if known is not None and known.seq <= seq:
+                self.drop_observations([(branch, doc)])
+        self._observe(fold.observations)
 
     def folded(self) -> Seq:
         return self._folded
@@ -88,6 +113,19 @@ class MemoryBackend:
 
     def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
         return list(self._snapshots.get((branch, doc), []))
+
+    def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
+        return self._observations.get(branch, {}).get(doc)
+
+    def observations(self, branch: BranchId) -> list[ObservationRow]:
+        return list(self._observations.get(branch, {}).values())
+
+    def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
+        for branch, doc in gone:
+            self._observations.get(branch, {}).pop(doc, None)
+
+    def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
+        return [(head.doc, head.seq, head.live) for head in self._heads.get(branch, {}).values()]
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
         rows = self._replays.get(session, [])

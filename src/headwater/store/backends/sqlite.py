@@ -17,9 +17,18 @@ import apsw
 import msgspec
 
 from headwater.errors import CorruptError, HeadwaterError, PoisonedError, UnavailableError
-from headwater.store.backend import BranchRow, Fold, HeadRow, Horizon, LogRow, Progress, SnapshotRow
+from headwater.store.backend import (
+    BranchRow,
+    Fold,
+    HeadRow,
+    Horizon,
+    LogRow,
+    ObservationRow,
+    Progress,
+    SnapshotRow,
+)
 from headwater.store.backends import sqlite_file
-from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 
 _TABLES: Final = """
 create table log(seq integer primary key, body blob not null, chain blob not null, sum integer not null) strict;
@@ -39,6 +48,14 @@ create table replay(session integer not null, first integer not null, last integ
 insert into meta values ('folded', '0'), ('horizon', '0'), ('horizon_chain', '');
 """
 
+_OBSERVATION: Final = """
+create table observation(branch integer not null, doc integer not null, seq integer not null, body blob not null,
+    sum integer not null, primary key(branch, doc)) strict, without rowid;
+"""
+
+_MIGRATIONS: Final = {1: _OBSERVATION}
+"""What has to be done to a file of each earlier format to make it one of the next."""
+
 _BRANCH: Final = "(select id from branch where name = ?)"
 _DOC: Final = "(select id from doc where key = ?)"
 _SESSION: Final = "(select id from session where name = ?)"
@@ -55,7 +72,9 @@ class SqliteBackend:
         self._path = path
         self._poison: PoisonedError | None = None
         self._wal_pages = 0
-        self._db = sqlite_file.connect(path, tables=_TABLES, durability=durability, vfs=vfs, create=create)
+        self._db = sqlite_file.connect(
+            path, tables=_TABLES + _OBSERVATION, migrations=_MIGRATIONS, durability=durability, vfs=vfs, create=create
+        )
         self._db.set_wal_hook(self._note_wal)
 
     # -- every access goes through one of these two --------------------------------------------------------
@@ -108,12 +127,16 @@ class SqliteBackend:
 
     # -- the log -------------------------------------------------------------------------------------------
 
-    def append(self, rows: Sequence[LogRow], fold: Fold | None) -> None:
+    def append(
+        self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
+    ) -> None:
         def work(db: apsw.Connection) -> None:
             values = [(row.seq, row.body, row.chain, crc32(row.body)) for row in rows]
             db.executemany("insert into log values (?, ?, ?, ?)", values)
             if fold is not None:
                 _fold(db, fold)
+            if observed:
+                _observe(db, observed)
 
         self._write(work)
 
@@ -200,6 +223,25 @@ class SqliteBackend:
         if crc32(body or b"") != checksum:
             raise self._corrupt(f"the snapshot of {doc} at {seq} does not match its checksum")
         return SnapshotRow(doc, Seq(seq), body)
+
+    def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
+        query = f"select seq, body, sum from observation where branch = {_BRANCH} and doc = {_DOC}"
+        found = self._read(query, (branch, doc))
+        return _observed(branch, doc, *found[0]) if found else None
+
+    def observations(self, branch: BranchId) -> list[ObservationRow]:
+        query = (
+            f"select key, seq, body, sum from observation join doc on observation.doc = doc.id where branch = {_BRANCH}"
+        )
+        found = [_observed(branch, *row) for row in self._read(query, (branch,))]
+        return [row for row in found if row is not None]
+
+    def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
+        self._write(lambda db: _unobserve(db, gone))
+
+    def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
+        query = f"select key, seq, live from head join doc on head.doc = doc.id where branch = {_BRANCH}"
+        return self._read(query, (branch,))  # type: ignore[return-value]  # as the columns are
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
         query = f"select seq + ? - first from replay where session = {_SESSION} and first <= ? and last >= ?"
@@ -318,4 +360,46 @@ def _fold(db: apsw.Connection, fold: Fold) -> None:
     db.executemany(
         "insert into replay values (?, ?, ?, ?)", [(session[r.session], r.first, r.last, r.seq) for r in fold.replays]
     )
+    db.executemany(
+        f"delete from observation where branch = {_BRANCH} and doc = {_DOC} and seq <= ?", list(fold.unobserved)
+    )
+    _observe(db, fold.observations)
     _set_meta(db, "folded", str(fold.through))
+
+
+def _observed(branch: str, *row: object) -> ObservationRow | None:
+    """The row, if it is whole and stands where it was put: what is damaged is as good as not there."""
+    doc, seq, body, checksum = row
+    if not (isinstance(doc, str) and isinstance(seq, int) and isinstance(body, bytes)):
+        return None
+    return ObservationRow(DocKey(doc), Seq(seq), body) if _sum_of(branch, doc, seq, body) == checksum else None
+
+
+def _sum_of(branch: str, doc: str, seq: int, body: bytes) -> int:
+    return crc32(body, crc32(f"{branch}\0{doc}\0{seq}".encode()))
+
+
+def _observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
+    keys = {row.doc for _, row in observed}
+    db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
+    # A branch that nothing was folded of yet has no number.
+    names = {branch for branch, _ in observed}
+    db.executemany(
+        "insert into branch(name, parent, fork_seq, at, merges) values (?, null, 0, 0, ?) on conflict do nothing",
+        [(name, msgspec.msgpack.encode(())) for name in names if name == MAIN],
+    )
+    branch = dict(db.execute("select name, id from branch"))
+    doc = {key: db.execute("select id from doc where key = ?", (key,)).get for key in keys}
+    db.executemany(
+        "insert into observation values (?, ?, ?, ?, ?) on conflict do update set "
+        "seq = excluded.seq, body = excluded.body, sum = excluded.sum where excluded.seq >= observation.seq",
+        [
+            (branch[b], doc[row.doc], row.seq, row.body, _sum_of(b, row.doc, row.seq, row.body))
+            for b, row in observed
+            if b in branch
+        ],
+    )
+
+
+def _unobserve(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
+    db.executemany(f"delete from observation where branch = {_BRANCH} and doc = {_DOC}", list(gone))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -37,7 +38,7 @@ Durability: TypeAlias = Literal["full", "normal"]
 APPLICATION_ID: Final = 0x48445752
 """The letters HDWR in the file's header: what `file` and other tools can tell a space by."""
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised when the tables change; every later version opens every earlier format."""
 
 SQLITE_SAFE: Final = (3, 51, 3)
@@ -54,8 +55,19 @@ _LOCK_START: Final = 0x40000000
 _LOCK_LENGTH: Final = 512
 
 
-def connect(path: str, *, tables: str, durability: Durability, vfs: str | None, create: bool = True) -> apsw.Connection:
-    """The one connection to a space's file. Without `create` neither the file nor the tables in it are made."""
+def connect(
+    path: str,
+    *,
+    tables: str,
+    migrations: Mapping[int, str],
+    durability: Durability,
+    vfs: str | None,
+    create: bool = True,
+) -> apsw.Connection:
+    """The one connection to a space's file. Without `create` neither the file nor the tables in it are made.
+
+    A file of an earlier format is brought to this one, by what `migrations` says for each.
+    """
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < SQLITE_SAFE:
         message = (
@@ -76,6 +88,8 @@ def connect(path: str, *, tables: str, durability: Durability, vfs: str | None, 
             _configure(db, path, durability)
             if fresh:
                 _make(db, tables)
+            else:
+                _migrate(db, migrations)
         except BaseException:
             db.close()
             raise
@@ -120,6 +134,14 @@ def _make(db: apsw.Connection, tables: str) -> None:
     marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
     db.execute(f"begin immediate; {tables} {marks}; commit")
     db.execute("pragma wal_checkpoint(truncate)").fetchall()
+
+
+def _migrate(db: apsw.Connection, migrations: Mapping[int, str]) -> None:
+    """Format by format, all in one transaction: a crash leaves the old one, which is migrated then."""
+    found = db.execute("pragma user_version").get
+    if isinstance(found, int) and found < FORMAT:
+        steps = " ".join(migrations[number] for number in range(max(found, 1), FORMAT))
+        db.execute(f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
 
 
 def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  # one line per kind of error

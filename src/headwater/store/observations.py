@@ -1,0 +1,90 @@
+"""What each computation has read in its last run that counts: kept, so that the next opening need not run it again.
+
+One row for each, overwritten in place. It rides on the commit of the run: in the log with the commit, or as its digest
+if the run read the same as the one before; when the log is folded the newest go into a table. A run that wrote nothing
+is noted in that table at once, if what it has read is still so. Whatever is missing, damaged or does not fit is no
+observation: then the computation runs.
+
+What has changed since is not written anywhere: it follows from the log (`resumption`).
+
+Must never know: nodes, functions, schedulers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import Final, TypeAlias
+
+import msgspec
+
+from headwater.store.backend import ObservationRow
+from headwater.store.commit import CommitEntry
+from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.tree import Path
+
+FORMAT: Final = 1
+"""Raised when what is kept means something else: what another version has kept is none then."""
+
+DIGEST_BYTES: Final = 8
+"""Of a body, to say that it is the same as before. A body is longer."""
+
+SeenRead: TypeAlias = DocKey | tuple[DocKey, Path, bool]
+"""A document as a whole; or a place in one, and whether only its shape was looked at."""
+
+
+class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is kept of a run: by which code, and what it has read."""
+
+    format: int
+    print: bytes
+    """Stands for the function, and everything besides documents that its result depends on."""
+    reads: tuple[SeenRead, ...]
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(Observation)
+
+
+def encode_observation(code: bytes, reads: Iterable[tuple[DocKey, Path, int]]) -> bytes:
+    """The body of a row. A read of a whole document is its key alone; most are."""
+    seen = [doc if not path and not bits else (doc, path, bool(bits)) for doc, path, bits in reads]
+    return _encoder.encode((FORMAT, code, seen))
+
+
+def decode_observation(body: bytes) -> Observation | None:
+    """The inverse; None for what is no observation, or one of another format."""
+    try:
+        found = _decoder.decode(body)
+    except msgspec.MsgspecError:
+        return None
+    return found if found.format == FORMAT else None
+
+
+def digest_of(body: bytes) -> bytes:
+    """Stands for a body."""
+    return blake2b(body, digest_size=DIGEST_BYTES).digest()
+
+
+Place: TypeAlias = tuple[BranchId, DocKey]
+
+
+def newest(
+    entries: Iterable[tuple[Seq, CommitEntry, int]], known: Callable[[BranchId, DocKey], ObservationRow | None]
+) -> dict[Place, tuple[Seq, ObservationRow | None]]:
+    """What a stretch of the log says of each computation that ran in it; None where that cannot be told any more."""
+    found: dict[Place, tuple[Seq, ObservationRow | None]] = {}
+    for seq, entry, _ in entries:
+        if entry.seen is None:
+            continue
+        index, body = entry.seen
+        if index >= len(entry.operations):
+            continue
+        place = (entry.branch, entry.operations[index].doc)
+        if len(body) == DIGEST_BYTES:
+            earlier = found[place][1] if place in found else None
+            same = [row for row in (earlier, known(*place)) if row is not None and digest_of(row.body) == body]
+            found[place] = (seq, ObservationRow(place[1], seq, same[0].body) if same else None)
+        else:
+            found[place] = (seq, ObservationRow(place[1], seq, body))
+    return found

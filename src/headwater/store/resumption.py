@@ -1,0 +1,153 @@
+"""What an opening finds of the runs of those before it: which observations there are, and what has changed since.
+
+Changes are found as the live index finds them, by what they did to what was read; whoever made them, and on whichever
+branch. Of what the log does not hold any more nothing can be proven, and whoever read it runs.
+
+Must never know: nodes, functions, schedulers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headwater.store.backend import ObservationRow
+from headwater.store.commit import DeleteDoc
+from headwater.store.document import apply_operation
+from headwater.store.engine import Engine
+from headwater.store.observations import SeenRead, decode_observation
+from headwater.values.address import Depth, overlaps
+from headwater.values.ids import NEVER, BranchId, DocKey, Seq
+from headwater.values.match import touches
+from headwater.values.tree import ABSENT, Path
+
+
+@dataclass(slots=True)
+class Listing:
+    """One look at a branch: its observations, and how new each of its documents is."""
+
+    branch: BranchId
+    # As of this place of the log.
+    seq: Seq
+    rows: dict[DocKey, ObservationRow]
+    # The newest place of each document, and whether it is there. Of those inherited in an older state: not known.
+    places: dict[DocKey, tuple[Seq, bool] | None]
+
+    def is_newer(self, doc: DocKey, than: Seq) -> bool:
+        """Whether it may have been written since."""
+        if doc not in self.places:
+            return False
+        place = self.places[doc]
+        return place is None or place[0] > than
+
+    def is_there(self, doc: DocKey) -> bool:
+        """Whether there is such a document."""
+        place = self.places.get(doc, (NEVER, False))
+        return place is None or place[1]
+
+
+def listing(engine: Engine, branch: BranchId, prefix: str = "") -> Listing:
+    """All that is kept of the runs on a branch, whose results stand in documents of this prefix.
+
+    A branch starts with what its parent knew when it was made, as far as that is still kept as it was then.
+    """
+    engine.fold()
+    documents, backend = engine.documents, engine.backend
+    rows: dict[DocKey, ObservationRow] = {}
+    places: dict[DocKey, tuple[Seq, bool] | None] = {}
+    through = engine.head
+    row = documents.branch(branch)
+    while True:
+        for observed in backend.observations(row.name):
+            if observed.seq <= through and observed.doc.startswith(prefix):
+                rows.setdefault(observed.doc, observed)
+        for doc, seq, live in backend.head_places(row.name):
+            if doc not in places:
+                places[doc] = (seq, live) if seq <= through else None
+        if row.parent is None:
+            return Listing(branch, engine.head, rows, places)
+        through = min(through, row.fork_seq)
+        row = documents.branch(row.parent)
+
+
+def places_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
+    """One row, with how new everything is now that it names."""
+    observation = decode_observation(row.body)
+    docs = {read[0] if isinstance(read, tuple) else read for read in observation.reads} if observation else set()
+    places = {doc: _place_of(engine, listed.branch, doc) for doc in (*docs, *outputs)}
+    return Listing(listed.branch, engine.head, {row.doc: row}, dict(places))
+
+
+def _place_of(engine: Engine, branch: BranchId, doc: DocKey) -> tuple[Seq, bool]:
+    documents = engine.documents
+    through = engine.head
+    row = documents.branch(branch)
+    while True:
+        revisions = documents.tail.revisions(row.name, doc)
+        if revisions and revisions[-1].seq <= through:
+            return revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc
+        head = engine.backend.head(row.name, doc)
+        if head is not None:
+            found = documents.at(row.name, doc, through) if head.seq > through else None
+            return (head.seq, head.live) if found is None else (found.seq, found.value is not ABSENT)
+        if row.parent is None:
+            return NEVER, False
+        through = min(through, row.fork_seq)
+        row = documents.branch(row.parent)
+
+
+def overlapping_writes(
+    engine: Engine, branch: BranchId, doc: DocKey, reads: Sequence[tuple[Path, Depth]], after: Seq
+) -> list[Seq] | None:
+    """Commits after a place of the log that changed one of the places read; None if the log does not reach back."""
+    documents = engine.documents
+    if after < documents.horizon.seq:
+        return None
+    found: list[Seq] = []
+    before = documents.at(branch, doc, after).value
+    for revision in reversed(list(documents.revisions(branch, doc, after, engine.head))):
+        now = before
+        for operation in revision.operations:
+            now, _ = apply_operation(now, operation)
+        if now is not before and any(touches(path, depth, before, now) for path, depth in reads):
+            found.append(revision.seq)
+        before = now
+    return found
+
+
+def readers_of(engine: Engine, branch: BranchId, doc: DocKey, path: Path) -> list[DocKey]:
+    """The results of those that have read at, above or below a place; of one whose shape was read, at or above."""
+    found: list[DocKey] = []
+    for row in listing(engine, branch).rows.values():
+        observation = decode_observation(row.body)
+        if observation is not None and any(_reads(read, doc, path) for read in observation.reads):
+            found.append(row.doc)
+    return found
+
+
+def _reads(read: SeenRead, doc: DocKey, path: Path) -> bool:
+    if not isinstance(read, tuple):
+        return read == doc
+    at, place, shallow = read
+    # Of a shape, what is one step further down is a part.
+    near = len(path) <= len(place) + 1 or not shallow
+    return at == doc and near and overlaps(place, path)
+
+
+def drop_unclaimed(engine: Engine, branch: BranchId, gone: Iterable[DocKey]) -> int:
+    """Forget what is kept of computations that are no more. Returns how many there were."""
+    listed = [(branch, doc) for doc in gone]
+    if listed:
+        engine.backend.drop_observations(listed)
+    return len(listed)
+
+
+def drop_stale(engine: Engine) -> int:
+    """Forget what can be of no use to anybody: of results that are gone. Returns how many there were."""
+    engine.fold()
+    dropped = 0
+    for branch in engine.documents.branches:
+        there = {doc for doc, _, live in engine.backend.head_places(branch) if live}
+        rows = engine.backend.observations(branch)
+        dropped += drop_unclaimed(engine, branch, [row.doc for row in rows if row.doc not in there])
+    return dropped
