@@ -74,19 +74,19 @@ def test_event_of_what_failed_is_refused_and_never_handled(towns: Towns) -> None
         assert towns.add.send(1).result() == 1
 
 
-def test_event_of_what_the_store_does_not_accept_is_refused_and_never_handled(towns: Towns) -> None:
-    with towns.open_far() as far, towns.open_near() as near, towns.open_near() as other:
-        box = near.cell("near.here", int, default=0)
-        assert (box.value, other.cell("near.here", int, default=0).value) == (0, 0)
-        with disk_held(near):
-            other.cell("near.here", int).value = 7
-            with near.transaction():
-                box.value += 1
-                ticket = towns.add.send(5)
-                in_thread(lambda: None)
+def test_event_of_what_the_store_does_not_accept_is_refused_and_never_handled(towns: Towns, tmp_path: Path) -> None:
+    url = str(tmp_path / "near.db")
+    with towns.open_far() as far, towns.near.open(url) as near, towns.near.open(url) as other:
+        mine, theirs = near.cell("near.here", int, default=0), other.cell("near.here", int, default=0)
+        with near.transaction():
+            mine.value += 1
+            ticket = towns.add.send(5)
+            theirs.value = 7
+            other.sync()
+        assert (ticket.state, far.runs(towns.add)) == ("refused", 0)
         with pytest.raises(ConflictError):
             near.sync()
-        assert (ticket.state, far.runs(towns.add)) == ("refused", 0)
+        assert (mine.value, towns.there.value) == (7, 0)
 
 
 def test_handler_may_send_to_another_space(towns: Towns) -> None:

@@ -28,7 +28,7 @@ def run() -> Run:
     def invoke(*args: object, exit: int = 0, stdin: str | bytes | None = None) -> Result:  # noqa: A002
         result = CliRunner().invoke(cli, [str(arg) for arg in args], input=stdin)
         assert result.exit_code == exit, f"headwater {args} ended with {result.exit_code}\n{result.output}"
-        assert "Traceback" not in result.output
+        assert "Traceback" not in result.stderr
         if exit:
             assert result.exception is None or isinstance(result.exception, SystemExit)
         return result

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.cli.conftest import Run
-from tests.support.doors import BRIEF, SHOP, STAYING, running, tell
+from tests.support.doors import BRIEF, SAFETY_S, SHOP, STAYING, running, tell
+from tests.support.orders import have, orders_open
 
 
 @pytest.fixture
@@ -128,3 +129,73 @@ def test_unknown_kind_is_used_wrongly(run: Run, closed: str) -> None:
 
 def test_json_in_one_piece_cannot_be_followed(run: Run, closed: str) -> None:
     assert "use --jsonl" in run("trace", "--follow", "--json", "--url", closed, exit=2).stderr
+
+
+# --- handlers ---------------------------------------------------------------------------------------------
+
+
+def test_handlers_are_seen_in_a_process_and_when_it_was_closed(run: Run) -> None:
+    with orders_open() as process:
+        have(process, "import headwater.host.space as own; own.CLOSE_MS = 0.0")
+        have(process, "finish.send().result(); submit.send('tea').result(); submit.send('tea', 11); typed.value = 1")
+        have(process, "finish.send(); submit.send('milk')")
+        for _ in range(2):
+            top = {one["function"]: one for one in json.loads(run("top", "--json").stdout)}
+            assert [top[name]["status"] for name in ("submit", "finish", "count")] == [
+                "failed, 1 waiting",
+                "1 waiting",
+                "never ran",
+            ]
+            assert (top["submit"]["kind"], top["submit"]["runs"], top["submit"]["waiting"]) == ("handler", 2, 1)
+            counts = dict(line.split("\t") for line in run("stats").stdout.splitlines())
+            assert counts["handlers"] == "3"
+            ends = [counts[f"events_{end}"] for end in ("confirmed", "refused", "failed", "waiting")]
+            assert ends == ["2", "0", "1", "2"]
+            words = run("why", "submit").stdout
+            assert words.startswith("submit() is a handler, 1 event waits\nIt ran 2 times, the last time for ")
+            assert "ValueError: 11 is too many" in words
+            assert run("why", "orders.finish").stdout.startswith("finish() is a handler")
+            graph = run("graph").stdout
+            assert "submit  handler · failed, 1 waiting · 2 runs" in graph
+            assert "finish  handler · 1 waiting · 1 run" in graph
+            assert "did you mean submit" in run("why", "sumbit", exit=3).stderr
+            process.communicate(timeout=SAFETY_S)
+
+
+FOLLOWED = [
+    ("sent", ", number 1"),
+    ("dispatched", ""),
+    ("ended", ": confirmed"),
+    ("sent", ", number 2"),
+    ("dispatched", ""),
+    ("ended", ": failed, ValueError: 11 is too many"),
+    ("sent", ", number 3"),
+    ("dispatched", ""),
+    ("ended", ": confirmed"),
+    ("sent", ", number 4"),
+    ("parked", ": quiet() waits for its time, for 3,600,000 ms"),
+]
+
+
+def test_life_of_an_event_is_followed_step_by_step(run: Run) -> None:
+    kinds = '("sent", "parked", "dispatched", "ended")'
+    with orders_open() as process:
+        have(process, f"[space.scheduler.set_trace_enabled(kind, True) for kind in {kinds}]")
+        have(process, "submit.send('tea').result(); submit.send('milk', 11); finish.send().result()")
+        have(process, "typed.value = 1; finish.send()")
+        lines = [line.split("\t") for line in run("trace").stdout.splitlines()]
+        told = [(what, detail) for _, _, what, detail in lines]
+        assert [(what, without_event(detail)) for what, detail in told[: len(FOLLOWED)]][:-1] == FOLLOWED[:-1]
+        what, parked = told[len(FOLLOWED) - 1]
+        assert (what, without_event(parked)[:30]) == ("parked", FOLLOWED[-1][1][:30])
+        assert {node for _, node, _, _ in lines} == {"handler:orders.submit", "handler:orders.finish"}
+        [first, *_] = json.loads(run("trace", "--kind", "parked", "--json").stdout)
+        assert 3_000_000 < first["until_ms"] - first["at_ms"] <= 3_600_000, "both are times since 1970"
+        ended = json.loads(run("trace", "--kind", "ended", "--json").stdout)
+        assert [record["state"] for record in ended] == ["confirmed", "failed", "confirmed"]
+
+
+def without_event(detail: str) -> str:
+    """What stands behind the id of the event."""
+    assert detail.startswith("event:")
+    return detail[len("event:") + 32 :]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import headwater as hw
 from tests.cli.conftest import Run
 
 READING = [["ls"], ["get", "a"], ["history", "a"], ["diff", "0", "0"], ["export"], ["branches"], ["verify"]]
@@ -81,6 +82,41 @@ def test_ls_lists_documents_with_their_last_change(run: Run, shop: str) -> None:
     assert run("ls", "--at", "1", "--url", shop).stdout == "notes\t1\n"
     assert run("ls", "--at", "0", "--url", shop).stdout == ""
     assert run("ls", "-l", "oth", "--url", shop).stdout == 'other\t4\t{"a": {"b": true}}\n'
+
+
+def test_ls_hides_what_is_kept_of_events_and_says_how_much(run: Run) -> None:
+    class Receipt(hw.Doc):
+        total: int = 0
+
+    app = hw.App("till")
+    last = app.cell("last", None, type=Receipt | None)
+
+    @app.handler
+    def pay(amount: int) -> None:
+        last.value = Receipt(total=100 // amount)
+
+    with app.open("till.db", on_error=lambda _: None):
+        for amount in (1, 0, 2):
+            pay.send(amount)
+    found = run("ls", "--url", "till.db")
+    names = [line.split("\t")[0] for line in found.stdout.splitlines()]
+    assert [name.partition(":")[0] for name in names] == ["receipt", "receipt", "till.last"], "those of the author"
+    assert found.stderr == (
+        "4 documents of events are not listed; --all lists them, `headwater events ls` those that failed\n"
+    )
+    assert [record["document"] for record in json.loads(run("ls", "--json").stdout)] == names
+    everything = run("ls", "--all")
+    assert everything.stderr == ""
+    kinds = [line.partition(":")[0] for line in everything.stdout.splitlines()]
+    assert kinds.count("receipt") == 4
+    assert {"failed", "events"} <= set(kinds)
+    for prefix, count in (("receipt:", 4), ("failed:", 1), ("events:", 1), ("space!events:failed", 1)):
+        listed = run("ls", prefix)
+        assert (len(listed.stdout.splitlines()), listed.stderr) == (count, "")
+    assert len(run("ls", "r").stdout.splitlines()) == 2
+    run("events", "drop", "--all")
+    assert "3 documents of events are" in run("ls").stderr
+    assert "4 documents of events are" in run("ls", "--deleted").stderr
 
 
 @pytest.mark.usefixtures("shop")

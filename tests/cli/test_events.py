@@ -32,9 +32,7 @@ def ids(run: Run, *options: str) -> list[str]:
 # --- a file that nobody has open --------------------------------------------------------------------------
 
 
-def test_failed_events_are_listed_oldest_first_with_stream_tries_cause_and_payload(
-    run: Run, failed: list[str]
-) -> None:
+def test_failed_events_are_listed_oldest_first_with_stream_tries_cause_and_payload(run: Run, failed: list[str]) -> None:
     assert len(failed) == 2
     first = run("events", "ls").stdout.splitlines()[0].split("\t")
     assert first[0].startswith("event:")
@@ -248,10 +246,14 @@ def test_process_that_has_the_space_open_is_asked_and_does_it(run: Run) -> None:
 
 def test_redelivery_that_takes_too_long_goes_on_and_ends_with_6(run: Run) -> None:
     with orders_open() as process:
-        have(process, "submit.send('tea', 11); limit.value = 20; finish.send().result(); typed.value = 1; finish.send()")
+        have(
+            process, "submit.send('tea', 11); limit.value = 20; finish.send().result(); typed.value = 1; finish.send()"
+        )
         [name] = ids(run)
         told = run("events", "redeliver", name, "--timeout", "0s", exit=6).stdout
-        assert told.startswith(f"{name}\torders.submit\tqueued\tit is behind 1 other, the first of which waits: quiet()")
+        assert told.startswith(
+            f"{name}\torders.submit\tqueued\tit is behind 1 other, the first of which waits: quiet()"
+        )
         assert run("events", "redeliver", name, "--no-wait").stdout.startswith(f"{name}\torders.submit\tqueued")
 
 
@@ -293,12 +295,12 @@ def test_table_on_a_terminal_shortens_ids_and_drops_the_payload_where_it_is_narr
     title, first, second = wide.splitlines()
     assert title.split() == ["event", "failed", "stream", "tries", "why", "payload"]
     assert first.startswith(failed[0].removeprefix("event:")[:8] + "  ")
-    assert first.rstrip().endswith(TOO_MANY + '        {"amount": 11, "note": "milk"}'.replace("        ", "  "))
+    assert first.rstrip().endswith(TOO_MANY + '  {"amount": 11, "note": "milk"}')
     assert second.startswith(failed[1].removeprefix("event:")[:8])
     narrow, _ = on_terminal(*COMMAND, "events", "ls", columns=70, env=plain)
     assert [len(line) <= 70 for line in narrow.splitlines()] == [True] * 3
     assert "payload" not in narrow
-    assert TOO_MANY in narrow
+    assert "ValueError: 11 is t…" in narrow
 
 
 def test_event_on_a_terminal_reads_like_a_story(failed: list[str]) -> None:

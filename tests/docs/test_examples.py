@@ -53,7 +53,7 @@ runs: {'hits': 3, 'show': 3}
 typed, and nothing has run yet
 2 found: grape, grapefruit
 2 found: apple, pineapple
-runs: {'hits': 3, 'show': 3}
+runs: {'hits': 2, 'show': 3}
 """,
     ),
 }

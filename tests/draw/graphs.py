@@ -76,8 +76,9 @@ def some_snapshot(random: Random, count: int) -> Snapshot:
         node(
             random.choice(["row({})", "cell{}", "x"]).format(index),
             id=f"n{index}",
-            kind=random.choice(["computation", "effect"]),
+            kind=random.choice(["computation", "effect", "handler"]),
             status=random.choice(["clean", "invalid", "never-ran"]),
+            waiting=random.choice([0, 0, 3]),
             live=random.random() < 0.7,
             rank=random.randint(0, 5),
             error=random.choice(["", "", "ValueError: no"]),

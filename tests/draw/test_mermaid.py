@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
 LABEL = r'"((?:[^"#<>`{}|\\\n;%]|#\d+;|<br/>)*)"'
-BOX = re.compile(rf"  (n\d+)(?:\[\({LABEL}\)\]|\({LABEL}\)|>{LABEL}\])")
+BOX = re.compile(rf"  (n\d+)(?:\[\({LABEL}\)\]|\({LABEL}\)|>{LABEL}\]|\{{\{{{LABEL}\}}\}})")
 NOTE = re.compile(rf"  note\[{LABEL}\]:::note")
 ARROW = re.compile(r'  (n\d+) (?:-->|-\. "may write" \.->|-\. "made" \.->) (n\d+)')
 CLASS = re.compile(r"  class (n\d+(?:,n\d+)*) (\w+)")
@@ -34,7 +34,7 @@ def read(text: str) -> tuple[dict[str, str], list[tuple[str, str]]]:
     for line in lines:
         if found := BOX.fullmatch(line):
             assert found[1] not in labels
-            labels[found[1]] = found[2] or found[3] or found[4]
+            labels[found[1]] = found[2] or found[3] or found[4] or found[5]
         elif found := ARROW.fullmatch(line):
             arrows.append((found[1], found[2]))
         elif found := CLASS_DEF.fullmatch(line):
@@ -116,3 +116,9 @@ def test_nothing_gives_an_empty_chart() -> None:
 def test_sample_has_all_its_nodes() -> None:
     labels, _ = read(mermaid(shop()))
     assert {"shop.catalog", "totals", "price_of('cake')"} <= {name_of(label) for label in labels.values()}
+
+
+def test_handler_has_a_shape_of_its_own() -> None:
+    text = mermaid(snapshot([node("submit", kind="handler", waiting=2)]))
+    assert '{{"submit<br/>handler<br/>2 waiting · 1 run · 0 ms"}}' in text
+    read(text)

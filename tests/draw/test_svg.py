@@ -226,3 +226,30 @@ def test_work_of_five_thousand_nodes_is_bounded_and_grows_no_faster_than_they_do
     fewer, more = calls_of(big(2500)), calls_of(big(5000))
     assert more < 6_000_000  # less than a second
     assert more < 2 * fewer
+
+
+def test_handler_is_a_ticket_and_says_what_waits() -> None:
+    nodes = [
+        node("idle", kind="handler"),
+        node("late", kind="handler", waiting=2, gate="total() waits for its time"),
+        node("bad", kind="handler", error="ValueError: no", waiting=1),
+    ]
+    root = parsed(snapshot(nodes))
+    idle, late, bad = (box_of(root, name) for name in ("idle", "late", "bad"))
+    assert said(late) == ["HANDLER", "late", "2 waiting · 1 run · 0 ms", "waits: total() waits for its time"]
+    assert [box.get("class") for box in (idle, late, bad)] == [
+        "hw-box hw-clean",
+        "hw-box hw-waiting",
+        "hw-box hw-failed",
+    ]
+    outlines = [box.find(f"{SPACE}path") for box in (idle, late, bad)]
+    assert all(outline is not None and outline.get("d", "").count("a6 6 0 0 0") == 2 for outline in outlines)
+    title = late.find(f"{SPACE}title")
+    assert title is not None
+    assert title.text == "late\nhandler, 2 waiting\n1 run, 0 ms each\nwaits: total() waits for its time"
+
+
+def test_legend_tells_of_handlers_where_there_are_any() -> None:
+    words = "handler: called for each event"
+    assert words in svg(snapshot([node("submit", kind="handler")]))
+    assert words not in svg(snapshot([node("total")]))

@@ -121,3 +121,28 @@ def test_five_thousand_nodes_collapse_and_the_tree_says_so() -> None:
 
 def test_nothing_is_said_to_be_nothing() -> None:
     assert "Nothing is declared here" in text(snapshot([]), 80)
+
+
+def test_handlers_stand_below_the_effects_with_what_they_read() -> None:
+    nodes = [
+        node("total"),
+        node("idle", kind="handler", runs=3),
+        node("fresh", kind="handler", runs=0, status="never-ran"),
+        node("busy", kind="handler", waiting=2, gate="total() waits for its time", error="ValueError: no"),
+        node("show", kind="effect"),
+        node("alone"),
+    ]
+    lines = text(snapshot(nodes, [("total", "show"), ("total", "idle")]), 120).splitlines()
+    assert lines[1].startswith("6 nodes (1 failed, 1 never ran, 2 events waiting)")
+    assert lines[3:] == [
+        "show  effect · clean · 1 run · 0 ms",
+        "└─ total  clean · 1 run · 0 ms",
+        "",
+        "idle  handler · idle · 3 runs · 0 ms",
+        "└─ total  clean · 1 run · 0 ms",
+        "fresh  handler · never ran",
+        "busy  handler · failed, 2 waiting · 1 run · 0 ms · ValueError: no · waits: total() waits for its time",
+        "",
+        "Read by no effect and no handler:",
+        "alone  clean · 1 run · 0 ms",
+    ]

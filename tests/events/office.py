@@ -15,6 +15,7 @@ from headwater.core import (
     Node,
     NodeKind,
     NodeSpec,
+    RetryImmediately,
     Scheduler,
     SetDoc,
     Transaction,
@@ -180,9 +181,14 @@ class Clerk:
     def finish(self, call: Call) -> None:
         """What was under way has come to its end."""
         call.suspended = False
-        perform_plainly(call)
-        self.under_way.remove(call)
-        self.scheduler.resume(call)
+        try:
+            perform_plainly(call)
+        except RetryImmediately:
+            self.under_way.remove(call)
+            self.scheduler.again(call)
+        else:
+            self.under_way.remove(call)
+            self.scheduler.resume(call)
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -250,6 +256,10 @@ def failing(clerk: Clerk, stream: str = "bad") -> None:
         return payload
 
     clerk.handler(stream, bad)
+
+
+def void(_: object) -> None:
+    """For what returns something that is not meant."""
 
 
 def states(*events: Event) -> list[str]:

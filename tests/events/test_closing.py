@@ -6,7 +6,7 @@ import pytest
 
 from headwater.core import Transaction
 from headwater.scheduler.failures import kept
-from tests.events.office import FAILED, PENDING, QUEUED, Clerk, Office, look, put
+from tests.events.office import CONFIRMED, FAILED, PENDING, QUEUED, Clerk, Office, look, put
 from tests.events.waiting import held, noter, send, standing
 
 
@@ -139,3 +139,30 @@ def test_what_was_to_be_delivered_again_stays_among_the_failed_when_it_is_closed
     assert standing(ann) == [2] and [record["payload"] for record in kept(ann.replica)] == [1]
     assert PENDING not in {event.state for event in ann.sent}
     ann.errors.clear()
+
+
+def test_what_is_taken_back_after_the_space_was_closed_is_left_for_the_next(
+    office: Office, ann: Clerk, bob: Clerk
+) -> None:
+    ann.adder()
+    ann.send("add", 1)
+    ann.run()
+    assert ann.leave() == 0, "it is handled, and not decided"
+    bob.overtake(count=10)
+    office.decide()
+    assert standing(ann) == [1]
+    office.reopen()
+    eve = office.clerk("eve")
+    eve.adder()
+    assert eve.scheduler.resume_events() == 1
+    eve.run()
+    assert eve.see("count") == 11
+
+
+def test_what_is_confirmed_after_the_space_was_closed_is_not_left_for_anybody(office: Office, ann: Clerk) -> None:
+    ann.adder()
+    event = ann.send("add", 1)
+    ann.run()
+    ann.leave()
+    office.decide()
+    assert standing(ann) == [] and event.state is CONFIRMED

@@ -41,7 +41,11 @@ def test_a_failed_event_is_kept_with_payload_cause_and_traceback(office: Office,
 
 
 def test_a_result_that_cannot_be_stored_fails_the_event(office: Office, ann: Clerk) -> None:
-    ann.handler("odd", lambda tx, _: put(tx, "half", True) or object())
+    def odd(tx: Transaction, _: object) -> object:
+        put(tx, "half", True)
+        return object()
+
+    ann.handler("odd", odd)
     event = ann.send("odd")
     ann.run()
     office.decide()

@@ -25,6 +25,18 @@ def test_no_more_than_so_many_are_kept_and_the_oldest_go(office: Office) -> None
     assert sum("failed:" in doc for doc in heads) == 3
 
 
+def test_of_events_that_fail_at_the_same_time_the_first_goes_first(office: Office) -> None:
+    ann = office.clerk("ann", keep_failed=3)
+    failing(ann)
+    for number in range(5):
+        ann.send("bad", number)
+    ann.run()
+    office.wall -= 5000
+    ann.send("bad", "with a clock that was put back")
+    ann.run()
+    assert [record["payload"] for record in kept(ann.replica)] == [3, 4, "with a clock that was put back"]
+
+
 def test_events_that_fail_in_two_places_at_once_are_both_kept(office: Office, ann: Clerk) -> None:
     bob = office.clerk("bob")
     for clerk, number in ((ann, 1), (bob, 2)):
@@ -140,19 +152,23 @@ def test_an_event_that_waits_to_be_delivered_again_is_not_taken_twice(ann: Clerk
     ann.run()
 
 
-def test_a_failed_event_that_was_handled_elsewhere_since_is_kept_no_longer(office: Office, ann: Clerk) -> None:
+def test_a_failed_event_that_was_handled_elsewhere_is_kept_no_longer_once_that_is_found(
+    office: Office, ann: Clerk
+) -> None:
+    bob = office.clerk("bob")
     failing(ann)
+    bob.handler("bad", lambda *_: "by bob")
     first = ann.send("bad", 5, outside=("shop", "order 1"))
     ann.run()
+    bob.send("bad", 5, outside=("shop", "order 1"))
+    # He has not heard yet that she has failed.
+    bob.run()
     office.decide()
-    ann.put(ok=True)
-    ann.send("bad", 5, outside=("shop", "order 1"))
-    ann.run()
-    office.decide()
+    assert len(kept(ann.replica)) == 1
     again = ann.scheduler.redeliver(first.id)
     ann.run()
     office.decide()
-    assert (again.state, again.result, kept(ann.replica)) == (REFUSED, 5, [])
+    assert (again.state, again.result, kept(ann.replica)) == (REFUSED, "by bob", [])
 
 
 def test_a_dropped_event_is_gone(office: Office, ann: Clerk) -> None:
@@ -196,3 +212,26 @@ def test_an_event_that_is_delivered_again_and_dropped_meanwhile_is_handled(offic
     office.advance(1)
     office.rest()
     assert (again.state, kept(ann.replica)) == (CONFIRMED, [])
+
+
+def test_a_failed_event_that_its_sender_sends_again_is_kept_no_longer_once_it_is_handled(
+    office: Office, ann: Clerk
+) -> None:
+    failing(ann)
+    for ok in (False, True):
+        ann.put(ok=ok)
+        ann.send("bad", 1, outside=("shop", "1"))
+        ann.run()
+        office.decide()
+        assert len(kept(ann.replica)) == (not ok)
+
+
+def test_where_none_are_kept_that_is_not_promised(office: Office) -> None:
+    ann = office.clerk(keep_failed=0)
+    failing(ann)
+    ann.send("bad", 1)
+    ann.run()
+    office.decide()
+    assert (kept(ann.replica), ann.see("events:failed")) == ([], None)
+    [error] = ann.errors
+    assert "It is kept" not in str(error) and error.facts["payload"] == 1

@@ -72,8 +72,8 @@ def test_events_from_several_threads_are_handled_in_the_order_in_which_they_were
         thread.join()
     ann.run()
     assert seen == taken
-    for thread in range(4):
-        assert [number for of, number in seen if of == thread] == list(range(50))
+    for sender in range(4):
+        assert [number for of, number in seen if of == sender] == list(range(50))
 
 
 def test_events_that_are_sent_while_another_is_handled_come_after_those_that_wait(ann: Clerk) -> None:

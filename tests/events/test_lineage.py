@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.core import Event, OriginCommitted, RetryImmediately, Transaction, doc_key
-from tests.events.office import CONFIRMED, PENDING, QUEUED, REFUSED, Clerk, Office, look, put, states
+from tests.events.office import CONFIRMED, PENDING, QUEUED, REFUSED, Clerk, Office, look, put, states, void
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_the_store_is_told_what_a_follow_up_follows_from(ann: Clerk) -> None:
     Sender(ann)
     ann.send("start")
     ann.run()
-    origin, follow_up = (submission.commit for submission in ann.peer.submitted)
+    *_, origin, follow_up = (submission.commit for submission in ann.peer.submitted)
     assert OriginCommitted(origin.local_seq) in follow_up.preconditions
     assert not any(isinstance(each, OriginCommitted) for each in origin.preconditions)
 
@@ -209,3 +209,55 @@ def test_what_a_call_that_does_not_count_has_sent_is_cancelled(
     ann.run()
     office.decide()
     ann.errors.clear()
+
+
+def test_a_follow_up_that_is_overtaken_itself_is_tried_again(office: Office, ann: Clerk, bob: Clerk) -> None:
+    ann.handler("start", lambda tx, _: void(ann.send("add", 1, origin=tx)))
+    ann.adder()
+    first = ann.send("start")
+    ann.run()
+    bob.overtake(count=10)
+    [follow_up] = [event for event in ann.sent if event is not first]
+    assert states(first, follow_up) == ["confirmed", "queued"]
+    office.advance(1)
+    ann.run()
+    office.decide()
+    assert (follow_up.state, ann.see("count")) == (CONFIRMED, 11)
+
+
+def test_a_follow_up_that_waits_to_be_tried_again_is_cancelled_with_what_sent_it(
+    office: Office, ann: Clerk, bob: Clerk
+) -> None:
+    ann.handler("shy", lambda *_: raising(RetryImmediately()))
+    tx = Transaction(ann.replica, "work")
+    look(tx, "count")
+    put(tx, "mine", True)
+    event = ann.send("shy", origin=tx)
+    tx.commit()
+    ann.run()
+    assert event.state is QUEUED and event.attempts == 1
+    bob.overtake(count=1)
+    assert event.state is REFUSED
+    office.advance(1000)
+    assert ann.run() == []
+
+
+@pytest.mark.parametrize("overtaken", [False, True])
+def test_a_store_that_starts_anew_in_the_middle_changes_nothing(
+    office: Office, ann: Clerk, bob: Clerk, overtaken: bool
+) -> None:
+    sender = Sender(ann)
+    first = ann.send("start")
+    ann.run()
+    if overtaken:
+        bob.put(count=10)
+        office.hub.queue.rotate(1)
+    # Decided, and forgotten why; then asked again.
+    office.hub.interrupt()
+    office.decide()
+    office.advance(1)
+    ann.run()
+    office.hub.interrupt()
+    office.decide()
+    assert states(first, *sender.sent) == ["confirmed", *["refused"] * overtaken, "confirmed"]
+    assert ann.see("count") == (11 if overtaken else 1)

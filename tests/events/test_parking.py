@@ -331,3 +331,25 @@ def test_a_live_computation_that_never_settles_does_not_hold_up_events_while_it_
     assert ann.run() == ["ask"]
     assert event.state is PENDING
     ann.errors.clear()
+
+
+def test_an_async_handler_that_finds_out_later_that_it_has_to_wait_keeps_nothing(shop: Clerk) -> None:
+    def late(tx: Transaction, _: object) -> object:
+        put(tx, "half", True)
+        return look(tx, "slow")
+
+    shop.handler("late", late, is_async=True)
+    slow = slowed(shop)
+    event, behind = shop.send("late"), shop.send("note", 1)
+    shop.run()
+    shop.scheduler.set_debounce(slow, 300)
+    [call] = shop.under_way
+    shop.finish(call)
+    shop.run()
+    assert states(event, behind) == ["queued", "queued"]
+    assert shop.see("half") is None and shop.parked is not None
+    shop.office.advance(300)
+    shop.run()
+    shop.finish(shop.under_way[0])
+    assert shop.run() == ["note 1"]
+    assert (event.result, shop.see("half")) == (2, True)

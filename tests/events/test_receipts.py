@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def deliver(clerk: Clerk, payload: object = 1, outside: tuple[str, str] = ORDER)
 
 def receipts(office: Office, branch: str = "main") -> dict[DocKey, Any]:
     return {doc: value for doc, value in office.space.values(branch).items() if doc.startswith("space/receipt:")}
+
+
+def by(name: str, tx: Transaction, _: object) -> str:
+    put(tx, f"by {name}", True)
+    return f"handled by {name}"
 
 
 # --- what a receipt is ----------------------------------------------------------------------------------------
@@ -147,7 +153,7 @@ def test_names_from_outside_are_apart_by_who_sends_and_by_stream(office: Office)
 def test_of_two_who_handle_it_at_once_one_commits_and_the_other_gets_his_result(office: Office, first: str) -> None:
     clerks = {name: office.clerk(name) for name in ("ann", "bob")}
     for name, clerk in clerks.items():
-        clerk.handler("add", lambda tx, _, name=name: put(tx, f"by {name}", True) or f"handled by {name}")
+        clerk.handler("add", partial(by, name))
     events = {name: deliver(clerks[name]) for name in sorted(clerks, key=lambda name: name != first)}
     assert len({event.id for event in events.values()}) == 1
     assert states(*events.values()) == ["pending", "pending"]

@@ -10,7 +10,7 @@ from headwater.core import Event, Transaction, derive_id, freeze
 from headwater.errors import HandlerTakenError, LimitError, NotFoundError
 from headwater.scheduler.limits import BACKLOG_MAX, RETRY_WINDOW_MS
 from headwater.values.limits import DOCUMENT_BYTES_MAX
-from tests.events.office import Clerk, Office, failing, look, put, states
+from tests.events.office import Clerk, Office, failing, look, put, states, void
 
 # --- every end ------------------------------------------------------------------------------------------------
 
@@ -86,7 +86,7 @@ def taken_back_with_its_origin(ann: Clerk, bob: Clerk) -> Event:
     return event
 
 
-ENDS = {
+ENDS: dict[Callable[[Clerk, Clerk], Event], str] = {
     confirmed: "confirmed",
     confirmed_in_the_end: "confirmed",
     overtaken_for_too_long: "failed",
@@ -165,7 +165,7 @@ def test_one_who_raises_keeps_none_of_the_others_from_being_told(office: Office,
 
 def test_whoever_is_told_may_send(office: Office, ann: Clerk) -> None:
     ann.adder()
-    ann.scheduler.queue_event("add", 1, on_commit=lambda event: ann.send("add", event.result) and None)
+    ann.scheduler.queue_event("add", 1, on_commit=lambda event: void(ann.send("add", event.result)))
     office.rest()
     assert ann.see("count") == 2
 
@@ -219,7 +219,7 @@ def test_what_was_taken_back_waits_again_and_counts(office: Office, ann: Clerk) 
 
 def test_a_handler_that_sends_too_much_fails_and_has_sent_nothing(office: Office, ann: Clerk) -> None:
     ann.handler("note", lambda *_: None, backlog_max=2)
-    ann.handler("start", lambda tx, _: [ann.send("note", number, origin=tx) for number in range(3)] and None)
+    ann.handler("start", lambda tx, _: void([ann.send("note", number, origin=tx) for number in range(3)]))
     event = ann.send("start")
     office.rest()
     assert event.state.value == "failed" and isinstance(event.error, LimitError)

@@ -44,6 +44,46 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "counter.db"
 
 
+def test_closing_keeps_what_handlers_did_and_what_they_left(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.host.space.CLOSE_MS", 0.0)
+    app = hw.App("desk")
+    typed = app.cell("typed", 0)
+    quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
+    finish = app.handler(name="finish")(lambda: quiet())
+    fail = app.handler(name="fail")(lambda: [].pop())
+    with app.open(file, on_error=lambda _: None):
+        finish.send().result()
+        failed = fail.send()
+        typed.value = 1
+        finish.send()
+    [opening] = left(file)
+    assert opening.snapshot is not None
+    drawn = {node.name: node for node in opening.snapshot.nodes}
+    assert (drawn["finish"].kind, drawn["finish"].waiting, drawn["finish"].runs) == ("handler", 1, 1)
+    assert (drawn["fail"].error, drawn["fail"].waiting) == ("IndexError: pop from empty list", 0)
+    words = {why.name: why.words.splitlines() for why in opening.whys}
+    assert words["finish"][0] == "finish() is a handler, 1 event waits"
+    assert words["finish"][2].endswith(" waits: it is left for the next opening")
+    assert failed.id in words["fail"][3]
+    activities = {one.name: (one.kind, one.runs, one.waiting, one.failed) for one in opening.activities}
+    assert activities["finish"] == ("handler", 1, 1, 0)
+    assert activities["fail"] == ("handler", 1, 0, 1)
+    assert {name: opening.counts[name] for name in ("handlers", "events_confirmed", "events_failed")} == {
+        "handlers": 2,
+        "events_confirmed": 1,
+        "events_failed": 1,
+    }
+
+
+def test_app_with_handlers_alone_is_kept_too(file: Path) -> None:
+    app = hw.App("desk")
+    app.handler(name="submit")(lambda: None)
+    with app.open(file):
+        pass
+    [opening] = left(file)
+    assert [why.name for why in opening.whys] == ["submit"]
+
+
 def test_closing_keeps_what_was_last_seen(file: Path) -> None:
     app, count = counter()
     with app.open(file) as space:

@@ -224,6 +224,21 @@ def test_event_waits_for_a_function_that_is_under_way_above_it() -> None:
         assert event.result == 4
 
 
+def test_event_does_not_wait_for_what_is_above_it_no_longer() -> None:
+    """What it waits for is looked at again when something has run."""
+    with EventRig() as rig:
+        here = rig.side("here")
+        here.write(x=1, is_slow=1)
+        here.computation("slow", lambda tx: look(tx, "x"), debounce_ms=50.0)
+        here.computation("turns", lambda tx: look(tx, "slow") if look(tx, "is_slow") else look(tx, "x"), eager=True)
+        here.handler("reads", lambda tx, _: look(tx, "turns"), reads=(doc_key("turns"),))
+        here.settle()
+        here.write(x=2, is_slow=0)
+        event = here.send("reads")
+        assert here.settle() == ["reads"]
+        assert event.result == 2
+
+
 def test_what_never_settles_holds_up_no_event() -> None:
     with EventRig() as rig:
         here = rig.side("here")

@@ -306,9 +306,10 @@ class EventWorld(World):
         plans = [plan for plan in self.plans.values() if ".kid" not in plan.name]
         self.hub.peers.remove(self.here)
         if both:
-            # Whatever arrived was decided, and nobody heard of it.
             self.hub.peers.remove(self.other)
-            self.hub.decide()
+        # Whatever arrived was decided before anybody opens the space again.
+        self.hub.decide()
+        if both:
             self.hub.space.reopen()
             self.other = self.hub.attach(f"other{self.lives}")
         self.open_again(plans, both=both)

@@ -33,7 +33,7 @@ def watch() -> None:
 @app.handler
 def submit(note: str, amount: int = 1) -> int:
     """Fails if somebody wants too many."""
-    print("a handler prints", note)
+    print("a handler prints", note[:20])
     if amount > limit.value:
         raise ValueError(f"{amount} is too many")
     taken.value = [*taken.value, amount]
@@ -65,7 +65,7 @@ with app.open(sys.argv[1], on_error=lambda _: None) as space:
 )
 """Has it open until its input ends, and does what it is told there."""
 
-ASYNC = '''
+ASYNC = """
 import asyncio
 import headwater as hw
 
@@ -79,7 +79,7 @@ async def submit(amount: int) -> int:
         raise ValueError("less than nothing")
     taken.value = [*taken.value, amount]
     return sum(taken.value)
-'''
+"""
 
 ASYNC_STAYING = (
     BEGINNING

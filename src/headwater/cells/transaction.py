@@ -384,8 +384,9 @@ class Transaction:
         raise error
 
     def _sent(self, pending: Pending) -> None:
-        self._signal(Signal.SENT)
+        # Before anybody can find it pending: what follows from it names it by this number.
         self.local_seq = pending.commit.local_seq
+        self._signal(Signal.SENT)
         self._held = _NOTHING_HELD
         self.memo.clear()
         if pending.verdict is None and pending.error is None and not pending.callbacks:

@@ -118,18 +118,21 @@ def _checked(reply: Reply) -> Reply:
 
 def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | HeadwaterError], None], verb: str) -> None:
     """Have all of these done, one after the other; each is told of. Raises UsageError if nobody can."""
+    from headwater.cli.spaces import open_space
     from headwater.host.doorway import Caller
 
     left = list(asks)
 
     def otherwise() -> None:
-        if not is_module(target.app):
+        if is_module(target.app):
+            _open_and_do(target, left, tell)
+            return
+        with open_space(target.url, target.space):
             message = (
                 f"nobody has this space open, and {verb} takes the app: start the program that opens it, "
                 "or name the app with --app MODULE:APP, which is opened for this"
             )
             raise UsageError(message)
-        _open_and_do(target, left, tell)
 
     found = reach(target.url, target.space, otherwise)
     if isinstance(found, Caller):

@@ -88,8 +88,9 @@ def _addressee(windows: list[Window], text: str) -> tuple[Window, Handler[..., A
     for window in windows:
         for function, record in list(window.space.handlers.items()):
             app, stream = window.app, record.spec.stream
-            known |= {record.name: None, f"{app}.{record.name}": None, stream: None}
-            if text.removesuffix("()") in (record.name, f"{app}.{record.name}", stream):
+            names = dict.fromkeys((record.name, stream.removeprefix(f"{app}."), f"{app}.{record.name}", stream))
+            known |= names
+            if text.removesuffix("()") in names:
                 found.append((window, function, record))  # type: ignore[arg-type]  # only handlers are among them
     if len(found) > 1:
         names = ", ".join(dict.fromkeys(f"{window.app}.{record.name}" for window, _, record in found))

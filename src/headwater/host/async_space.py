@@ -47,7 +47,7 @@ class AsyncSpace(BaseSpace):
         self._passed: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        replica = lease.storage.attach(branch=options.branch, wake=self._wake)
+        replica = lease.storage.attach(branch=options.branch, wake=self.catch_up)
         super().__init__(lease, replica, owner, options)
         self.place = (lease.storage, options.branch)
         self._flights = Flights(self, loop, self._context, self.catch_up)

@@ -3,6 +3,8 @@
 What is the same for plain code (`space`) and for code in an event loop (`async_space`).
 
 Must never know: apps (it is handed what to run).
+
+Length: everything that authors ask of a space is found in one place; whatever takes more than a line is elsewhere.
 """
 
 from __future__ import annotations
@@ -241,7 +243,8 @@ class BaseSpace(Home):
 
     def wake_in(self) -> float | None:
         """Seconds until there may be something to do, if nothing else happens; None: only if something does."""
-        wake_at = self.scheduler.outstanding().wake_at
+        with self._turn:
+            wake_at = self.scheduler.outstanding().wake_at
         return None if wake_at is None else max(wake_at - self.now(), 0.0) / 1000
 
     # -- nodes ---------------------------------------------------------------------------------------------

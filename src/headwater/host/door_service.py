@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from select import select
 from time import monotonic
 from typing import Final
 
@@ -43,6 +44,9 @@ RECORDS_MAX: Final = 10_000
 """Records that wait for one who follows."""
 
 _CHUNK: Final = 256 * 1024
+
+_SOON_S: Final = 0.5
+"""How long the end of the program waits for what is being done. Less than it waits for the thread."""
 
 _ask: Final = msgspec.json.Decoder(Ask)
 
@@ -133,7 +137,17 @@ class Service:
             for key, events in self._selector.select(wait):
                 self._attend(key.data, events)
             self._look_after()
+        self._finish()
         self._drop()
+
+    def _finish(self) -> None:
+        """The program ends: whoever waits for something that is being done is told, if it is soon."""
+        end = monotonic() + _SOON_S
+        while any(call.is_busy for call in self._calls) and (left := end - monotonic()) > 0:
+            if self._done:
+                self._tell_done(*self._done.popleft())
+            elif select([self._bell.reader], [], [], left)[0]:
+                self._bell.hear()
 
     def _look_after(self) -> None:
         """Make the doors whose time has come, close others, tell those who follow."""

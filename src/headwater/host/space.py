@@ -158,21 +158,30 @@ class Space(BaseSpace):
         self.mail.check_waiting(event)
         end = None if timeout_ms is None else self.now() + timeout_ms
         while not (event.is_settled or self.closed):
-            self.settle()
+            wake_in = self._settle_within(None if end is None else max(end - self.now(), 0.0) / 1000)
             left = None if end is None else (end - self.now()) / 1000
             if left is not None and left <= 0 and not event.is_settled:
                 raise self.mail.timed_out(event, timeout_ms)
             self.mail.ask_others()
-            self._wait_a_little(event, left, timeout_ms)
+            self._wait_a_little(event, left, timeout_ms, wake_in)
 
-    def _wait_a_little(self, event: Event, left: float | None, timeout_ms: float | None) -> None:
+    def _settle_within(self, wait_s: float | None) -> float | None:
+        """Settle, unless other threads have their turn for so long; and when there may be more to do."""
+        if not self._turn.acquire(timeout=-1 if wait_s is None else min(wait_s, threading.TIMEOUT_MAX)):
+            return None
+        try:
+            self.settle()
+            return self.wake_in()
+        finally:
+            self._turn.release()
+
+    def _wait_a_little(self, event: Event, left: float | None, timeout_ms: float | None, wake_in: float | None) -> None:
         if event.state is State.PENDING:
             try:
                 self.wait_for_disk(left)
             except UnavailableError:
                 raise self.mail.timed_out(event, timeout_ms) from None
         elif not event.is_settled:
-            wake_in = self.wake_in()
             pause = PAUSE_MAX_S if wake_in is None else min(max(wake_in, PAUSE_MIN_S), PAUSE_MAX_S)
             time.sleep(pause if left is None else min(pause, left))
 

@@ -288,11 +288,9 @@ def _fitting_event(
     yield "what it carries cannot be changed", type(event.payload) not in (dict, list)
     yield "whoever has it from elsewhere asks for its receipt", not (event.is_fresh and event.was_kept)
     yield (
-        "it stands in the outbox until it is handled",
-        not event.is_stored or _is_open(event) or ((event.letters in stored) is not is_handled),
+        "it stands in the outbox until it is handled, or has failed with another who has it",
+        not event.is_stored or _is_open(event) or is_handled or event.letters in stored or event.letters in kept,
     )
-    # It may be dropped while it waits, to make room or by hand.
-    yield "what is handled is not among the failed", not (event.was_kept and is_handled and event.letters in kept)
     yield "it was tried if it is handled", event.attempts >= (event.state is not State.QUEUED)
     yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
     yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS

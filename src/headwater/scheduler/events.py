@@ -231,9 +231,9 @@ class Events:
         # I11: whoever handled it first has created this document, and nobody can again.
         tx.require(Absent(event.receipt))
         tx.set(event.receipt, (), map_of({"stream": event.handler.spec.stream, "result": result}))
-        if event.is_stored:
+        if event.is_stored or not event.is_fresh:
+            # Whoever else has it may have left it there, or have failed.
             outbox.take(tx, event.letters)
-        if event.was_kept:
             failures.forget(tx, event.letters)
         event.result = result
         event.signal(Signal.APPLIED)
@@ -299,6 +299,7 @@ class Events:
 
     def close(self) -> int:
         """Nothing is handled any more. What waits is put into the outbox, for the next opening. Returns how many."""
+        self._outcomes.leave_behind = self._leave_behind
         self._lanes.take_in()
         left: list[Event] = []
         for lane in self._lanes:

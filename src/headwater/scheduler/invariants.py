@@ -327,6 +327,9 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
     yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX + 1
     yield "its result is as narrow as what it read", not node.breadth or not node.breadth.startswith("space")
+    kept = node.recorded
+    yield "what was kept of it is what it can be known by", kept is None or (spec.print is not None and bool(kept[1]))
+    yield "what was restored has been run, if not here", not node.restored or (spec.print is not None and not is_new)
     yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0
     yield "times fit", 0 <= node.last_ms <= node.total_ms + 1e-6 and node.last_at_ms <= now
 
@@ -473,6 +476,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("spec", "name", "title", "fn", "order", "tier", "surface", "parent"), records_are_whole),
     **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
+    **dict.fromkeys(("restored", "recorded"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
     "reads": index_is_exact,

@@ -7,8 +7,10 @@ Must never know: what an event is about, and when it is handled.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import deque
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -17,6 +19,8 @@ from headwater.scheduler.event import Event, Handling
 
 EVERYTHING: Final = "all"
 """The one lane there is."""
+
+_place: Final = attrgetter("ordinal")
 
 
 class Parking(msgspec.Struct, frozen=True):
@@ -54,8 +58,7 @@ class Lane:
             if len(events) == 1:
                 self.parked = None
             return
-        # Those that come back are few, and older than those that wait.
-        at = next(index for index, other in enumerate(events) if other.ordinal > event.ordinal)
+        at = bisect(events, event.ordinal, key=_place)
         events.insert(at, event)
         if at == 0:
             self.parked = None

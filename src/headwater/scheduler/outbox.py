@@ -15,6 +15,7 @@ from headwater.cells.journal import IGNORED_FOR_SCHEDULING
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.event import Event
+from headwater.store.commit import Absent
 from headwater.values.address import Depth, doc_key
 from headwater.values.patch import Add, Remove
 from headwater.values.tree import ABSENT, Maybe, Value, array_of, map_of
@@ -32,12 +33,24 @@ def put(tx: Transaction, event: Event) -> None:
     letters = event.letters
     order = array_of([event.sent_ms, event.ordinal])
     entry = map_of({"stream": event.handler.spec.stream, "payload": event.payload, "order": order})
+    if tx.replica.read(OUTBOX) is ABSENT:
+        _make(tx.replica)
     if is_map(tx.look(OUTBOX)):
         tx.patch(OUTBOX, Add((letters,), entry))
     else:
-        # Of two that create it, one has to look again. To whoever sends, what becomes of it is no news.
+        # Somebody has put something else there. To whoever sends, what becomes of it is no news.
         tx.note(OUTBOX, (), Depth.DEEP, IGNORED_FOR_SCHEDULING)
         tx.set(OUTBOX, (), map_of({letters: entry}))
+
+
+def _make(replica: Replica) -> None:
+    """Apart from what is sent first: of two who send for the first time at once, none is taken back for that."""
+    tx = Transaction(replica, "making the outbox")
+    tx.require(Absent(OUTBOX))
+    tx.set(OUTBOX, (), map_of({}))
+    # If somebody was faster, that is as good.
+    tx.on_settled(lambda _: None)
+    tx.commit()
 
 
 def take(tx: Transaction, letters: str) -> None:

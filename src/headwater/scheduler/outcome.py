@@ -49,6 +49,10 @@ class Outcomes:
         self.live: dict[EventId, Event] = {}
         # Ended, and to be told of.
         self.untold: deque[Event] = deque()
+        # When the last of them failed, in milliseconds since 1970.
+        self._failed_ms = 0
+        # Set when the space is closed: takes what was to be tried again.
+        self.leave_behind: Callable[[list[Event]], None] | None = None
         # How many have come to each end.
         self.counts: dict[State, int] = {State.CONFIRMED: 0, State.REFUSED: 0, State.FAILED: 0}
 
@@ -88,6 +92,11 @@ class Outcomes:
             window = f"for {RETRY_WINDOW_MS / 1000:g} s"
             self.fail(event, error, f"it was tried {window}, and was taken back each time; the last time: {reason}")
             return
+        if self.leave_behind is not None:
+            event.signal(Signal.TAKEN_BACK)
+            self.leave_behind([event])
+            self._untold(event)
+            return
         event.backoff_ms = min(event.backoff_ms * 2 or RETRY_MS, RETRY_MAX_MS)
         event.not_before = now + event.backoff_ms * (1 - self._outside.jitter() / 2)
         event.signal(Signal.TAKEN_BACK)
@@ -108,9 +117,8 @@ class Outcomes:
         # Not what an attempt here came to, which does not count.
         event.result = cast("Mapping[str, Value]", receipt).get("result") if outbox.is_map(receipt) else None
         self.refuse(event, HANDLED)
-        if event.is_stored or event.was_kept:
-            # By another who did not know that it was noted here.
-            write_down(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
+        # By another, perhaps, who did not know that it was noted here.
+        write_down(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
         self._replica.let_go(event.receipt)
 
     @staticmethod
@@ -143,14 +151,16 @@ class Outcomes:
         event.signal(Signal.FAILED)
         self._end(event)
         event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.runs)
-        at_ms, kept_max = self._outside.wall_ms(), self._outside.keep_failed
+        # Each a little later than the one before, so that they can be told apart: the oldest go first.
+        self._failed_ms = max(int(self._outside.wall_ms()), self._failed_ms + 1)
+        at_ms, kept_max = self._failed_ms, self._outside.keep_failed
         try:
             work = partial(failures.keep, event=event, at_ms=at_ms, kept_max=kept_max)
             write_down(self._replica, f"keeping {event.id}", work, partial(self._unkept, event))
         except HeadwaterError as broken:
             self._unkept(event, broken)
         else:
-            self._outside.report(failed_event(event, self._space))
+            self._outside.report(failed_event(event, self._space, is_kept=kept_max > 0))
 
     def lost(self, events: list[Event], broken: HeadwaterError) -> None:
         """They were to be handled when the space is opened again, and cannot be kept until then."""
@@ -172,6 +182,9 @@ class Outcomes:
             self._trace.emit(
                 Ended(self._now(), event.handler.id, event.id, state, event.attempts, event.reason, origin)
             )
+        self._untold(event)
+
+    def _untold(self, event: Event) -> None:
         if event.callbacks:
             self.untold.append(event)
             self._tick(True)

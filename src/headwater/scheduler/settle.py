@@ -126,7 +126,11 @@ class Settle:
             while next(turns):
                 if self.events.is_ready:
                     yield from self.events.steps()
+                before = runner.runs
                 yield from self._nodes(exhausted)
+                if runner.runs != before:
+                    # What an event waits for may be above it no longer.
+                    self.events.look_again()
         except BaseException:
             # An interrupt, or an error handler that raised: who was not reached has still to run.
             for node in exhausted:

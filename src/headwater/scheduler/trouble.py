@@ -81,12 +81,15 @@ def _event_facts(event: Event, space: str) -> dict[str, object]:
     }
 
 
-def failed_event(event: Event, space: str) -> UserCodeError:
-    """An event was not handled, and is kept."""
+def failed_event(event: Event, space: str, *, is_kept: bool) -> UserCodeError:
+    """An event was not handled. It is kept, unless the space was opened to keep none."""
+    kept = (
+        f"It is kept: `headwater events show {event.id}` shows it, `headwater events redeliver {event.id}` delivers it "
+        "again"
+    )
     message = (
         f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. Nothing of it was "
-        f"written. It is kept: `headwater events show {event.id}` shows it, `headwater events redeliver {event.id}` "
-        "delivers it again"
+        f"written. {kept if is_kept else 'None are kept here; its payload is in the facts of this error'}"
     )
     told = UserCodeError(message, **_event_facts(event, space))
     told.__cause__ = event.error

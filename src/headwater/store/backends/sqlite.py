@@ -28,7 +28,8 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends import sqlite_file
-from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.store.backends.sqlite_caches import BRANCH, DOC, observe, observed_row, set_meta, unobserve, write_fold
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 _TABLES: Final = """
 create table log(seq integer primary key, body blob not null, chain blob not null, sum integer not null) strict;
@@ -56,8 +57,6 @@ create table observation(branch integer not null, doc integer not null, seq inte
 _MIGRATIONS: Final = {1: _OBSERVATION}
 """What has to be done to a file of each earlier format to make it one of the next."""
 
-_BRANCH: Final = "(select id from branch where name = ?)"
-_DOC: Final = "(select id from doc where key = ?)"
 _SESSION: Final = "(select id from session where name = ?)"
 _CHARACTER_MAX: Final = "\U0010ffff"
 _merges: Final = msgspec.msgpack.Decoder(tuple[tuple[BranchId, Seq, Seq], ...])
@@ -134,9 +133,9 @@ class SqliteBackend:
             values = [(row.seq, row.body, row.chain, crc32(row.body)) for row in rows]
             db.executemany("insert into log values (?, ?, ?, ?)", values)
             if fold is not None:
-                _fold(db, fold)
+                write_fold(db, fold)
             if observed:
-                _observe(db, observed)
+                observe(db, observed)
 
         self._write(work)
 
@@ -184,7 +183,7 @@ class SqliteBackend:
             raise self._corrupt(f"the branches cannot be read ({error})") from error
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
-        query = f"select seq, live, size, since from head where branch = {_BRANCH} and doc = {_DOC}"
+        query = f"select seq, live, size, since from head where branch = {BRANCH} and doc = {DOC}"
         found = self._read(query, (branch, doc))
         return _head(doc, *found[0]) if found else None
 
@@ -192,28 +191,28 @@ class SqliteBackend:
         end = _end_of(prefix)
         query = (
             "select key, seq, live, size, since from doc join head on head.doc = doc.id "
-            f"where branch = {_BRANCH} and key > ? and key >= ? {'and key < ?' if end else ''} order by key limit ?"
+            f"where branch = {BRANCH} and key > ? and key >= ? {'and key < ?' if end else ''} order by key limit ?"
         )
         bounds = (after, prefix, end) if end else (after, prefix)
         return [_head(*row) for row in self._read(query, (branch, *bounds, limit))]
 
     def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> list[Seq]:
         query = (
-            f"select seq from revision where branch = {_BRANCH} and doc = {_DOC} "
+            f"select seq from revision where branch = {BRANCH} and doc = {DOC} "
             "and seq > ? and seq <= ? order by seq desc"
         )
         return [Seq(row[0]) for row in self._read(query, (branch, doc, after, through))]  # type: ignore[arg-type]
 
     def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
         query = (
-            f"select seq, body, sum from snapshot where branch = {_BRANCH} and doc = {_DOC} "
+            f"select seq, body, sum from snapshot where branch = {BRANCH} and doc = {DOC} "
             "and seq <= ? order by seq desc limit 1"
         )
         found = self._read(query, (branch, doc, through))
         return self._snapshot(doc, *found[0]) if found else None
 
     def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
-        query = f"select seq, body, sum from snapshot where branch = {_BRANCH} and doc = {_DOC} order by seq"
+        query = f"select seq, body, sum from snapshot where branch = {BRANCH} and doc = {DOC} order by seq"
         return [self._snapshot(doc, *row) for row in self._read(query, (branch, doc))]
 
     def _snapshot(self, doc: DocKey, *row: apsw.SQLiteValue) -> SnapshotRow:
@@ -225,22 +224,22 @@ class SqliteBackend:
         return SnapshotRow(doc, Seq(seq), body)
 
     def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
-        query = f"select seq, body, sum from observation where branch = {_BRANCH} and doc = {_DOC}"
+        query = f"select seq, body, sum from observation where branch = {BRANCH} and doc = {DOC}"
         found = self._read(query, (branch, doc))
-        return _observed(branch, doc, *found[0]) if found else None
+        return observed_row(branch, doc, *found[0]) if found else None
 
     def observations(self, branch: BranchId) -> list[ObservationRow]:
         query = (
-            f"select key, seq, body, sum from observation join doc on observation.doc = doc.id where branch = {_BRANCH}"
+            f"select key, seq, body, sum from observation join doc on observation.doc = doc.id where branch = {BRANCH}"
         )
-        found = [_observed(branch, *row) for row in self._read(query, (branch,))]
+        found = [observed_row(branch, *row) for row in self._read(query, (branch,))]
         return [row for row in found if row is not None]
 
     def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
-        self._write(lambda db: _unobserve(db, gone))
+        self._write(lambda db: unobserve(db, gone))
 
     def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
-        query = f"select key, seq, live from head join doc on head.doc = doc.id where branch = {_BRANCH}"
+        query = f"select key, seq, live from head join doc on head.doc = doc.id where branch = {BRANCH}"
         return self._read(query, (branch,))  # type: ignore[return-value]  # as the columns are
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
@@ -259,7 +258,7 @@ class SqliteBackend:
         return str(found[0][0]) if found else None
 
     def set_meta(self, key: str, value: str) -> None:
-        self._write(lambda db: _set_meta(db, key, value))
+        self._write(lambda db: set_meta(db, key, value))
 
     def horizon(self) -> Horizon:
         chain, digest = (bytes.fromhex(self.meta(key) or "") for key in ("horizon_chain", "horizon_digest"))
@@ -274,9 +273,9 @@ class SqliteBackend:
                 "where new.branch = old.branch and new.doc = old.doc and new.seq <= ?)",
                 (horizon.seq,),
             )
-            _set_meta(db, "horizon", str(horizon.seq))
-            _set_meta(db, "horizon_chain", horizon.chain.hex())
-            _set_meta(db, "horizon_digest", horizon.digest.hex())
+            set_meta(db, "horizon", str(horizon.seq))
+            set_meta(db, "horizon_chain", horizon.chain.hex())
+            set_meta(db, "horizon_digest", horizon.digest.hex())
 
         self._write(work)
 
@@ -327,79 +326,3 @@ def _end_of(prefix: str) -> str:
 
 def _branch(name: Any, parent: Any, fork_seq: Any, at: Any, merges: Any) -> BranchRow:  # noqa: ANN401  # from SQLite
     return BranchRow(name, parent, fork_seq, at, _merges.decode(merges))
-
-
-def _set_meta(db: apsw.Connection, key: str, value: str) -> None:
-    db.execute("insert into meta values (?, ?) on conflict(key) do update set value = excluded.value", (key, value))
-
-
-def _fold(db: apsw.Connection, fold: Fold) -> None:
-    db.executemany(
-        "insert into branch(name, parent, fork_seq, at, merges) values (?, ?, ?, ?, ?) "
-        "on conflict(name) do update set merges = excluded.merges",
-        [(b.name, b.parent, b.fork_seq, b.at, msgspec.msgpack.encode(b.merges)) for b in fold.branches],
-    )
-    keys = sorted({head.doc for _, head in fold.heads} | {snapshot.doc for _, snapshot in fold.snapshots})
-    db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
-    sessions = sorted({row.session for row in fold.replays})
-    db.executemany("insert into session(name) values (?) on conflict do nothing", [(name,) for name in sessions])
-    # Numbers are looked up once per fold, not once per row.
-    branch = dict(db.execute("select name, id from branch"))
-    doc = {key: db.execute("select id from doc where key = ?", (key,)).get for key in keys}
-    session = {name: db.execute("select id from session where name = ?", (name,)).get for name in sessions}
-    db.executemany("insert into revision values (?, ?, ?)", [(branch[b], doc[d], s) for b, d, s in fold.revisions])
-    db.executemany(
-        "insert into head values (?, ?, ?, ?, ?, ?) on conflict do update set "
-        "seq = excluded.seq, live = excluded.live, size = excluded.size, since = excluded.since",
-        [(branch[b], doc[h.doc], h.seq, h.live, h.size, h.since) for b, h in fold.heads],
-    )
-    db.executemany(
-        "insert into snapshot values (?, ?, ?, ?, ?)",
-        [(branch[b], doc[s.doc], s.seq, s.body, crc32(s.body or b"")) for b, s in fold.snapshots],
-    )
-    db.executemany(
-        "insert into replay values (?, ?, ?, ?)", [(session[r.session], r.first, r.last, r.seq) for r in fold.replays]
-    )
-    db.executemany(
-        f"delete from observation where branch = {_BRANCH} and doc = {_DOC} and seq <= ?", list(fold.unobserved)
-    )
-    _observe(db, fold.observations)
-    _set_meta(db, "folded", str(fold.through))
-
-
-def _observed(branch: str, *row: object) -> ObservationRow | None:
-    """The row, if it is whole and stands where it was put: what is damaged is as good as not there."""
-    doc, seq, body, checksum = row
-    if not (isinstance(doc, str) and isinstance(seq, int) and isinstance(body, bytes)):
-        return None
-    return ObservationRow(DocKey(doc), Seq(seq), body) if _sum_of(branch, doc, seq, body) == checksum else None
-
-
-def _sum_of(branch: str, doc: str, seq: int, body: bytes) -> int:
-    return crc32(body, crc32(f"{branch}\0{doc}\0{seq}".encode()))
-
-
-def _observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
-    keys = {row.doc for _, row in observed}
-    db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
-    # A branch that nothing was folded of yet has no number.
-    names = {branch for branch, _ in observed}
-    db.executemany(
-        "insert into branch(name, parent, fork_seq, at, merges) values (?, null, 0, 0, ?) on conflict do nothing",
-        [(name, msgspec.msgpack.encode(())) for name in names if name == MAIN],
-    )
-    branch = dict(db.execute("select name, id from branch"))
-    doc = {key: db.execute("select id from doc where key = ?", (key,)).get for key in keys}
-    db.executemany(
-        "insert into observation values (?, ?, ?, ?, ?) on conflict do update set "
-        "seq = excluded.seq, body = excluded.body, sum = excluded.sum where excluded.seq >= observation.seq",
-        [
-            (branch[b], doc[row.doc], row.seq, row.body, _sum_of(b, row.doc, row.seq, row.body))
-            for b, row in observed
-            if b in branch
-        ],
-    )
-
-
-def _unobserve(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
-    db.executemany(f"delete from observation where branch = {_BRANCH} and doc = {_DOC}", list(gone))
