@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import cells, events, reactive, store
+from bench import cells, events, reactive, resume, store
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
@@ -15,6 +15,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "cells": cells.measure,
     "reactive": reactive.measure,
     "events": events.measure,
+    "resume": resume.measure,
 }
 
 

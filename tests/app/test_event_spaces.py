@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.errors import ConflictError, UsageError
+from headwater.errors import ConflictError, UsageError, WriteError
 from tests.app.holding import SAFETY_S, disk_held, in_thread
 from tests.app.shop import run
 
@@ -188,6 +188,35 @@ def test_spaces_whose_handlers_send_to_each_other_in_two_threads_do_not_wait_for
             far.settle()
         assert towns.here.value + towns.there.value == 400
     assert towns.errors == []
+
+
+def test_sink_may_send_to_another_space_and_a_computed_may_not(towns: Towns) -> None:
+    @towns.near.sink
+    def report() -> None:
+        if towns.here.value:
+            towns.add.send(towns.here.value)
+
+    @towns.near.computed
+    def doubled() -> int:
+        towns.add.send(1)
+        return towns.here.value * 2
+
+    with towns.open_near(), towns.open_far():
+        towns.here.value = 4
+        assert towns.there.value == 4
+        with pytest.raises(WriteError, match=r"doubled\(\) only reads, and may not send to add\(\)"):
+            doubled()
+
+
+def test_space_that_is_opened_and_closed_in_a_transaction_does_not_wait_for_its_end(towns: Towns) -> None:
+    with towns.open_near() as near:
+        with near.transaction():
+            towns.here.value = 1
+            with towns.open_far():
+                ticket = towns.add.send(5)
+        assert towns.here.value == 1
+    assert ticket.reason == "the space was closed before what sent it, in another space, was confirmed"
+    assert [error.facts["event"] for error in towns.errors] == [ticket.id]
 
 
 # --- event loops ------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 import headwater as hw
 from headwater.core import doc_key
 from headwater.host.base_space import BaseSpace
-from tests.app.holding import SAFETY_S
+from tests.app.holding import SAFETY_S, in_thread
 from tests.app.workbench import Bench
 
 
@@ -102,6 +102,17 @@ def test_transactions_of_threads_send_with_what_they_write(counter: Counter) -> 
         assert all_at_once(work, work, work) == [34, 34, 34]
         space.sync()
         assert (sums.value, space.runs(book)) == (198, 198)
+
+
+def test_event_is_not_handled_while_what_sent_it_is_being_taken_back(counter: Counter) -> None:
+    """A pass of another thread may come between the end of a transaction and what follows from it."""
+    with counter.open() as space:
+        with pytest.raises(LookupError), space.transaction() as tx:
+            tx.follow(lambda _: in_thread(space.settle), lambda: None)
+            lost = counter.add.send()
+            raise LookupError
+        assert (lost.state, space.runs(counter.add)) == ("refused", 0)
+        assert (counter.add.send().result(), space.scheduler.lanes.waiting) == (1, 0)
 
 
 def test_everyone_who_asks_is_told_once_however_threads_meet(counter: Counter) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError, HandlerTakenError, NotOpen, UsageError, WriteError
+from tests.app.timed import Timed
 from tests.app.workbench import Bench
 
 
@@ -247,6 +250,68 @@ def test_console_of_a_handler_names_the_event(bench: Bench) -> None:
     assert told == [("a", "speak", "shelf", tickets[0].id, 1), ("b", "speak", "shelf", tickets[1].id, 2)]
 
 
+def test_part_of_a_handler_may_fail_alone(bench: Bench) -> None:
+    x = bench.app.cell("x", 0)
+    y = bench.app.cell("y", 0)
+
+    @bench.app.handler
+    def try_both() -> list[int]:
+        x.value = 1
+        with suppress(LookupError), space.transaction():
+            y.value = 1
+            note.send()
+            raise LookupError
+        return [x.value, y.value]
+
+    @bench.app.handler
+    def note() -> None:
+        bench.log.append("noted")
+
+    with bench.open() as space:
+        assert try_both.send().result() == [1, 0]
+        assert (x.value, y.value, bench.log) == (1, 0, [])
+
+
+def test_sinks_of_the_handlers_change_group_are_not_told_of_what_it_writes(bench: Bench) -> None:
+    x = bench.app.cell("x", 0)
+
+    @bench.app.handler(change_group="form")
+    def type_in(number: int) -> None:
+        x.value = number
+
+    bench.app.sink(name="own", change_group="form")(lambda: bench.log.append(("own", x.value)))
+    bench.app.sink(name="other")(lambda: bench.log.append(("other", x.value)))
+    with bench.open():
+        bench.taken()
+        type_in.send(3)
+        assert bench.taken() == [("other", 3)]
+
+
+def test_event_that_waits_for_time_is_handled_when_the_program_lets_time_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = Timed(monkeypatch)
+    x = timed.app.cell("x", 1)
+
+    @timed.app.computed(debounce="200ms")
+    def calm() -> int:
+        return x.value
+
+    @timed.app.handler
+    def look() -> int:
+        timed.log.append(calm())
+        return calm()
+
+    with timed.open() as space:
+        assert calm() == 1
+        x.value = 2
+        tickets = [look.send(), look.send()]
+        space.settle()
+        assert (timed.taken(), [ticket.state for ticket in tickets]) == ([], ["queued", "queued"])
+        space.wait("199ms")
+        assert timed.taken() == []
+        space.wait("2ms")
+        assert timed.taken() == [2, 2]
+
+
 # --- calls ------------------------------------------------------------------------------------------------
 
 
@@ -318,11 +383,14 @@ def test_computed_may_neither_send_nor_call_a_handler_that_writes(bench: Bench) 
         add()
         return 1
 
-    with bench.open():
+    with bench.open() as space:
         with pytest.raises(WriteError, match=r"sends\(\) only reads, and may not send to add\(\)"):
             sends()
         with pytest.raises(WriteError, match=r"calls\(\) is computed and may not write bench.x"):
             calls()
+        with pytest.raises(WriteError, match=r"only reads, and may not send to add\(\)"), space.transaction():
+            x.value = 5
+            sends()
         assert x.value == 0
 
 
@@ -412,6 +480,24 @@ def test_handler_of_a_type_that_cannot_be_found_is_refused_when_the_app_is_opene
     bench.app.handler(submit)
     told = r"submit\(\): its types cannot be resolved: name 'Missing' is not defined"
     with pytest.raises(DeclarationError, match=told):
+        bench.open()
+
+
+def _takes(first: int, second: int) -> int:
+    return first + second
+
+
+class _Callable:
+    def __call__(self, number: int) -> int:
+        return number
+
+
+@pytest.mark.parametrize("fn", [partial(_takes, 7), _Callable()], ids=["partial", "object"])
+def test_handler_whose_types_cannot_be_told_is_refused_when_the_app_is_opened(
+    bench: Bench, fn: Callable[..., object]
+) -> None:
+    bench.app.handler(name="submit")(fn)
+    with pytest.raises(DeclarationError, match=r"submit\(\): the types of .* cannot be told; declare a plain function"):
         bench.open()
 
 

@@ -84,7 +84,7 @@ def test_event_that_is_parked_says_what_for_and_those_behind_it_that_they_are() 
     lab = Lab()
     typed = lab.app.cell("typed", 0)
     quiet = lab.app.computed(name="quiet", debounce="250ms")(lambda: typed.value)
-    finish = lab.app.handler(name="finish")(lambda: quiet())
+    finish = lab.app.handler(name="finish")(lambda: quiet())  # noqa: PLW0108  # a handler is a function of no app
     other = lab.app.handler(name="other")(lambda: None)
 
     async def main() -> None:
@@ -211,7 +211,7 @@ def test_handler_of_what_a_materializer_may_write_is_drawn_with_that_arrow(bench
 
     @bench.app.computed(materializes=rows)
     def fill() -> None:
-        rows["a"].value = 1
+        rows.value = {"a": 1}
 
     @bench.app.handler
     def submit() -> int:

@@ -35,6 +35,9 @@ class Till(Bench):
         """Open, and nothing is decided; what is read meanwhile has been read before."""
         with self.open() as space:
             assert self.x.value == 0
+            with space.transaction():
+                self.do.send()
+            space.sync()
             with disk_held(space):
                 yield space
 

@@ -89,7 +89,7 @@ def test_ls_hides_what_is_kept_of_events_and_says_how_much(run: Run) -> None:
         total: int = 0
 
     app = hw.App("till")
-    last = app.cell("last", None, type=Receipt | None)
+    last: hw.Cell[Receipt | None] = app.cell("last", None, type=Receipt | None)
 
     @app.handler
     def pay(amount: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_prefix_that_fits_several_names_them_all_and_does_nothing(run: Run) -> N
         for _ in range(40):
             fail.send()
     letters = sorted(name.removeprefix("event:") for name in ids(run))
-    prefix = next(one[0] for one, other in zip(letters, letters[1:], strict=False) if one[0] == other[0])
+    prefix = next(one[0] for one, other in pairwise(letters) if one[0] == other[0])
     meant = [f"event:{one}" for one in letters if one.startswith(prefix)]
     for command in (["show"], ["drop"], ["redeliver", "--app", "orders:app"]):
         error = run("events", *command, prefix, exit=2).stderr
@@ -246,9 +247,8 @@ def test_process_that_has_the_space_open_is_asked_and_does_it(run: Run) -> None:
 
 def test_redelivery_that_takes_too_long_goes_on_and_ends_with_6(run: Run) -> None:
     with orders_open() as process:
-        have(
-            process, "submit.send('tea', 11); limit.value = 20; finish.send().result(); typed.value = 1; finish.send()"
-        )
+        have(process, "submit.send('tea', 11); limit.value = 20; finish.send().result()")
+        have(process, "typed.value = 1; finish.send()")
         [name] = ids(run)
         told = run("events", "redeliver", name, "--timeout", "0s", exit=6).stdout
         assert told.startswith(

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, holding, on_terminal
-from tests.support.doors import SAFETY_S, running
+from tests.support.doors import BEGINNING, SAFETY_S, running
 from tests.support.orders import ASYNC, ASYNC_STAYING, have, orders_open, write_module
 
 # --- with the app -----------------------------------------------------------------------------------------
@@ -21,12 +22,9 @@ from tests.support.orders import ASYNC, ASYNC_STAYING, have, orders_open, write_
 def test_result_is_printed_and_nothing_that_handlers_print(run: Run, orders: str) -> None:
     result = run("send", "submit", "note=tea", "amount=2", "--app", orders, "--url", "orders.db")
     assert result.stdout == "500\n"
-    made, printed, handled = sorted(
-        result.stderr.splitlines(), key=lambda line: ("made", "a ha", "even").index(line[:4])
-    )
-    assert made.startswith("made ")
-    assert printed == "a handler prints tea"
-    assert handled.endswith(" was handled by submit()")
+    assert "a handler prints tea\n" in result.stderr
+    assert "made " in result.stderr
+    assert " was handled by submit()\n" in result.stderr
     assert run("get", "orders.taken").stdout == "[2]\n"
 
 
@@ -272,6 +270,48 @@ def test_sender_that_is_interrupted_leaves_the_process_as_it_was(run: Run) -> No
         assert sender.returncode == 130
         assert run("send", "submit", "note=tea", "--no-wait").stdout.startswith("event:")
         have(process, "pass")
+
+
+RUNNING = (
+    BEGINNING
+    + """
+import threading
+app = hw.App("orders")
+typed = app.cell("typed", 0)
+
+@app.computed(debounce="100ms")
+def quiet() -> int:
+    return typed.value
+
+@app.handler
+def finish() -> int:
+    return quiet()
+
+@app.handler
+def type() -> None:
+    typed.value += 1
+
+@app.sink
+def begun() -> None:
+    threading.Timer(0.01, ready).start()
+
+app.run(sys.argv[1])
+"""
+)
+"""Runs until it is killed."""
+
+
+def test_program_that_only_waits_comes_back_for_what_was_parked(run: Run) -> None:
+    with running(RUNNING, "orders.db"):
+        assert run("send", "finish").stdout == "0\n"
+        run("send", "type")
+        name = run("send", "finish", "--no-wait").stdout.strip()
+        end = monotonic() + SAFETY_S
+        told = {"state": ""}
+        while told["state"] != "confirmed":
+            assert monotonic() < end, told
+            told = json.loads(run("events", "show", name, "--json").stdout)
+        assert told["result"] == 1
 
 
 def test_app_in_an_event_loop_handles_it_there(run: Run) -> None:

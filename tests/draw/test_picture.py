@@ -143,7 +143,7 @@ def test_two_nodes_with_one_id_are_refused() -> None:
 @given(sources)
 def test_limits_hold_for_any_graph_and_nobody_is_lost(random: Random) -> None:
     given_ = some_snapshot(random, random.randint(0, 60))
-    boxes, arrows = random.randint(3, 60), random.randint(9, 60)
+    boxes, arrows = random.randint(4, 60), random.randint(16, 60)
     shown = picture(given_, boxes, arrows)
     assert len(shown.boxes) <= boxes
     assert len(shown.arrows) <= arrows

@@ -12,7 +12,7 @@ import headwater as hw
 from headwater.errors import EventTimeoutError
 from headwater.host import door
 from headwater.host.doorway import Caller
-from headwater.host.told import EventTold, Trouble
+from headwater.host.told import EventTold, Reply, Trouble
 from tests.support.doors import SAFETY_S, call_when_ready, request
 
 
@@ -201,9 +201,9 @@ def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
     app = hw.App("desk")
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
-    app.handler(name="finish")(lambda: quiet())
-    told: list[object] = []
-    with app.open(file):
+    app.handler(name="finish")(lambda: quiet())  # noqa: PLW0108  # a handler is a function of no app
+    told: list[Reply] = []
+    with app.open(file) as space:
         quiet()
         typed.value = 1
         with call_when_ready(file) as caller, call_when_ready(file) as other:
@@ -212,12 +212,11 @@ def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
             sender.start()
             while not other.ask(request("events", waiting=True)).openings[0].events:
                 assert sender.is_alive()
-            [space] = app._homes
-            space.close()  # type: ignore[unused-coroutine]
+            space.close()
             sender.join(SAFETY_S)
-    [reply] = told
-    assert reply.event.state == "queued"  # type: ignore[attr-defined]
-    assert reply.event.reason == "it is left for the next opening"  # type: ignore[attr-defined]
+    [event] = [reply.event for reply in told]
+    assert event is not None
+    assert (event.state, event.reason) == ("queued", "it is left for the next opening")
 
 
 # --- waiting in threads -----------------------------------------------------------------------------------

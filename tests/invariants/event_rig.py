@@ -1,4 +1,4 @@
-"""Schedulers that handle events, on replicas of one store: nothing is decided, and no time passes, unless a test says so."""
+"""Schedulers that handle events, on replicas of one store: nothing is decided, and no time passes, by itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from headwater.core import Attempt, Handler, HandlerSpec, Handling, Node, NodeKind, NodeSpec, Scheduler, SetDoc
+from headwater.core import (
+    Attempt,
+    Handler,
+    HandlerSpec,
+    Handling,
+    Node,
+    NodeKind,
+    NodeSpec,
+    Scheduler,
+    SetDoc,
+    Transaction,
+    doc_key,
+    freeze,
+)
 from headwater.core import Event as SentEvent
-from headwater.core import Transaction, doc_key, freeze
 from headwater.errors import UserCodeError
 from headwater.scheduler.event_invariants import i11_log
 from headwater.scheduler.invariants import Watch, check

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
-from headwater.core import Transaction, doc_key
+from headwater.core import doc_key
 from tests.scheduler.event_world import STREAMS, CrashError, EventWorld, HandlerPlan, Side
 from tests.scheduler.machine import examples
 from tests.scheduler.naive import CELLS, SLOTS
@@ -90,25 +90,25 @@ class EventGraphs(Graphs):
         self.step(lambda: self.world.decide(1000))
 
     @rule(
-        stream=st.sampled_from(STREAMS), cell=st.sampled_from(CELLS), end=st.sampled_from(["commit", "abort", "undo"])
+        stream=st.sampled_from(STREAMS),
+        cell=st.sampled_from(CELLS),
+        undo=st.booleans(),
+        end=st.sampled_from(["commit", "commit", "abort", "later"]),
     )
-    def send_in_a_transaction(self, stream: str, cell: str, end: str) -> None:
-        """By hand: it reads and writes, so that others can be faster."""
+    def send_in_a_transaction(self, stream: str, cell: str, undo: bool, end: str) -> None:
+        """If that ends later, everything that is sent meanwhile has to wait."""
 
         def act() -> None:
-            tx = Transaction(self.world.here.replica, "by hand")
-            tx.set(doc_key(cell), (), (self.world.value(cell) + 1) % 4)
-            tx.read(doc_key(cell))
-            point = tx.savepoint()
-            self.world.mine.send(stream, f"tx{self.key()}/0@0", origin=tx)
-            if end == "undo":
-                tx.roll_back(point)
-            if end == "abort":
-                tx.abort()
-            else:
-                tx.commit()
+            self.world.send_in_a_transaction(stream, f"tx{self.key()}/0@0", cell, undo=undo)
+            if end != "later":
+                self.world.end_transaction(commit=end == "commit")
 
         self.step(act)
+
+    @precondition(lambda self: self.world.open is not None)
+    @rule(commit=st.booleans())
+    def end_transaction(self, commit: bool) -> None:
+        self.step(lambda: self.world.end_transaction(commit=commit))
 
     @rule(stream=st.sampled_from(STREAMS), data=st.data())
     def handle_otherwise(self, stream: str, data: st.DataObject) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -97,6 +98,8 @@ def _print(told: EventTold, *, full: bool) -> None:
         write(json_text(record))
     elif told.result is not None:
         show_value(json.loads(told.result))
+        # Where both go to the same place, the result comes first.
+        sys.stdout.flush()
         if told.handled_before:
             note(f"{told.event} was handled before; this is what came of it then")
         else:

@@ -88,13 +88,15 @@ def _addressee(windows: list[Window], text: str) -> tuple[Window, Handler[..., A
     for window in windows:
         for function, record in list(window.space.handlers.items()):
             app, stream = window.app, record.spec.stream
-            names = dict.fromkeys((record.name, stream.removeprefix(f"{app}."), f"{app}.{record.name}", stream))
+            names: dict[str, None] = dict.fromkeys(
+                (record.name, stream.removeprefix(f"{app}."), f"{app}.{record.name}", stream)
+            )
             known |= names
             if text.removesuffix("()") in names:
                 found.append((window, function, record))  # type: ignore[arg-type]  # only handlers are among them
     if len(found) > 1:
-        names = ", ".join(dict.fromkeys(f"{window.app}.{record.name}" for window, _, record in found))
-        message = f"{text} could be any of {len(found)} here ({names}); say which with the app in front, or with --app"
+        meant = ", ".join(dict.fromkeys(f"{window.app}.{record.name}" for window, _, record in found))
+        message = f"{text} could be any of {len(found)} here ({meant}); say which with the app in front, or with --app"
         raise UsageError(message, handler=text)
     if not found:
         raise no_handler(text, list(known))

@@ -17,6 +17,7 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import EventTimeoutError, UsageError, UserCodeError
 from headwater.host.report import log
 from headwater.scheduler.event import Event, Handler, HandlerSpec
+from headwater.scheduler.lane import Lane
 from headwater.scheduler.lineage import Fate
 from headwater.values.tree import Value
 
@@ -149,15 +150,13 @@ class Mail:
         )
 
     def is_in_vain(self, end: float) -> bool:
-        """Whether whatever waits does so for a time after this one."""
+        """Whether whatever waits does so for a time after this one, or for the code that asks."""
         lanes = [lane for lane in self._space.scheduler.lanes if lane.events or lane.running is not None]
-        return bool(lanes) and all(
-            lane.running is None
-            and lane.parked is not None
-            and lane.parked.until is not None
-            and lane.parked.until > end
-            for lane in lanes
-        )
+        return bool(lanes) and all(lane.running is None and self._is_far(lane, end) for lane in lanes)
+
+    def _is_far(self, lane: Lane, end: float) -> bool:
+        until = None if lane.parked is None else lane.parked.until
+        return (until is not None and until > end) or self._is_behind(lane.events[0], self._around()[0])
 
     @staticmethod
     def timed_out(event: Event, timeout_ms: float | None) -> EventTimeoutError:

@@ -35,6 +35,8 @@ def hints_of(fn: Callable[..., object], where: str) -> dict[str, object]:
     except NameError as error:
         message = f"{where}: its types cannot be resolved: {error}; declare or import them at module level"
         raise DeclarationError(message) from None
+    except TypeError:
+        raise DeclarationError(f"{where}: the types of {fn!r} cannot be told; declare a plain function") from None
 
 
 class Payload:

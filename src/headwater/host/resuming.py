@@ -51,11 +51,14 @@ class Resuming:
     def take_over(self, app: str, declared: Collection[str]) -> None:
         """Everything is declared: install what is kept of it, before anything runs."""
         space = self._space
-        found = space.ask_store(lambda engine: listing(engine, self._branch))
+        start = doc_key(f"{app}.")
+        found = space.ask_store(lambda engine: listing(engine, self._branch, start))
         if found.rows:
             nodes = [node for node in space.nodes.values() if node.spec.print is not None]
             space.scheduler.persistence.restore_all(nodes, found, self._is_changed)
-            self._forget(found, app, declared)
+            self._forget(found, start, declared)
+        # Of what is called later, how new it is then is looked at then.
+        found.places.clear()
         self._left = found
 
     def take_over_one(self, node: Node) -> None:
@@ -76,10 +79,9 @@ class Resuming:
         found = self._space.ask_store(lambda engine: overlapping_writes(engine, self._branch, doc, places, after))
         return found is None or bool(found)
 
-    def _forget(self, found: Listing, app: str, declared: Collection[str]) -> None:
+    def _forget(self, found: Listing, start: str, declared: Collection[str]) -> None:
         """Of functions that the app has no longer."""
-        start = doc_key(f"{app}.")
-        gone = [doc for doc in found.rows if doc.startswith(start) and _name(doc, start) not in declared]
+        gone = [doc for doc in found.rows if _name(doc, start) not in declared]
         if gone:
             self._space.ask_store(lambda engine: drop_unclaimed(engine, self._branch, gone))
             for doc in gone:

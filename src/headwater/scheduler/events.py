@@ -93,6 +93,9 @@ class Events:
         """Handle the head of each lane, if it can be."""
         self._lanes.take_in()
         for lane in self._lanes:
+            while lane.head is not None and lane.head.is_settled:
+                # Taken back by another thread just when it was put here.
+                lane.take_out(lane.head)
             event = lane.head
             if event is None or not lane.is_ready:
                 continue
@@ -120,12 +123,18 @@ class Events:
             fate = launch.fate
             if fate is Fate.OPEN:
                 return Parking(f"{launch.name} sent it, and has not ended")
+            if fate is Fate.FAILED:
+                # In another thread, which will say so in a moment.
+                return Parking(f"{launch.name} sent it, and is being taken back")
             if fate is Fate.PENDING and not launch.is_near:
                 return Parking(f"{launch.name} sent it in another space, and is not confirmed")
         return None
 
     def _park(self, lane: Lane, event: Event, parking: Parking) -> None:
         lane.parked = parking
+        if lane.head is not event:
+            # Another thread has taken it back just now: whoever is next is not held up.
+            lane.parked = None
         if self._trace.on:
             self._trace.emit(Parked(self._now(), event.handler.id, event.id, parking.reason, parking.until))
 

@@ -184,10 +184,16 @@ _PLACES: Final = {State.PENDING: 0, State.RUNNING: 1, State.QUEUED: 2}
 """Those further on the way come first."""
 
 _SECOND: Final = 1000
+_MINUTE: Final = 60_000
 
 
 def _lasting(ms: float) -> str:
-    return f"{ms:.0f} ms" if ms < _SECOND else f"{ms / _SECOND:,.1f} s"
+    """In the unit in which people would say it."""
+    if ms < _SECOND:
+        return f"{ms:.0f} ms"
+    if ms < 2 * _MINUTE:
+        return f"{ms / _SECOND:.1f} s"
+    return f"{ms / _MINUTE:.0f} min" if ms < 120 * _MINUTE else f"{ms / (60 * _MINUTE):,.1f} h"
 
 
 def error_of(handler: Handler) -> str:

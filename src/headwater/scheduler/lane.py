@@ -64,12 +64,14 @@ class Lane:
             self.parked = None
 
     def take_out(self, event: Event) -> None:
-        """It is handled now, or never."""
-        if self.events and self.events[0] is event:
-            self.events.popleft()
-            self.parked = None
-        elif event in self.events:
+        """It is handled now, or never. From any thread: in one step, since others may put and take meanwhile."""
+        was_head = self.head is event
+        try:
             self.events.remove(event)
+        except ValueError:
+            return
+        if was_head:
+            self.parked = None
 
 
 class Lanes:

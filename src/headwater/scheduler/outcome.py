@@ -137,10 +137,11 @@ class Outcomes:
         if event.state is State.PENDING or event.is_settled:
             return
         lane = self._lanes.of(event)
-        lane.take_out(event)
         running = lane.running
         name = "what sent it" if event.origin is None else event.origin.name
+        # In this order: this may be another thread than the one that handles events, and puts it into its lane.
         self.refuse(event, f"{name} was taken back, and it with it")
+        lane.take_out(event)
         if running is not None and running.event is event:
             running.cancel()
 

@@ -151,8 +151,8 @@ class Backend(Protocol):
     def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
         """One row of this very branch; None if there is none, or it is damaged."""
 
-    def observations(self, branch: BranchId) -> list[ObservationRow]:
-        """All of this very branch that are not damaged."""
+    def observations(self, branch: BranchId, prefix: str = "") -> list[ObservationRow]:
+        """All of this very branch that are not damaged, of documents whose keys start so."""
 
     def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
         """Forget these."""

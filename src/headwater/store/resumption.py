@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import DeleteDoc
@@ -20,6 +21,9 @@ from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.match import touches
 from headwater.values.tree import ABSENT, Path
+
+FEW: Final = 500
+"""Rows for which documents are looked at one by one. For more, all documents of the space at once are less."""
 
 
 @dataclass(slots=True)
@@ -54,20 +58,29 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "") -> Listing:
     engine.fold()
     documents, backend = engine.documents, engine.backend
     rows: dict[DocKey, ObservationRow] = {}
-    places: dict[DocKey, tuple[Seq, bool] | None] = {}
+    views: list[tuple[BranchId, Seq]] = []
     through = engine.head
     row = documents.branch(branch)
     while True:
-        for observed in backend.observations(row.name):
-            if observed.seq <= through and observed.doc.startswith(prefix):
+        views.append((row.name, through))
+        for observed in backend.observations(row.name, prefix):
+            if observed.seq <= through:
                 rows.setdefault(observed.doc, observed)
-        for doc, seq, live in backend.head_places(row.name):
-            if doc not in places:
-                places[doc] = (seq, live) if seq <= through else None
         if row.parent is None:
-            return Listing(branch, engine.head, rows, places)
+            break
         through = min(through, row.fork_seq)
         row = documents.branch(row.parent)
+    found = Listing(branch, engine.head, rows, {})
+    if len(rows) > FEW:
+        for name, seen in views:
+            for doc, seq, live in backend.head_places(name):
+                if doc not in found.places:
+                    found.places[doc] = (seq, live) if seq <= seen else None
+    else:
+        # In a space with many documents, of which few are read.
+        for each in rows.values():
+            found.places.update(places_of(engine, found, each, (each.doc,)).places)
+    return found
 
 
 def places_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:

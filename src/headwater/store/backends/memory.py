@@ -117,8 +117,8 @@ class MemoryBackend:
     def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
         return self._observations.get(branch, {}).get(doc)
 
-    def observations(self, branch: BranchId) -> list[ObservationRow]:
-        return list(self._observations.get(branch, {}).values())
+    def observations(self, branch: BranchId, prefix: str = "") -> list[ObservationRow]:
+        return [row for doc, row in self._observations.get(branch, {}).items() if doc.startswith(prefix)]
 
     def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
         for branch, doc in gone:

@@ -228,11 +228,14 @@ class SqliteBackend:
         found = self._read(query, (branch, doc))
         return observed_row(branch, doc, *found[0]) if found else None
 
-    def observations(self, branch: BranchId) -> list[ObservationRow]:
+    def observations(self, branch: BranchId, prefix: str = "") -> list[ObservationRow]:
+        end = _end_of(prefix)
         query = (
-            f"select key, seq, body, sum from observation join doc on observation.doc = doc.id where branch = {BRANCH}"
+            "select key, seq, body, sum from observation join doc on observation.doc = doc.id "
+            f"where branch = {BRANCH} and key >= ? {'and key < ?' if end else ''}"
         )
-        found = [observed_row(branch, *row) for row in self._read(query, (branch,))]
+        bounds = (prefix, end) if end else (prefix,)
+        found = [observed_row(branch, *row) for row in self._read(query, (branch, *bounds))]
         return [row for row in found if row is not None]
 
     def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:

@@ -1,0 +1,100 @@
+"""Real processes, killed in the middle of handling events, with what was not synced lost; then everything is sent again:
+every event was handled once, and so was everything that follows from it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from headwater.core import doc_key, open_space, verify
+from headwater.scheduler.event_invariants import i11_log
+from headwater.store.commit import decode_entry
+from headwater.values.ids import MAIN, Seq
+from tests.support.naive import NOTHING, plain
+
+CHILD = Path(__file__).with_name("handlers_to_kill.py")
+EVENTS = 120
+
+
+def life(path: Path, seed: int, *, lines: int | None, stuck_at: int = 0) -> list[str]:
+    """Let a process deliver everything; kill it when it has said so much, or is stuck. Returns all that it has said."""
+    with subprocess.Popen(
+        [sys.executable, str(CHILD), str(path), str(EVENTS), str(seed), str(stuck_at)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HEADWATER_VFS": "powerloss"},
+    ) as child:
+        assert child.stdout is not None
+        said: list[str] = []
+        for line in child.stdout:
+            said.append(line.strip())
+            if len(said) == lines or said[-1] == "stuck":
+                child.send_signal(signal.SIGKILL)
+                break
+        said += [line.strip() for line in child.stdout if line.endswith("\n")]
+    return said
+
+
+def expected_notes() -> dict[str, int]:
+    firsts = [f"{number} {which}" for number in range(0, EVENTS, 3) for which in ("a", "b")]
+    return dict.fromkeys([*firsts, *(f"{key} again" for key in firsts if key.endswith("a"))], 1)
+
+
+def outs(said: list[str]) -> set[str]:
+    return {words.partition(" ")[2] for words in said if words.startswith("out ")}
+
+
+def test_killed_processes_lose_no_event_and_repeat_none(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    path = tmp_path / "space.db"
+    acknowledged: set[str] = set()
+    stuck = 0
+    for seed in range(14):
+        is_stuck = seed % 2 == 0
+        said = life(path, seed, lines=rng.randrange(1, 90), stuck_at=rng.randrange(1, 12) if is_stuck else 0)
+        stuck += "stuck" in said
+        acknowledged |= outs(said)
+        with open_space(str(path)) as space:
+            assert space.call(verify).ok
+            found = plain(space.attach().read(doc_key("post.handled")))
+            there = {} if found is NOTHING else found
+            assert acknowledged <= there.keys(), "what was said to be on disk was not"
+    assert stuck >= 3, "some were killed in the middle of a handler"
+    assert 0 < len(acknowledged) < EVENTS
+
+    said = life(path, 99, lines=None)
+    assert said[-1] == "done"
+    assert len(outs(said)) == EVENTS
+    with open_space(str(path)) as space:
+        replica = space.attach()
+        handled, noted, count = (plain(replica.read(doc_key(f"post.{name}"))) for name in ("handled", "noted", "count"))
+        assert handled == {str(number): 1 for number in range(EVENTS)}
+        assert noted == expected_notes()
+        assert count == EVENTS
+        entries = space.call(lambda engine: list(engine.backend.log(Seq(0), engine.head)))
+        receipts = i11_log(decode_entry(row.body) for row in entries)[MAIN]
+        assert len(receipts) == EVENTS + len(noted)
+        assert plain(replica.read(doc_key("events:outbox"))) == {}
+        assert plain(replica.read(doc_key("events:failed"))) is NOTHING
+
+
+def test_what_a_killed_process_has_sent_on_is_handled_by_the_next_without_being_sent_again(tmp_path: Path) -> None:
+    """It stands in the store from the moment its sender was handled."""
+    path = tmp_path / "space.db"
+    said = life(path, 1, lines=40)
+    letters = {words for words in outs(said) if int(words) % 3 == 0}
+    assert letters
+    # Killed at its first call: of the events it delivers none is handled, but what it finds is.
+    said = life(path, 2, lines=None, stuck_at=1)
+    assert said[-1] == "stuck"
+    with open_space(str(path)) as space:
+        replica = space.attach()
+        handled, noted = (plain(replica.read(doc_key(f"post.{name}"))) for name in ("handled", "noted"))
+        wanted = {key for key in expected_notes() if key.partition(" ")[0] in handled}
+        assert set(noted) == wanted
+        assert set(noted.values()) == {1}
+        assert letters <= handled.keys()
