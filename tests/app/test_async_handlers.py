@@ -11,7 +11,6 @@ import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError, UsageError
-from headwater.scheduler.event import State
 from tests.app.holding import SAFETY_S
 from tests.app.shop import run
 from tests.app.simulated import Lab, pause
@@ -60,6 +59,28 @@ def test_events_wait_for_the_async_handler_before_them_and_other_work_goes_on(la
             (100, "quick"),
             (100, "show", 11, 1),
         ]
+
+    lab.run(main)
+
+
+def test_event_of_a_transaction_that_waits_is_handled_when_that_has_ended(lab: Lab) -> None:
+    x = lab.app.cell("x", 0)
+
+    @lab.app.handler
+    def look() -> int:
+        lab.note("look")
+        return x.value
+
+    async def main() -> None:
+        async with lab.open() as space:
+            with space.transaction():
+                x.value = 1
+                ticket = look.send()
+                await pause(100)
+                assert ticket.state == "queued"
+                x.value = 2
+            assert await ticket == 2
+        assert lab.taken() == [(100, "look")]
 
     lab.run(main)
 
@@ -302,6 +323,24 @@ def test_event_waits_until_the_debounced_function_that_its_handler_reads_is_calm
             assert await ticket == [106, 206]
             lab.note("looked")
         assert lab.taken() == [(1600, "looked")]
+
+    lab.run(main)
+
+
+def test_event_is_woken_by_a_timer_that_rings_early_by_the_rounding_of_clocks(lab: Lab) -> None:
+    """720 ms and 200 ms are 919.9999999999999 ms, where clocks count in seconds."""
+    x = lab.app.cell("x", 0)
+    calm = lab.app.computed(name="calm", debounce="200ms")(lambda: x.value)
+    look = lab.app.handler(name="look")(lambda: calm())  # noqa: PLW0108  # a handler is a function
+
+    async def main() -> None:
+        async with lab.open() as space:
+            await pause(720)
+            assert calm() == 0
+            x.value = 1
+            ticket = look.send()
+            await space.settle()
+            assert await ticket == 1
 
     lab.run(main)
 
@@ -553,7 +592,3 @@ def test_handler_that_is_declared_again_in_a_notebook_lets_the_one_under_way_end
             assert [await under_way, await waits, await second.send()] == ["first", "second", "second"]
 
     lab.run(main)
-
-
-def test_states_of_a_ticket_are_those_of_events() -> None:
-    assert {state.value for state in State} == {"queued", "running", "pending", "confirmed", "refused", "failed"}

@@ -115,6 +115,28 @@ def test_event_is_not_handled_while_what_sent_it_is_being_taken_back(counter: Co
         assert (counter.add.send().result(), space.scheduler.lanes.waiting) == (1, 0)
 
 
+def test_event_that_another_thread_found_too_early_is_handled_when_its_transaction_has_ended(counter: Counter) -> None:
+    with counter.open() as space:
+        with space.transaction():
+            ticket = counter.add.send()
+            in_thread(space.settle)
+            assert counter.count.value == 0
+        assert (ticket.state, counter.count.value) == ("pending", 1)
+
+
+def test_event_behind_one_that_is_taken_back_is_handled_with_the_next_write(counter: Counter) -> None:
+    tickets: list[hw.Ticket[int]] = []
+    other = counter.app.cell("other", 0)
+    with counter.open() as space:
+        with pytest.raises(LookupError), space.transaction():
+            lost = counter.add.send()
+            in_thread(lambda: tickets.append(counter.add.send()))
+            assert tickets[0].state == "queued"
+            raise LookupError
+        other.value = 1
+        assert ([lost.state, tickets[0].state], counter.count.value) == (["refused", "pending"], 1)
+
+
 def test_everyone_who_asks_is_told_once_however_threads_meet(counter: Counter) -> None:
     heard: list[int] = []
 

@@ -307,7 +307,7 @@ def test_program_that_only_waits_comes_back_for_what_was_parked(run: Run) -> Non
         run("send", "type")
         name = run("send", "finish", "--no-wait").stdout.strip()
         end = monotonic() + SAFETY_S
-        told = {"state": ""}
+        told: dict[str, object] = {"state": ""}
         while told["state"] != "confirmed":
             assert monotonic() < end, told
             told = json.loads(run("events", "show", name, "--json").stdout)

@@ -11,16 +11,17 @@ from __future__ import annotations
 import random
 import signal
 import sys
+from itertools import count as counting
 
 import headwater as hw
 
 app = hw.App("post")
-# How often each was handled; the letters in the order of their numbers, which is only right if nobody is disturbed.
+# How often each was handled.
 handled = app.cell("handled", dict[str, int]())
 noted = app.cell("noted", dict[str, int]())
 count = app.cell("count", 0)
-calls = 0
-stuck_at = 0
+calls = counting(1)
+stuck_at = int(sys.argv[4])
 
 
 def say(words: str) -> None:
@@ -40,9 +41,8 @@ def doubled() -> int:
 
 @app.handler
 def letter(number: int) -> int:
-    """Sees what is computed of the count, counts, and sends on: one to a friend, who writes to the next."""
-    global calls
-    calls += 1
+    """Sees what is computed of the count, and counts. Some have a consequence or two."""
+    call = next(calls)
     say(f"in {number}")
     seen = doubled()
     assert seen == 2 * count.value, "a handler sees what is current"
@@ -50,7 +50,7 @@ def letter(number: int) -> int:
     if number % 3 == 0:
         note.send(f"{number} a")
         note.send(f"{number} b")
-    if calls == stuck_at:
+    if call == stuck_at:
         say("stuck")
         signal.pause()
     count.value += 1
@@ -59,16 +59,14 @@ def letter(number: int) -> int:
 
 @app.handler
 def note(key: str) -> None:
-    """Of every second one comes another."""
+    """Some of these have another."""
     say(f"in {key}")
     count_in(noted, key)
     if key.endswith("a"):
         note.send(f"{key} again")
 
 
-def main(path: str, events: str, seed: str, stuck: str) -> None:
-    global stuck_at
-    stuck_at = int(stuck)
+def main(path: str, events: str, seed: str) -> None:
     rng = random.Random(int(seed))
     numbers = rng.sample(range(int(events)), int(events))
     with app.open(path):
@@ -82,4 +80,4 @@ def main(path: str, events: str, seed: str, stuck: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:4])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.host.told import fewer, function_of, is_called, shorter
+from headwater.host.told import fewer, function_of, is_called, labels, shorter
 from headwater.scheduler.snapshot import Edge, NodeView, Snapshot, SourceView
 
 
@@ -85,3 +85,8 @@ def test_shorter_lists_of_what_was_read_keep_all_nodes() -> None:
     assert len(short.nodes) == 6
     assert short.nodes[-1].reads == ("a", "b")
     assert sum(edge.target == "show#99" for edge in short.edges) == 2
+
+
+def test_openings_of_one_app_are_numbered_from_the_second_on() -> None:
+    assert labels([]) == []
+    assert labels(["shop", "till", "shop", "shop"]) == ["shop", "till", "shop#2", "shop#3"]

@@ -224,6 +224,65 @@ def test_event_waits_for_a_function_that_is_under_way_above_it() -> None:
         assert event.result == 4
 
 
+def test_handler_in_whose_middle_others_write_is_called_again_if_what_it_has_seen_is_not_so_any_more() -> None:
+    """Nobody looks at `double`, and so nobody would have told that it is another one now."""
+    with EventRig() as rig:
+        here = rig.side("here")
+        here.write(x=1)
+        here.computation("double", lambda tx: 2 * look(tx, "x"))
+        seen: list[tuple[int, int]] = []
+
+        def reads(tx: Transaction, _: object) -> int:
+            double = look(tx, "double")
+            if not seen:
+                # Another thread.
+                here.write(x=2)
+            seen.append((double, look(tx, "x")))
+            return double
+
+        here.handler("reads", reads)
+        event = here.send("reads")
+        rig.come_to_rest()
+        assert seen == [(2, 2), (4, 2)]
+        assert event.result == 4
+
+
+def test_handler_in_whose_middle_others_write_is_not_called_again_if_what_it_has_seen_is_still_so() -> None:
+    with EventRig() as rig:
+        here = rig.side("here")
+        here.write(x=1)
+        here.computation("parity", lambda tx: look(tx, "x") % 2)
+
+        def reads(tx: Transaction, _: object) -> Any:
+            parity = look(tx, "parity")
+            here.write(x=3)
+            return parity
+
+        here.handler("reads", reads)
+        event = here.send("reads")
+        rig.come_to_rest()
+        assert (event.result, event.attempts) == (1, 1)
+
+
+def test_async_handler_that_has_seen_what_is_made_anew_meanwhile_waits_for_that_and_is_called_again() -> None:
+    with EventRig() as rig:
+        here = rig.side("here")
+        here.write(x=1)
+        here.computation("slow", lambda tx: look(tx, "x"), debounce_ms=50.0, eager=True)
+        here.handler("reads", lambda tx, _: look(tx, "slow"), is_async=True)
+        here.settle()
+        event = here.send("reads")
+        assert here.settle() == ["reads"]
+        here.write(x=2)
+        here.go_on()
+        assert here.settle() == []
+        rig.time += 50
+        assert here.settle() == ["reads"]
+        here.go_on()
+        rig.come_to_rest()
+        assert event.result == 2
+
+
 def test_event_does_not_wait_for_what_is_above_it_no_longer() -> None:
     """What it waits for is looked at again when something has run."""
     with EventRig() as rig:
@@ -346,6 +405,6 @@ def test_handler_that_looks_at_what_nobody_made_current_is_found() -> None:
     here.handler("reads", lambda tx, _: look(tx, "double"))
     here.send("reads")
     # As if there were none: then nobody runs, and it looks at what is not there yet.
-    here.scheduler.preflight.blockers = lambda _: []  # type: ignore[method-assign]
+    here.scheduler.preflight.blockers = lambda docs: []  # type: ignore[method-assign]  # noqa: ARG005
     with pytest.raises(InvariantError, match=r"I4: its handler looks at .*, and <Node double#1: never-ran> above"):
         here.settle()

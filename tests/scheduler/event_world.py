@@ -129,6 +129,11 @@ class EventWorld(World):
         self.stopped: list[Handling] = []
         # Passes in which events were handled: whoever runs again then has a reason.
         self.busy: list[int] = []
+        # What the handlers that are at work have seen.
+        self.looks: dict[Transaction, Seen] = {}
+        watched, self.scheduler.events.before_commit = self.scheduler.events.before_commit, self.judge_again
+        assert watched is not None
+        self.watched = watched
         # By hand, and not ended yet.
         self.open: Transaction | None = None
         # So many calls until the process ends.
@@ -173,6 +178,7 @@ class EventWorld(World):
         self.attempts_made += 1
         attempt = self.attempts_made
         look = Seen(tx, self.judge_current if side is self.mine else lambda *_: None)
+        self.looks[tx] = look
         if plan.waits:
             look.at(plan.formula.b)
             if side is self.mine:
@@ -209,6 +215,14 @@ class EventWorld(World):
         expected = Naive(plans, self.value, {}).value(name)
         if value != expected:
             self.needless.append(f"a handler has seen {value} in {name}, where {expected} should be")
+
+    def judge_again(self, handling: Handling) -> None:
+        """What it has seen is of one time: it is still so when it commits, or the commit is refused."""
+        self.watched(handling)
+        seen = self.looks.pop(handling.tx).seen
+        if all(self.value(name) == value for name, value in seen.items()):
+            for name, value in seen.items():
+                self.judge_current(name, value)
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -322,10 +336,10 @@ class EventWorld(World):
         self.begin()
         if not both:
             self.rival = rival
-        for plan in self.handlers.values():
-            self._add(plan, self.mine)
+        for handler in self.handlers.values():
+            self._add(handler, self.mine)
             if both:
-                self._add(plan, self.rival)
+                self._add(handler, self.rival)
         for plan in plans:
             self.add(plan)
         self.scheduler.resume_events()
@@ -473,11 +487,11 @@ class Seen(TxLook):
     def __init__(self, tx: Transaction, tell: Callable[[str, Any], None]) -> None:
         super().__init__(tx)
         self._tell = tell
-        self._seen: set[str] = set()
+        self.seen: dict[str, Any] = {}
 
     def at(self, name: str, *path: str | int) -> Any:
         value = super().at(name, *path)
-        if not path and name not in self._seen:
+        if not path and name not in self.seen:
+            self.seen[name] = value
             self._tell(name, value)
-        self._seen.add(name)
         return value

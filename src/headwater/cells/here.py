@@ -79,6 +79,9 @@ def _reach_out(frame: Frame | None, until: Frame | None) -> None:
     while frame is not None and frame is not until:
         if frame.tx is not None and frame.tx is not (until.tx if until is not None else None):
             frame.tx.reaches_out = True
+            if frame.tx.node is not None:
+                # Whoever has asked for its result reads that, and is told of it.
+                return
         frame = frame.outer
 
 

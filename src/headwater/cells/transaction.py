@@ -75,6 +75,8 @@ class Transaction:
     observes: tuple[DocKey, bytes] | None = None
     # It has read what is none of its replica's documents, so nobody can tell when that changes.
     reaches_out: bool = False
+    # Called when it is sent: what it has launched may begin.
+    on_sent: Callable[[], None] | None = None
     # _sent(): which commit of its session it has become.
     local_seq: LocalSeq | None = None
     # Whoever subscribes with the same name is not told of what is written in here.
@@ -393,6 +395,8 @@ class Transaction:
             pending.callbacks = (self._decided,)
         else:
             pending.on_settled(self._decided)
+        if self.on_sent is not None:
+            self.on_sent()
 
     def abort(self) -> None:
         """Give up: nothing of it was ever visible. Once more is no harm; after a commit it is."""

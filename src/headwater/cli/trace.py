@@ -83,6 +83,7 @@ _DETAILS: Final[dict[str, Callable[[Record], str]]] = {
     "dispatched": _dispatched,
     "ended": _ended,
     "decided": _decided,
+    "restored": lambda it: f"{it['outcome']}" + (f": {it['reason']}" if it.get("reason") else ""),
 }
 
 

@@ -155,8 +155,10 @@ def _end_of(ask: Ask) -> float:
 
 
 def _busy(window: Window, what: str) -> EventTimeoutError:
-    at_work = list(window.space.scheduler.runner.stack)
-    who = f"{at_work[-1].title} is at work" if at_work else "something is at work"
+    scheduler = window.space.scheduler
+    handled = [lane.running.title for lane in scheduler.lanes if lane.running is not None]
+    at_work = [*handled, *(node.title for node in list(scheduler.runner.stack))]
+    who = f"{at_work[-1]} is at work" if at_work else "something is at work"
     return EventTimeoutError(f"{what}: {who} in space {window.space.name!r}, and it did not have its turn in time")
 
 

@@ -30,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 EARLY_S: Final = 2e-6
-"""The shortest timer. One that rings early by less than its loop can tell would be set again, and again, on the spot."""
+"""The shortest timer. One that rings early by less than its loop can tell would be set again and again, on the spot."""
 
 
 class AsyncSpace(BaseSpace):

@@ -51,6 +51,7 @@ class Prints:
     def __init__(self) -> None:
         # Of each object that was met, so that it is not another with the same number; and for which package.
         self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
+        self._named: dict[CodeType, tuple[str, ...]] = {}
         self._chance = urandom(PRINT_BYTES)
         # What could not be told by its value.
         self.unknown: dict[str, None] = {}
@@ -58,14 +59,17 @@ class Prints:
     def of(self, fn: Callable[..., object], *besides: str) -> bytes:
         """The print of a function, and of whatever else its results depend on."""
         package = (getattr(fn, "__module__", None) or "").partition(".")[0]
-        return _hash((_RUNTIME, *besides, *self._parts(fn, package, is_ours=True)))
+        parts = self._function(fn, package) if type(fn) is FunctionType else self._parts(fn, package, is_ours=True)
+        return _hash((_RUNTIME, *besides, *parts))
 
     def _of(self, value: Any, package: str, *, is_ours: bool = False) -> bytes | str:  # noqa: ANN401  # whatever there is
         kind = type(value)
         if kind in _SCALARS:
             return f"{kind.__name__} {value!r}"
         if isinstance(value, Readable):
-            return f"cell {value.address} {value._schema.expected} {value._default!r}"  # noqa: SLF001  # only told
+            place = value._path or not value._doc  # noqa: SLF001  # only told, and each function names some
+            address = value.address if place else value._doc  # noqa: SLF001
+            return f"cell {address} {value._schema.expected} {value._default!r}"  # noqa: SLF001
         key = (id(value), package)
         met = self._met.get(key)
         if met is None:
@@ -128,13 +132,20 @@ class Prints:
             except ValueError:
                 yield "empty"
         known = fn.__globals__
-        for name in _names(code):
+        for name in self._names_in(code):
             if name in known:
                 yield name
                 found = known[name]
                 yield self._of(found, package)
                 if isinstance(found, ModuleType) and _is_of(package, found.__name__):
                     yield from self._attributes(found, code, package)
+
+    def _names_in(self, code: CodeType) -> tuple[str, ...]:
+        """What code names, and code within it: once for all functions that are made of it."""
+        found = self._named.get(code)
+        if found is None:
+            found = self._named[code] = tuple(_names(code))
+        return found
 
     def _attributes(self, module: ModuleType, user: CodeType, package: str) -> Iterator[bytes | str]:
         """Of a module of the same package: what the function may mean by `module.name`."""

@@ -52,9 +52,10 @@ class Resuming:
         """Everything is declared: install what is kept of it, before anything runs."""
         space = self._space
         start = doc_key(f"{app}.")
-        found = space.ask_store(lambda engine: listing(engine, self._branch, start))
+        nodes = [node for node in space.nodes.values() if node.spec.print is not None]
+        besides = {doc for node in nodes for doc in node.outputs[1:]}
+        found = space.ask_store(lambda engine: listing(engine, self._branch, start, besides))
         if found.rows:
-            nodes = [node for node in space.nodes.values() if node.spec.print is not None]
             space.scheduler.persistence.restore_all(nodes, found, self._is_changed)
             self._forget(found, start, declared)
         # Of what is called later, how new it is then is looked at then.

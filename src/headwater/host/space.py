@@ -35,6 +35,7 @@ class Space(BaseSpace):
         replica = lease.storage.attach(branch=options.branch, wake=wake)
         # Somebody comes when it is time for what waits.
         self._is_woken = wake is not None
+        self._wake = wake
         # Transactions that another space waits for.
         self._owed: list[Transaction] = []
         super().__init__(lease, replica, owner, options)
@@ -57,10 +58,16 @@ class Space(BaseSpace):
 
     def catch_up(self) -> None:
         """Take in what was decided and what others wrote, and run what follows from it."""
+        wake = self._wake
         with self._turn:
             self._attached.refresh()
             if self.restless:
                 self._pass(lambda: self.scheduler.events.is_due)
+            if wake is not None and self.scheduler.events.wake_at is None:
+                wake = None
+        if wake is not None:
+            # An event waits for its time, and whoever comes then may not know: it was sent by another thread.
+            wake()
 
     def settle(self) -> None:
         """Run what is wanted and not up to date, and what its time has come for. Every write does the former."""

@@ -226,11 +226,13 @@ class Handling:
     # It turned out to need something that it could not have yet.
     needs: bool = False
 
-    def __init__(self, maker: Maker, event: Event, tx: Transaction, started: float) -> None:
+    def __init__(self, maker: Maker, event: Event, tx: Transaction, started: float, version: int) -> None:
         self.maker = maker
         self.event = event
         self.tx = tx
         self.started = started
+        # What was visible when it began.
+        self.version = version
         # Documents that nodes write and it has looked at.
         self.looked: dict[DocKey, None] = {}
         spec = event.handler.spec

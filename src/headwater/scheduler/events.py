@@ -160,7 +160,7 @@ class Events:
         # Handler-made ids are derived from the event: whoever handles it, and however often, they are the same.
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
-        handling = Handling(self, event, tx, self._now())
+        handling = Handling(self, event, tx, self._now(), self._replica.version)
         tx.gate = partial(self._gate, handling)
         if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
             # I10: the store knows what has become of it when it decides on this one.
@@ -202,13 +202,25 @@ class Events:
             handling.needs = True
             raise NotYet(f"{handling.title} has to wait: {parking.reason}")
 
+    def _is_still_current(self, handling: Handling) -> bool:
+        """Whatever it has looked at is current, or is made so now: if it is another one then, its commit is refused.
+
+        Otherwise it might have seen what was made of a value before others changed that, and the value after it (I4).
+        """
+        if not handling.looked or handling.version == self._replica.version:
+            return True
+        with self._outside.turn:
+            drive(self._ready.make(handling.looked), self._outside.perform)
+            handling.needs = self._ready.parking is not None
+        return not handling.needs
+
     def finish(self, handling: Handling) -> None:
         """The handler has returned or raised; or it waits, and its lane with it."""
         event, tx = handling.event, handling.tx
         if handling.suspended:
             return
-        if handling.needs:
-            # It was told that it has to wait, and has kept that to itself.
+        if handling.needs or not self._is_still_current(handling):
+            # In the first case, it was told that it has to wait, and has kept that to itself.
             self.again(handling)
             return
         self._leave(handling)

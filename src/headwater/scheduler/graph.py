@@ -140,6 +140,20 @@ class Graph:
         self._relink(node, added)
         return True
 
+    def install_reads(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
+        """As `apply_reads`, for a node that is not known to have read anything: as an opening before has seen it."""
+        if node.reads or node.above or node.spec.declared_reads:
+            self.apply_reads(node, dict.fromkeys(reads))
+            return
+        add, writers = self.index.add, self.writers
+        is_linked = bool(self.envelopes)
+        for doc, path, bits in reads:
+            add(doc, path, bool(bits), node)
+            is_linked = is_linked or doc in writers
+        node.reads = reads
+        if is_linked:
+            self._relink(node, list(reads))
+
     def _relink(self, node: Node, added: list[ReadKey]) -> None:
         """The edges that follow from what was read."""
         if node.above:

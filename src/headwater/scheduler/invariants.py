@@ -1,9 +1,10 @@
 """What must always hold: I1 to I11 as functions over the records and over the trace. Reads only.
 
 `check` is for a scheduler at rest, `check_trace` for everything that was told since it began, `Watch` for each attempt
-as it starts. What is about events stands in `event_invariants`, and all three cover it. Whatever an index knows is made
-anew here from the records, the slow way, and compared. The first thing that does not hold is raised as an
-InvariantError, which names the invariant and shows the record.
+as it starts. What is about events stands in `event_invariants`, what is about openings in `resume_invariants`, and all
+three cover it, but for the one that compares with the store. Whatever an index knows is made anew here from the
+records, the slow way, and compared. The first thing that does not hold is raised as an InvariantError, which names the
+invariant and shows the record.
 
 `docs/internals/invariants.md` says what each of them promises, and where it is upheld.
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from headwater.scheduler import event_invariants
+from headwater.scheduler import event_invariants, resume_invariants
 from headwater.scheduler.event_invariants import broken
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status
@@ -470,6 +471,7 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
     i6_bounds,
     i8_causes,
     *event_invariants.OVER_TRACE,
+    *resume_invariants.OVER_TRACE,
 )
 
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {

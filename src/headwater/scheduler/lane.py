@@ -42,8 +42,11 @@ class Lane:
 
     @property
     def head(self) -> Event | None:
-        """Whose turn it is."""
-        return self.events[0] if self.events else None
+        """Whose turn it is. The last one may be taken out by another thread at any time."""
+        try:
+            return self.events[0]
+        except IndexError:
+            return None
 
     @property
     def is_ready(self) -> bool:

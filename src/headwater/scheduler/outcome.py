@@ -142,6 +142,8 @@ class Outcomes:
         # In this order: this may be another thread than the one that handles events, and puts it into its lane.
         self.refuse(event, f"{name} was taken back, and it with it")
         lane.take_out(event)
+        if lane.events:
+            self._tick(True)
         if running is not None and running.event is event:
             running.cancel()
 

@@ -27,7 +27,7 @@ from headwater.store.observations import Observation, decode_observation, digest
 from headwater.store.resumption import Listing
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import DocKey, Seq
-from headwater.values.tree import Path
+from headwater.values.tree import ABSENT, Maybe, Path, same
 
 Changed: TypeAlias = Callable[[DocKey, list[tuple[Path, Depth]], Seq], bool]
 """Whether a commit after a place of the log has changed one of these places of a document, or may have."""
@@ -69,8 +69,11 @@ class Persistence:
         if body is not None:
             tx.observes = (_key(node), body)
 
-    def note(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None]) -> None:
-        """A run had nothing to write: what it has read is kept all the same, if it is so when it is stored."""
+    def note(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], value: Maybe = ABSENT) -> None:
+        """A run had nothing to write: what it has read is kept all the same, if it is so when it is stored.
+
+        So is what it has come to: by then somebody else may have written there.
+        """
         if node.commit is not None:
             # Of what its commit before comes to, that one tells.
             node.recorded = None
@@ -79,8 +82,14 @@ class Persistence:
         if body is None:
             return
         seen = [mark.read(doc, path, _depth(bits)) for (doc, path, bits), mark in reads.items() if mark is not None]
-        if len(seen) == len(reads):
-            self._replica.notes.put(_key(node), body, seen)
+        if len(seen) != len(reads):
+            return
+        for index, doc in enumerate(node.outputs):
+            stands, mark = self._replica.hold(doc)
+            if not index and not same(stands, value):
+                return
+            seen.append(mark.read(doc, (), Depth.DEEP))
+        self._replica.notes.put(_key(node), body, seen)
 
     def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
         """What is kept of this run; its digest, if it is as the time before. None: nothing."""
@@ -131,14 +140,14 @@ class Persistence:
         if observation is None or row is None:
             self._tell(node, "fresh", miss)
             return None
-        reads: dict[ReadKey, Mark | None] = {}
+        reads: list[ReadKey] = []
         newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
         for read in observation.reads:
-            doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
-            reads[doc, path, int(shallow)] = None
-            if listing.is_newer(doc, row.seq):
-                newer.setdefault(doc, []).append((path, _depth(int(shallow))))
-        self._graph.apply_reads(node, reads)
+            doc, path, bits = (read[0], read[1], int(read[2])) if isinstance(read, tuple) else (read, (), 0)
+            reads.append((doc, path, bits))
+            if self._is_newer(doc, row.seq, listing):
+                newer.setdefault(doc, []).append((path, _depth(bits)))
+        self._graph.install_reads(node, tuple(dict.fromkeys(reads)))
         self._invalidation.forget(node)
         # I7: as if it had run just now; and if that is not so any more, as if it had been told.
         node.signal(Signal.RESTORED)
@@ -153,8 +162,11 @@ class Persistence:
             self._trace.emit(Restored(self._now(), node.id, "restored", ""))
         return None
 
-    @staticmethod
-    def _valid(node: Node, row: ObservationRow | None, listing: Listing) -> tuple[Observation | None, str]:
+    def _is_newer(self, doc: DocKey, seq: Seq, listing: Listing) -> bool:
+        """Written since, or here, and not decided yet: of that the store does not know."""
+        return listing.is_newer(doc, seq) or self._replica.is_layered(doc)
+
+    def _valid(self, node: Node, row: ObservationRow | None, listing: Listing) -> tuple[Observation | None, str]:
         """What is kept, if it is of this very node and its result; or why not."""
         if row is None:
             return None, "nothing is kept of it"
@@ -167,7 +179,7 @@ class Persistence:
         if node.outputs and not listing.is_there(node.outputs[0]):
             return None, "its result is gone"
         for doc in node.outputs:
-            if listing.is_newer(doc, row.seq):
+            if self._is_newer(doc, row.seq, listing):
                 return None, f"{address_text(doc)} was written by somebody else"
         return observation, ""
 

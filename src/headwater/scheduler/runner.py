@@ -199,7 +199,7 @@ class Runner:
                 if not wrote:
                     node.commit = before
                     if node.spec.print is not None:
-                        self._persistence.note(node, tx, reads)
+                        self._persistence.note(node, tx, reads, value)
             elif tx.wrote:
                 wrote = True
                 tx.callbacks += self._on_decided

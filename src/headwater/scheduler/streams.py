@@ -164,7 +164,12 @@ class Streams:
         if launch.is_near and tx.is_open:
             outbox.put(tx, event)
             event.is_stored = True
+            tx.on_sent = self._origin_sent
         self._lineage.launch(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
+
+    def _origin_sent(self) -> None:
+        """A pass of another thread may have found it open, and have left what it sent for later."""
+        self._tick(True)
 
     def _origin_decided(self, event: Event) -> None:
         """What it waited for is known."""

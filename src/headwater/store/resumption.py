@@ -50,8 +50,10 @@ class Listing:
         return place is None or place[1]
 
 
-def listing(engine: Engine, branch: BranchId, prefix: str = "") -> Listing:
+def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterable[DocKey] = ()) -> Listing:
     """All that is kept of the runs on a branch, whose results stand in documents of this prefix.
+
+    `besides` names what these runs wrote besides: of whatever is not named, how new it is may not be known.
 
     A branch starts with what its parent knew when it was made, as far as that is still kept as it was then.
     """
@@ -80,6 +82,8 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "") -> Listing:
         # In a space with many documents, of which few are read.
         for each in rows.values():
             found.places.update(places_of(engine, found, each, (each.doc,)).places)
+        if rows:
+            found.places.update((doc, _place_of(engine, branch, doc)) for doc in besides)
     return found
 
 
@@ -96,9 +100,9 @@ def _place_of(engine: Engine, branch: BranchId, doc: DocKey) -> tuple[Seq, bool]
     through = engine.head
     row = documents.branch(branch)
     while True:
-        revisions = documents.tail.revisions(row.name, doc)
-        if revisions and revisions[-1].seq <= through:
-            return revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc
+        for revision in reversed(documents.tail.revisions(row.name, doc)):
+            if revision.seq <= through:
+                return revision.seq, type(revision.operations[-1]) is not DeleteDoc
         head = engine.backend.head(row.name, doc)
         if head is not None:
             found = documents.at(row.name, doc, through) if head.seq > through else None

@@ -28,7 +28,7 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends import sqlite_file
-from headwater.store.backends.sqlite_caches import BRANCH, DOC, observe, observed_row, set_meta, unobserve, write_fold
+from headwater.store.backends.sqlite_caches import BRANCH, DOC, observe, observed_rows, set_meta, unobserve, write_fold
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 _TABLES: Final = """
@@ -226,7 +226,7 @@ class SqliteBackend:
     def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
         query = f"select seq, body, sum from observation where branch = {BRANCH} and doc = {DOC}"
         found = self._read(query, (branch, doc))
-        return observed_row(branch, doc, *found[0]) if found else None
+        return next(iter(observed_rows(branch, [(doc, *row) for row in found])), None)
 
     def observations(self, branch: BranchId, prefix: str = "") -> list[ObservationRow]:
         end = _end_of(prefix)
@@ -235,8 +235,7 @@ class SqliteBackend:
             f"where branch = {BRANCH} and key >= ? {'and key < ?' if end else ''}"
         )
         bounds = (prefix, end) if end else (prefix,)
-        found = [observed_row(branch, *row) for row in self._read(query, (branch, *bounds))]
-        return [row for row in found if row is not None]
+        return observed_rows(branch, self._read(query, (branch, *bounds)))
 
     def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
         self._write(lambda db: unobserve(db, gone))

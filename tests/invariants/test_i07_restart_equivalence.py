@@ -1,0 +1,169 @@
+"""I7, restart equivalence: an opening goes on as if there had been no stop; and never believes what is not so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import InvariantError
+from headwater.scheduler.resume_invariants import i7_runs
+from headwater.scheduler.trace import Invalidated, Registered, Restored, Started
+from headwater.store.backend import ObservationRow
+from headwater.values.address import doc_key
+from headwater.values.ids import MAIN
+from tests.resume.lives import Life
+from tests.scheduler.machine import examples
+from tests.scheduler.naive import BIG, BOARD, CELLS, LISTS, MAPS, POINTERS, SLOTS, Formula, Plan
+
+NUMBERS = st.integers(0, 3)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(CELLS, NUMBERS),
+    **dict.fromkeys(POINTERS, st.sampled_from(CELLS)),
+    **dict.fromkeys(LISTS, st.lists(NUMBERS, max_size=3)),
+    **dict.fromkeys(MAPS, st.dictionaries(st.sampled_from(["k0", "k1"]), NUMBERS)),
+}
+KINDS = ("sum", "parity", "parity", "branch", "branch", "guard", "follow", "items", "first", "keys", "entry", "same")
+FIRST = {"follow": POINTERS, "items": LISTS, "first": LISTS, "keys": MAPS, "entry": MAPS}
+
+
+@st.composite
+def plans(draw: st.DrawFn, *, shared: bool = False) -> list[Plan]:
+    """Each reads cells, and results of those before it. `shared`: some write into documents that others write to."""
+    found: list[Plan] = []
+    for number, slot in enumerate(SLOTS[: draw(st.integers(2, 5))]):
+        kind = draw(st.sampled_from(KINDS))
+        sides = [f"{plan.name}.side" for plan in found if plan.side]
+        source = st.sampled_from([*CELLS, *SLOTS[:number], *SLOTS[:number], *sides])
+        first = st.sampled_from(FIRST[kind]) if kind in FIRST else source
+        formula = Formula(kind, draw(first), draw(source), draw(source))
+        found.append(
+            Plan(
+                slot,
+                formula,
+                eager=draw(st.booleans()),
+                side=draw(st.integers(0, 3)) == 3,
+                board=shared and draw(st.booleans()),
+                calls=draw(st.booleans()),
+            )
+        )
+    for number in range(draw(st.integers(0, 1))):
+        source = st.sampled_from([*CELLS, *(plan.name for plan in found)])
+        found.append(Plan(f"e{number}", Formula("sum", draw(source), draw(source), "c0"), effect=True, calls=True))
+    return found
+
+
+class Step(NamedTuple):
+    kind: str
+    what: Any = None
+
+
+@st.composite
+def writes(draw: st.DrawFn) -> dict[str, Any]:
+    names = draw(st.lists(st.sampled_from([*CELLS, *VALUES]), min_size=1, max_size=2, unique=True))
+    return {name: draw(VALUES[name]) for name in names}
+
+
+PEACEFUL = st.one_of(
+    st.builds(lambda what: Step("write", what), writes()),
+    st.builds(lambda what: Step("elsewhere", what), writes()),
+    st.builds(lambda what: Step("look", what), st.sampled_from(SLOTS)),
+)
+CONTENDED = st.one_of(
+    PEACEFUL,
+    st.builds(lambda what: Step("overwrite", what), st.sampled_from(SLOTS)),
+    st.builds(lambda what: Step("decide", what), st.integers(1, 3)),
+    st.sampled_from([Step("hear"), Step("settle"), Step("settle")]),
+)
+
+
+def do(life: Life, step: Step) -> None:
+    """One step, and nothing that is not in it."""
+    match step.kind:
+        case "write":
+            life.write(step.what)
+        case "elsewhere":
+            life.write_elsewhere(step.what)
+        case "overwrite":
+            life.write_elsewhere({step.what: 77})
+        case "look":
+            life.look(step.what)
+        case "decide":
+            if life.hub.queue:
+                life.hub.decide(step.what)
+        case "hear":
+            life.here.refresh()
+        case "settle":
+            life.settle()
+
+
+def do_in_peace(life: Life, step: Step) -> None:
+    """And everything that follows from it; decided before the next, as if there were time for it."""
+    do(life, step)
+    life.come_to_rest()
+
+
+# -- twins ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=examples(2))
+@given(plans(), st.lists(PEACEFUL, min_size=1, max_size=6))
+def test_twin_that_is_stopped_at_any_point_runs_the_same_from_then_on(graph: list[Plan], history: list[Step]) -> None:
+    for point in range(len(history) + 1):
+        lives, stopped = Life(graph), Life(graph)
+        for life in (lives, stopped):
+            life.come_to_rest()
+            for step in history[:point]:
+                do_in_peace(life, step)
+            life.taken()
+        lives.pause()
+        failed = {name for name, node in stopped.nodes.items() if node.error is not None}
+        stopped.stop()
+        for twin in (lives, stopped):
+            twin.come_to_rest()
+        for step in history[point:]:
+            for twin in (lives, stopped):
+                do_in_peace(twin, step)
+        mine, others = Counter(lives.taken()), Counter(stopped.taken())
+        # Of one that failed nothing is kept: it says so again.
+        for name in failed:
+            mine.pop(name, None)
+            others.pop(name, None)
+        assert mine == others, f"stopped after {point}"
+        assert lives.values() == stopped.values()
+        stopped.verify()
+
+
+def at_any_point(graph: list[Plan], history: list[Step], end: Callable[[Life], None]) -> None:
+    for point in range(len(history) + 1):
+        life = Life(graph)
+        for number, step in enumerate(history):
+            if number == point:
+                end(life)
+            do(life, step)
+        if point == len(history):
+            end(life)
+        life.verify()
+        life.stop()
+        assert not [name for name, node in life.nodes.items() if node.restored and not node.is_clean]
+        life.verify()
+
+
+@settings(max_examples=examples())
+@given(plans(shared=True), st.lists(CONTENDED, min_size=1, max_size=8))
+def test_whoever_is_stopped_in_the_middle_of_contention_comes_to_what_is_right(
+    graph: list[Plan], history: list[Step]
+) -> None:
+    at_any_point(graph, history, Life.stop)
+
+
+@settings(max_examples=examples())
+@given(plans(shared=True), st.lists(CONTENDED, min_size=1, max_size=8), st.integers(0, 3))
+def test_whoever_is_killed_at_any_point_comes_to_what_is_right(
+    graph: list[Plan], history: list[Step], decided: int
+) -> None:
+    at_any_point(graph, history, lambda life: life.kill(decided))
