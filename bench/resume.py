@@ -93,13 +93,13 @@ def _watched() -> Iterator[Taken]:
     taken = Taken()
     take_over, at = Resuming.take_over, Documents.at
 
-    def timed(self: Resuming, *args: Any) -> None:  # noqa: ANN401  # as they are
+    def timed(self: Resuming, *args: Any) -> None:
         gc.collect()
         start = time.perf_counter()
         take_over(self, *args)
         taken.seconds = time.perf_counter() - start
 
-    def counted(self: Documents, *args: Any) -> Any:  # noqa: ANN401
+    def counted(self: Documents, *args: Any) -> Any:
         taken.documents += 1
         return at(self, *args)
 
@@ -136,7 +136,7 @@ def _cone(table: Table, place: Path) -> None:
     path = str(place / "wide.db")
     asked = COMPUTATIONS // 2
     with hw.App("bench").open(path) as space:
-        space.cell(f"bench.cell{asked}", 0).value = 41
+        space.cell(f"bench.cell{asked}", int).value = 41
     again = Wide(COMPUTATIONS)
     with _watched() as taken, again.app.open(path) as space:
         told = space.explain_resume()
@@ -264,10 +264,10 @@ class Cost:
 
 def _cost(path: Path, *, keeps: bool) -> Cost:
     vfs, reference = CountingVFS(), Reference()
-    with patch.dict(os.environ, HEADWATER_VFS=vfs.name), _keeping(keeps=keeps):
-        with reference.app.open(str(path)) as space:
-            reference.use(space)
-            commits = space.stats.seq
+    counted, opening = patch.dict(os.environ, HEADWATER_VFS=vfs.name), reference.app
+    with counted, _keeping(keeps=keeps), opening.open(str(path)) as space:
+        reference.use(space)
+        commits = space.stats.seq
     vfs.unregister()
     with sqlite3.connect(path) as db:
         [[log]] = db.execute("select sum(length(body)) from log").fetchall()
@@ -287,7 +287,12 @@ def _keeping(*, keeps: bool) -> Iterator[None]:
 def _growth(table: Table, place: Path) -> None:
     kept, bare = _cost(place / "kept.db", keeps=True), _cost(place / "bare.db", keeps=False)
     what = f"{ROWS:,} rows, 10 computations each, {EDITS:,} edits"
-    table.add(f"{what}: commits", f"{kept.commits:,}, {bare.commits:,} if nothing is kept", "equal", kept.commits == bare.commits)
+    table.add(
+        f"{what}: commits",
+        f"{kept.commits:,}, {bare.commits:,} if nothing is kept",
+        "equal",
+        kept.commits == bare.commits,
+    )
 
     def add(name: str, mine: float, other: float) -> None:
         share = mine / other - 1

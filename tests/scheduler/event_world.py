@@ -433,17 +433,17 @@ class EventWorld(World):
         self.come_to_rest()
         self.scheduler.resume_events()
         self.come_to_rest()
-        keys = {line.key for line in self.ledger()}
+        handled = {line.key: line for line in self.ledger()}
         failed = self.failed()
         wanted = [key for _, key in self.outside]
         for line in self.ledger():
             wanted += [follow_up(line, index) for index in range(line.sent)]
-        missing = [key for key in wanted if key not in keys and key not in failed]
+        missing = [key for key in wanted if key not in handled and key not in failed]
         assert not missing, f"{missing} was sent, and never handled"
         assert self.hub.space.value("events:outbox") in (NOTHING, {}), "something was left in the outbox"
         for side in self.sides:
             for sent in side.sent:
-                self.verify_end(sent, keys, failed)
+                self.verify_end(sent, handled, failed)
 
     def kept(self) -> list[str]:
         """The keys of what is kept as failed."""
@@ -458,17 +458,19 @@ class EventWorld(World):
         return {*self.kept(), *lost}
 
     @staticmethod
-    def verify_end(sent: Sent, keys: set[str], failed: set[str]) -> None:
+    def verify_end(sent: Sent, handled: dict[str, Handled], failed: set[str]) -> None:
+        """Its sender knows what became of it; if it was handled, whoever did that, what came of it."""
         key, event, _ = sent
-        match event.state.value:
-            case "confirmed":
-                assert key in keys, f"{key} is confirmed, and was not handled"
-            case "refused":
-                assert (event.reason == "it was handled before") is (key in keys), f"{key} was refused: {event.reason}"
-            case "failed":
-                assert key in keys or key in failed or not is_told(event), f"{key} failed, and is kept nowhere"
-            case _:
-                raise AssertionError(f"{key} is still {event.state.value}")
+        state, line = event.state.value, handled.get(key)
+        is_refused = state == "refused" and event.reason == "it was handled before"
+        if state == "confirmed" or is_refused:
+            assert line is not None, f"{key} is {state}, and was not handled"
+            assert event.result == line.attempt, f"{key} is {state} with the result of another attempt"
+        elif state == "refused":
+            assert line is None, f"{key} was refused, because {event.reason}, and was handled"
+        else:
+            assert state == "failed", f"{key} is still {state}"
+            assert line or key in failed or not is_told(event), f"{key} failed, and is kept nowhere"
 
 
 def is_told(event: Event) -> bool:

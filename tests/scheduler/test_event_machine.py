@@ -18,6 +18,7 @@ from tests.scheduler.event_world import STREAMS, CrashError, EventWorld, Handler
 from tests.scheduler.machine import examples
 from tests.scheduler.naive import CELLS, SLOTS
 from tests.scheduler.test_machine import INDEXES, Graphs, formulas, sometimes, writes
+from tests.support.limits import small_limits
 
 SIDES = st.sampled_from(["mine", "rival", "both"])
 
@@ -184,6 +185,21 @@ class AcyclicEvents(EventGraphs):
     EFFECTS_MAX = 1
 
 
-@pytest.mark.parametrize("machine", [EventGraphs, AcyclicEvents], ids=lambda machine: machine.__name__)
+class NarrowEvents(EventGraphs):
+    """Bounds are hit all the time: of runs, of events in a pass, of what is remembered of a handler."""
+
+    def __init__(self) -> None:
+        self.limits = small_limits(RUNS_MAX=4, NESTED_MAX=2, CAUSES_MAX=2, LOOKED_MAX=1, EVENTS_MAX=2)
+        self.limits.__enter__()
+        super().__init__()
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.limits.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("machine", [EventGraphs, AcyclicEvents, NarrowEvents], ids=lambda machine: machine.__name__)
 def test_events_are_handled_once_on_current_data_whatever_happens(machine: type[EventGraphs]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=examples(), stateful_step_count=30))  # type: ignore[no-untyped-call]

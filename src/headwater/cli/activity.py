@@ -108,6 +108,7 @@ def _activity(view: View, activity: Activity) -> Record:
         "invalid": activity.invalid,
         "never_ran": activity.never_ran,
         "waiting": activity.waiting,
+        "restored": activity.restored,
         "runs": activity.runs,
         "invalidated": activity.invalidated,
         "mean_ms": round(activity.total_ms / activity.runs, 3) if activity.runs else 0.0,
@@ -131,8 +132,13 @@ def _status(activity: Activity) -> str:
     }
     found = {word: count for word, count in counts.items() if count}
     if not found:
-        return "clean"
+        return "clean" if not activity.restored else _restored(activity)
     return ", ".join(word if activity.nodes == count else f"{count:,} {word}" for word, count in found.items())
+
+
+def _restored(activity: Activity) -> str:
+    """All are clean, and some of them without a run."""
+    return "clean, restored" if activity.restored == activity.nodes else f"clean, {activity.restored:,} restored"
 
 
 def _handler_status(activity: Activity) -> str:
@@ -171,6 +177,7 @@ _MEANINGS: Final = {
     "live": "nodes that run when what they read changes",
     "invalid": "nodes that something they read has changed for",
     "never_ran": "nodes that have not run yet",
+    "restored": "nodes that need not run: what an opening before has kept of them is still so",
     "in_flight": "runs that wait for something outside",
     "gated": "nodes that wait for their time",
     "handlers": "functions that are called for events",
@@ -201,11 +208,17 @@ _STATS: Final = (
 
 
 @click.command
+@click.option("--resume", is_flag=True, help="What was taken over from the opening before, and what not, and why.")
 @of_app
 @on_space
 @as_list
-def show_stats(*, app: str | None, url: str | None, space: str | None, form: Form) -> None:
+def show_stats(*, resume: bool, app: str | None, url: str | None, space: str | None, form: Form) -> None:
     """Count everything there is to count in an app's opening of a space, since it was opened."""
+    if resume:
+        from headwater.cli.resume import show_resume
+
+        show_resume(app, url, space, form)
+        return
     views = inquire(url, space, app, request("stats")).views
     if form is not None:
         show(map(_stats_record, views), (), form, empty="")

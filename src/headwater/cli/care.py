@@ -88,6 +88,7 @@ def _verify(url: str, space: str | None) -> dict[str, object]:
         with open_space(url, space) as storage, progress(f"verifying {path}") as advance:
             report = storage.call(lambda engine: verify(engine, advance))
             record |= {"space": storage.name, "commits": report.commits, "documents": report.documents}
+            record |= {"observations": report.observations}
             findings = report.findings
             own = file_name(storage.name)
             if path is not None and _looks_named(path.name) and path.name != own:
@@ -139,7 +140,8 @@ def compact_space(*, before: Seq | None, url: str | None, space: str | None, for
     """Make a space's file as small as it can be, and tell how many bytes were freed.
 
     With --before the log up to SEQ is dropped: documents stay as they are, but their past up to there cannot be
-    read any more. It is kept from where a branch was forked on.
+    read any more. It is kept from where a branch was forked on. What is kept of functions whose results were deleted
+    goes in any case.
     """
     from headwater.cli.spaces import open_space
     from headwater.store.compaction import compact
@@ -154,8 +156,11 @@ def compact_space(*, before: Seq | None, url: str | None, space: str | None, for
         "bytes": done.bytes_after,
         "commits_dropped": done.commits_dropped,
         "first": done.first,
+        "observations_dropped": done.observations_dropped,
     }
     dropped = f", {count_text(done.commits_dropped, 'commit')} forgotten" if done.commits_dropped else ""
+    if done.observations_dropped:
+        dropped += f", {count_text(done.observations_dropped, 'observation')} dropped"
     sizes = f"{size_text(done.bytes_before)} -> {size_text(done.bytes_after)}"
     sentence = f"{size_text(freed)} freed ({sizes}){dropped}; the past can be read from {done.first} on"
     answer(record, sentence=sentence, plain=freed, form=form)

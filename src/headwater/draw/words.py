@@ -140,7 +140,7 @@ def state(node: NodeView) -> str:
 def facts(node: NodeView) -> str:
     """The line below its name."""
     if not node.runs:
-        return state(node)
+        return f"{state(node)} · restored" if node.restored else state(node)
     return f"{state(node)} · {several(node.runs, 'run')} · {took(node.mean_ms)}"
 
 
@@ -158,6 +158,7 @@ def tip(node: NodeView, parent: str) -> str:
     """All that is known about it, in lines."""
     alive = f"live: {node.why_live}" if node.live and node.why_live else "live" if node.live else "dormant"
     runs = f"{several(node.runs, 'run')}, {took(node.mean_ms)} each" if node.runs else "no runs"
+    runs = f"restored, {runs}" if node.restored else runs
     lines = [
         node.name,
         f"{node.kind}, {state(node)}, {'running, ' if node.in_flight else ''}{alive}",

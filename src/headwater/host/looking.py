@@ -19,10 +19,27 @@ import msgspec
 from headwater.errors import ClosedError, HeadwaterError, UsageError
 from headwater.host.acting import trouble_of
 from headwater.host.looking_events import failed_events, handler_activities, show_event, waiting_events
-from headwater.host.told import NODES_MAX, VERSION, Activity, Ask, Opening, Reply, Why, fewer, function_of, is_called
+from headwater.host.told import (
+    MISSED_MAX,
+    NODES_MAX,
+    VERSION,
+    Activity,
+    Ask,
+    Missed,
+    Opening,
+    Reply,
+    TakenOver,
+    Why,
+    fewer,
+    function_of,
+    is_called,
+)
 from headwater.scheduler.node import Status
 from headwater.scheduler.snapshot import NodeKind, Snapshot
 from headwater.scheduler.trace import Gated, Parked, Record, Started
+from headwater.store.resumption import kept_size
+from headwater.values.address import doc_key
+from headwater.values.ids import BranchId
 
 if TYPE_CHECKING:
     from headwater.host.window import Window
@@ -44,6 +61,9 @@ KEPT_NODES_MAX: Final = 2000
 
 KEPT_RECORDS_MAX: Final = 500
 """Records of the trace likewise."""
+
+KEPT_MISSED_MAX: Final = 100
+"""Functions that were not restored likewise."""
 
 _INSTANCE: Final = re.compile(r"[^\s,]+:instance:[a-z0-9]+")
 """The address of a result that is one of several of a function."""
@@ -93,7 +113,8 @@ def look(window: Window, ask: Ask, wait_s: float) -> Opening | None:
                 # Counting those that wait for their time also forgets some that do not: not for who only passes by.
                 counts = _counts(window) if has_turn else {}
                 activities = _seen(lambda: _activities(window)) or ()
-                opening = msgspec.structs.replace(opening, activities=activities, counts=counts)
+                taken = _seen(lambda: _taken(window)) if ask.resume else None
+                opening = msgspec.structs.replace(opening, activities=activities, counts=counts, taken=taken)
             case "why":
                 opening = _explain(window, opening, ask.node)
             case "trace":
@@ -102,12 +123,14 @@ def look(window: Window, ask: Ask, wait_s: float) -> Opening | None:
                 opening = msgspec.structs.replace(opening, events=_seen(lambda: waiting_events(window)) or ())
             case _:
                 pass
-    if ask.ask == "events" and not ask.waiting:
-        # It is in the file, and the disk is waited for without a turn.
-        try:
+    # What is in the file: the disk is waited for without a turn.
+    try:
+        if ask.ask == "events" and not ask.waiting:
             return msgspec.structs.replace(opening, events=failed_events(window))
-        except ClosedError:
-            return None
+        if ask.ask == "stats" and ask.resume:
+            return msgspec.structs.replace(opening, taken=_with_size(window, opening.taken))
+    except ClosedError:
+        return None
     return opening
 
 
@@ -133,6 +156,7 @@ def _everything(window: Window) -> Opening:
         counts=_counts(window),
         whys=tuple(_why(window, node) for node in _functions(window) if node.id in chosen),
         trace=_kept_trace(window, None)[-KEPT_RECORDS_MAX:],
+        taken=_taken(window, KEPT_MISSED_MAX),
     )
 
 
@@ -250,6 +274,7 @@ def _activities(window: Window) -> tuple[Activity, ...]:
             never_ran=sum(node.status is Status.NEVER_RAN for node in nodes),
             failed=sum(node.error is not None for node in nodes),
             running=sum(node in at_work for node in nodes),
+            restored=sum(node.restored and not node.runs for node in nodes),
             runs=sum(node.runs for node in nodes),
             invalidated=sum(node.invalidated for node in nodes),
             total_ms=round(sum(node.total_ms for node in nodes), 3),
@@ -269,6 +294,26 @@ def _counts(window: Window) -> dict[str, int]:
     counts |= {"handlers": len(scheduler.streams.handlers), **{f"events_{end}": events[end] for end in events}}
     stats = msgspec.structs.asdict(window.space.stats)
     return counts | {name: stats[name] for name in ("seq", "commits", "pending", "rejected", "groups", "documents")}
+
+
+def _taken(window: Window, limit: int = MISSED_MAX) -> TakenOver:
+    """What was taken over from the opening before."""
+    found = window.space.explain_resume()
+    shown = found.missed[:limit]
+    missed = (Missed(each.node.rpartition("#")[0], each.outcome, _named(window, each.reason)) for each in shown)
+    return TakenOver(
+        restored=found.restored,
+        dirty=found.dirty,
+        fresh=found.fresh,
+        missed=tuple(missed),
+        left_out=len(found.missed) - len(shown),
+    )
+
+
+def _with_size(window: Window, taken: TakenOver | None) -> TakenOver:
+    branch, prefix = BranchId(window.branch), doc_key(f"{window.app}.")
+    rows, size = window.storage.call(lambda engine: kept_size(engine, branch, prefix))
+    return msgspec.structs.replace(taken or TakenOver(), rows=rows, size=size)
 
 
 def _why(window: Window, node: Node | Handler) -> Why:

@@ -21,6 +21,9 @@ VERSION: Final = 2
 NODES_MAX: Final = 20_000
 """Nodes in one answer: more than any picture shows, and a program is not held up for longer than half a second."""
 
+MISSED_MAX: Final = 1000
+"""Functions in one answer of which it is told why nothing could be taken over: more than anybody reads."""
+
 WAIT_MS: Final = 300
 """How long a question waits for the end of a pass: a person hardly notices."""
 
@@ -46,6 +49,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """trace: go on with what happens from now on."""
     unless: str = ""
     """snapshot, stats: the mark of an earlier answer. If it is still the same, nothing else is answered."""
+    resume: bool = False
+    """stats: also what was taken over from the opening before."""
     limit: int = NODES_MAX
     wait_ms: int = WAIT_MS
     event: str = ""
@@ -83,10 +88,35 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0
     waiting: int = 0
     """Events that a handler has not begun with."""
+    restored: int = 0
+    """Of these, have not run here: what an opening before has kept of them was taken over."""
     runs: int = 0
     invalidated: int = 0
     total_ms: float = 0.0
     last_ms: float = 0.0
+
+
+class Missed(msgspec.Struct, frozen=True):
+    """A function that was not simply restored, and why."""
+
+    name: str
+    outcome: str
+    """dirty or fresh."""
+    reason: str
+
+
+class TakenOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an opening made of what those before it have kept."""
+
+    restored: int = 0
+    dirty: int = 0
+    fresh: int = 0
+    missed: tuple[Missed, ...] = ()
+    left_out: int = 0
+    """Those that are missing in this list."""
+    rows: int = 0
+    """What is kept for the next opening, and how many bytes that is; of a closed space, its file tells."""
+    size: int = 0
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -151,6 +181,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: tuple[dict[str, object], ...] = ()
     """The records that were kept, oldest first, at times since 1970."""
     events: tuple[EventTold, ...] = ()
+    taken: TakenOver | None = None
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,6 +16,7 @@ from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.limits import RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Place, Status
+from headwater.scheduler.persistence import Persistence
 from headwater.scheduler.registry import Registry
 from headwater.scheduler.runner import Runner
 from headwater.scheduler.settle import Settle
@@ -35,6 +36,8 @@ class SchedulerStats(msgspec.Struct, frozen=True):
     live: int
     invalid: int
     never_ran: int
+    restored: int
+    """Nodes that have not run here: their results are from an opening before."""
     in_flight: int
     gated: int
     reads: int
@@ -82,6 +85,7 @@ class Introspection:
         runner: Runner,
         settle: Settle,
         replica: Replica,
+        persistence: Persistence,
         now: Callable[[], float],
         space: str,
     ) -> None:
@@ -91,6 +95,7 @@ class Introspection:
         self._runner = runner
         self._settle = settle
         self._replica = replica
+        self._persistence = persistence
         self._now = now
         self._space = space
 
@@ -106,6 +111,7 @@ class Introspection:
             live=sum(node.is_live for node in nodes),
             invalid=sum(node.status is Status.INVALID for node in nodes),
             never_ran=sum(node.status is Status.NEVER_RAN for node in nodes),
+            restored=sum(node.restored and not node.runs for node in nodes),
             in_flight=len(self._runner.in_flight),
             gated=len(self._gates.waiting()),
             reads=len(self._graph.index),
@@ -133,7 +139,8 @@ class Introspection:
         """How many invalidations, and how many runs they led to."""
         nodes = list(self._registry.nodes)
         invalidated = sum(node.invalidated for node in nodes)
-        executed = sum(max(node.runs - 1, 0) for node in nodes)
+        # The first run of one that had not run before was led to by nothing.
+        executed = sum(max(node.runs - (not node.restored), 0) for node in nodes)
         return FilterStats(invalidated, executed, max(invalidated - executed, 0))
 
     def unread(self, nodes: Iterable[Node]) -> set[Node]:
@@ -188,6 +195,7 @@ class Introspection:
             why_live=self._why_live(node),
             rank=node.rank,
             runs=node.runs,
+            restored=node.restored,
             invalidated=node.invalidated,
             mean_ms=round(node.total_ms / node.runs, 3) if node.runs else 0.0,
             error="" if node.error is None else f"{type(node.error).__name__}: {node.error}",
@@ -214,17 +222,27 @@ class Introspection:
         live = f"live: {self._why_live(node)}" if node.is_live else "dormant: nobody who is live reads it"
         return f"{node.title} is {what}, {node.status.value}, {live}"
 
-    @staticmethod
-    def _last(node: Node) -> str:
+    def _last(self, node: Node) -> str:
         if not node.runs:
-            return "It has not run yet"
+            return self._before(node)
         times = "once" if node.runs == 1 else f"{node.runs} times"
         if node.last_causes:
             because = f"because {_listed(node.last_causes)} changed"
         else:
-            because = "because it had not run before" if node.runs == 1 else "because its value was asked for"
+            is_first = node.runs == 1 and not node.restored
+            because = "because it had not run before" if is_first else "because its value was asked for"
         failed = f"; it raised {type(node.error).__name__}: {node.error}" if node.error is not None else ""
         return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}"
+
+    def _before(self, node: Node) -> str:
+        """Of one that has not run here: what became of what an opening before has kept of it."""
+        missed = self._persistence.missed.get(node.id)
+        if node.restored:
+            since = f", and {missed.reason}" if missed is not None else ""
+            return f"It has not run here: its last run, in an opening before, was taken over{since}"
+        if missed is not None:
+            return f"It has not run yet; nothing could be taken over from an opening before: {missed.reason}"
+        return "It has not run yet"
 
     def _not_now(self, node: Node) -> str:
         if node.removed:
@@ -239,7 +257,7 @@ class Introspection:
 
     def _held_up(self, node: Node) -> str:
         since = f" ({_listed(node.invalid_causes)} changed)" if node.invalid_causes else ""
-        if not node.is_live and not node.runs:
+        if not node.is_live and not node.has_value:
             return "It does not run: nobody is looking"
         if not node.is_live:
             return f"It does not run although it is {node.status.value}{since}: nobody is looking"

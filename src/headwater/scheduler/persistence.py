@@ -72,13 +72,12 @@ class Persistence:
     def note(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], value: Maybe = ABSENT) -> None:
         """A run had nothing to write: what it has read is kept all the same, if it is so when it is stored.
 
-        So is what it has come to: by then somebody else may have written there.
+        So is what it has come to: by then somebody else may have written there, or the commit that it stands in was
+        taken back.
         """
-        if node.commit is not None:
-            # Of what its commit before comes to, that one tells.
-            node.recorded = None
-            return
         body = self._body(node, tx, whole=True)
+        # Perhaps it will not be kept: the next commit must not refer to it.
+        node.recorded = None
         if body is None:
             return
         seen = [mark.read(doc, path, _depth(bits)) for (doc, path, bits), mark in reads.items() if mark is not None]

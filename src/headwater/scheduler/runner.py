@@ -319,6 +319,8 @@ class Runner:
         """The store has decided on a run. One that was taken back has to be done again, for the same causes (I8)."""
         node = tx.node
         assert isinstance(node, Node)
+        if tx.is_rejected:
+            self._persistence.rejected(node)
         if node.removed or node.commit is not tx:
             # A later run has written since, or it had nothing to write.
             return
@@ -333,7 +335,6 @@ class Runner:
             if node.store_failures > FAILURES_MAX or tx.error is None:
                 self._report(unstorable(node, tx))
                 return
-        self._persistence.rejected(node)
         self._invalidation.take_back(node, tx.triggers)
         if self._trace.on:
             self._trace.emit(TakenBack(self._now(), node.id, node.runs, REJECTED))

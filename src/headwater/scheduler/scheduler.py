@@ -129,7 +129,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         )
         self.invalidation.offer = self._settle.offer
         self.introspection = Introspection(
-            self.registry, self.graph, self.gates, self.runner, self._settle, replica, now, space
+            self.registry, self.graph, self.gates, self.runner, self._settle, replica, self.persistence, now, space
         )
         self.inquiry = Inquiry(self.graph, streams=self.streams, lanes=self.lanes, outcomes=self.outcomes, now=now)
         self.diagnosis = Diagnosis(self.runner, replica, perform)

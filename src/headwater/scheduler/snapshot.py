@@ -33,6 +33,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     rank: int = 0
     """Greater than that of every computation it read."""
     runs: int = 0
+    restored: bool = False
+    """An opening before has run it, and that was taken over: it may be clean without a run."""
     invalidated: int = 0
     """How often something it had read changed."""
     mean_ms: float = 0.0

@@ -157,6 +157,9 @@ class Backend(Protocol):
     def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
         """Forget these."""
 
+    def damaged_observations(self, *, drop: bool = False) -> int:
+        """Rows that are not as they were written, of whatever branch: nobody is given them. How many there are."""
+
     def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
         """Of every folded document of this very branch: its newest place, and whether it is there."""
 

@@ -13,6 +13,7 @@ import msgspec
 from headwater.errors import CorruptError
 from headwater.store.backend import Fold, Horizon, Progress, SnapshotRow
 from headwater.store.engine import Engine
+from headwater.store.resumption import drop_stale
 from headwater.values.codec import encode
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT
@@ -27,12 +28,17 @@ class Compacted(msgspec.Struct, frozen=True):
     bytes_after: int
     commits_dropped: int
     first: Seq
+    observations_dropped: int = 0
 
 
 def compact(engine: Engine, before: Seq | None, progress: Progress = lambda _done, _total: None) -> Compacted:
-    """Fold, drop commits up to `before` (never past a place where a branch was forked), and shrink the file."""
+    """Fold, drop commits up to `before` (never past a place where a branch was forked), and shrink the file.
+
+    What is kept of runs goes, where it is of no use any more.
+    """
     engine.fold()
     bytes_before = engine.backend.bytes_used()
+    forgotten = drop_stale(engine)
     documents = engine.documents
     old = documents.horizon.seq
     if before is not None:
@@ -43,7 +49,7 @@ def compact(engine: Engine, before: Seq | None, progress: Progress = lambda _don
             _drop(engine, horizon, progress)
     engine.backend.compact()
     first = documents.horizon.seq
-    return Compacted(bytes_before, engine.backend.bytes_used(), first - old, first)
+    return Compacted(bytes_before, engine.backend.bytes_used(), first - old, first, forgotten)
 
 
 def _drop(engine: Engine, seq: Seq, progress: Progress) -> None:

@@ -160,11 +160,21 @@ def drop_unclaimed(engine: Engine, branch: BranchId, gone: Iterable[DocKey]) -> 
 
 
 def drop_stale(engine: Engine) -> int:
-    """Forget what can be of no use to anybody: of results that are gone. Returns how many there were."""
+    """Forget what can be of no use to anybody: of results that were deleted, or damaged. Returns how many there were.
+
+    What was never written stays: a sink has no result, and a branch inherits those of its parent.
+    """
     engine.fold()
-    dropped = 0
+    dropped = engine.backend.damaged_observations(drop=True)
     for branch in engine.documents.branches:
-        there = {doc for doc, _, live in engine.backend.head_places(branch) if live}
-        rows = engine.backend.observations(branch)
-        dropped += drop_unclaimed(engine, branch, [row.doc for row in rows if row.doc not in there])
+        gone = {doc for doc, _, live in engine.backend.head_places(branch) if not live}
+        rows = engine.backend.observations(branch) if gone else []
+        dropped += drop_unclaimed(engine, branch, [row.doc for row in rows if row.doc in gone])
     return dropped
+
+
+def kept_size(engine: Engine, branch: BranchId, prefix: str = "") -> tuple[int, int]:
+    """How many observations there are of runs on a branch, and how many bytes they are."""
+    engine.fold()
+    rows = engine.backend.observations(branch, prefix)
+    return len(rows), sum(len(row.body) for row in rows)

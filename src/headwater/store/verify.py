@@ -38,6 +38,7 @@ class Report(msgspec.Struct):
     commits: int = 0
     documents: int = 0
     snapshots: int = 0
+    observations: int = 0
     findings: list[str] = msgspec.field(default_factory=list)
 
     @property
@@ -56,6 +57,7 @@ def verify(engine: Engine, progress: Progress = lambda _done, _total: None) -> R
             engine.fold()
             _check_entries(engine, report)
             _check_caches(engine, report)
+            _check_observations(engine, report)
     except (CorruptError, InvariantError, UsageError) as error:
         # The last two: rows that are already there are folded again, or an operation does not fit what it met.
         report.findings.append(error.message)
@@ -89,6 +91,18 @@ def _check_caches(engine: Engine, report: Report) -> None:
         heads = _heads(engine, branch)
         while batch := dict(islice(heads, _DOCS_AT_ONCE)):
             _check_documents(engine, branch, batch, report)
+
+
+def _check_observations(engine: Engine, report: Report) -> None:
+    """What is kept of runs: each row whole, and none newer than the log. Functions without one just run."""
+    damaged = engine.backend.damaged_observations()
+    if damaged:
+        report.findings.append(f"damaged rows of what functions have read: {damaged}; these functions run once more")
+    for branch in engine.documents.branches:
+        for row in engine.backend.observations(branch):
+            report.observations += 1
+            if row.seq > engine.head:
+                report.findings.append(f"what is kept of {row.doc} is of commit {row.seq}, and the log ends before it")
 
 
 def _heads(engine: Engine, branch: BranchId) -> Iterator[tuple[DocKey, HeadRow]]:

@@ -124,6 +124,9 @@ class MemoryBackend:
         for branch, doc in gone:
             self._observations.get(branch, {}).pop(doc, None)
 
+    def damaged_observations(self, *, drop: bool = False) -> int:
+        return 0
+
     def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
         return [(head.doc, head.seq, head.live) for head in self._heads.get(branch, {}).values()]
 

@@ -28,7 +28,16 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends import sqlite_file
-from headwater.store.backends.sqlite_caches import BRANCH, DOC, observe, observed_rows, set_meta, unobserve, write_fold
+from headwater.store.backends.sqlite_caches import (
+    BRANCH,
+    DOC,
+    observe,
+    observed_rows,
+    set_meta,
+    unobserve,
+    unobserve_at,
+    write_fold,
+)
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 _TABLES: Final = """
@@ -239,6 +248,16 @@ class SqliteBackend:
 
     def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
         self._write(lambda db: unobserve(db, gone))
+
+    def damaged_observations(self, *, drop: bool = False) -> int:
+        found = self._read(
+            "select branch.name, doc.key, seq, body, sum, observation.branch, observation.doc from observation "
+            "left join branch on observation.branch = branch.id left join doc on observation.doc = doc.id"
+        )
+        damaged = [row[5:] for row in found if not observed_rows(str(row[0]), [row[1:5]])]
+        if drop and damaged:
+            self._write(lambda db: unobserve_at(db, damaged))
+        return len(damaged)
 
     def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
         query = f"select key, seq, live from head join doc on head.doc = doc.id where branch = {BRANCH}"

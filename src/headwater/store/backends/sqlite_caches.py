@@ -101,3 +101,8 @@ def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationR
 def unobserve(db: apsw.Connection, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
     """Forget these."""
     db.executemany(f"delete from observation where branch = {BRANCH} and doc = {DOC}", list(gone))
+
+
+def unobserve_at(db: apsw.Connection, gone: Sequence[tuple[apsw.SQLiteValue, ...]]) -> None:
+    """Forget these, by the numbers of branch and document, which may be nobody's."""
+    db.executemany("delete from observation where branch = ? and doc = ?", gone)
