@@ -115,6 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as name:
         folder = Path(name)
         functions_follow_cells(folder / "counter.db")
+        started_again(folder / "counter.db")
         documents_and_links(folder / "todo.db")
         all_or_nothing(folder / "todo.db")
         only_while_someone_looks()
@@ -140,6 +141,18 @@ def functions_follow_cells(path: Path) -> None:
     say("closed, and opened again: it goes on where it stopped")
     with counter.open(str(path)):
         count.value *= 2
+
+
+def started_again(path: Path) -> None:
+    title("Started again: what is still right is taken over, and not computed again")
+    with counter.open(str(path)) as space:
+        print(f"    runs of doubled(): {space.runs(doubled)}")
+    say("while it is closed, somebody else writes counter.count")
+    with hw.App("somebody_else").open(str(path)) as space:
+        space.cell("counter.count", int).value = 5
+    with counter.open(str(path)) as space:
+        told = space.explain_resume().missed[0]
+        print(f"    runs of doubled(): {space.runs(doubled)}, because {told.reason}")
 
 
 def documents_and_links(path: Path) -> None:

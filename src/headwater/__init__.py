@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from headwater.host.console import Console
     from headwater.host.functions import Computed, Sink
     from headwater.host.handlers import Handler, Stream
+    from headwater.host.resuming import Resumption
     from headwater.host.space import Space
     from headwater.host.stats import Stats
     from headwater.host.ticket import Ticket
@@ -61,6 +62,7 @@ _HOMES = {
     "List": "headwater.cells.collection",
     "Map": "headwater.cells.collection",
     "NotReadyError": "headwater.errors",
+    "Resumption": "headwater.host.resuming",
     "Sink": "headwater.host.functions",
     "Space": "headwater.host.space",
     "Stats": "headwater.host.stats",
@@ -93,6 +95,7 @@ __all__ = [
     "List",
     "Map",
     "NotReadyError",
+    "Resumption",
     "Sink",
     "Space",
     "Stats",

@@ -40,6 +40,16 @@ home ['[ ] tea (Anna)', '[ ] milk (Anna)', '[ ] tea (Anna)']
 1000 [1000, 1000]
 """,
     ),
+    "report.py": (
+        """\
+sum 333328333350000
+runs of heavy: 1
+""",
+        """\
+sum 333328333350000
+runs of heavy: 0
+""",
+    ),
     "search.py": (
         """\
 8 found: apple, apricot, banana, blackcurrant, cherry, grape, grapefruit, pineapple

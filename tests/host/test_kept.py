@@ -133,6 +133,9 @@ def test_program_in_which_nothing_changed_writes_nothing(file: Path) -> None:
     app, count = counter()
     with app.open(file):
         count.value = 3
+    with app.open(file):
+        # What this one takes over is told of it.
+        pass
     before = file.read_bytes()
     with app.open(file):
         pass

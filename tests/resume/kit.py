@@ -38,7 +38,9 @@ class Program:
         package.mkdir(parents=True)
         (package / "__init__.py").write_text("")
         for name, text in modules.items():
-            (package / f"{name}.py").write_text(text)
+            file = package / f"{name}.py"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
 
     @contextmanager
     def start(self) -> Iterator[tuple[hw.Space, Any]]:

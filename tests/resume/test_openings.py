@@ -330,6 +330,9 @@ def test_shape_that_was_read_is_not_dirty_by_a_change_below_it_and_dirty_by_a_ne
     with app.open(path) as space:
         assert outcome(space) == (0, 1, 0)
         assert kinds() == ["jam", "tea"]
+        # It hears of what comes after that, too.
+        store.stock["ale"] = {"left": 1}
+        assert kinds() == ["ale", "jam", "tea"]
 
 
 def test_deep_read_is_dirty_by_a_change_anywhere_below(tmp_path: Path) -> None:

@@ -209,7 +209,8 @@ class EventWorld(World):
                     above.add(source)
                     todo.append(source)
         plans = [self.plans[each] for each in above if each in self.plans]
-        is_odd = any(each.error is not None or each.ring or self.scheduler.gates.is_resting(each) for each in above)
+        # Who is not clean by now is one that never settles, or the watch has told of it.
+        is_odd = any(each.error is not None or each.ring or not each.is_clean for each in above)
         if is_odd or any(plan.writes or plan.materializes or plan.spawns for plan in plans):
             return
         expected = Naive(plans, self.value, {}).value(name)

@@ -6,11 +6,11 @@ import pytest
 
 from tests.structure.project import ROOT
 
-HELD = (1, 2, 3, 4, 5, 6, 8, 9, 10, 11)
+HELD = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 PACKAGES = ("scheduler", "cells")
 PAGE = ROOT / "docs" / "internals" / "invariants.md"
 SCHEDULER = ROOT / "src" / "headwater" / "scheduler"
-CHECKERS = (SCHEDULER / "invariants.py", SCHEDULER / "event_invariants.py")
+CHECKERS = tuple(SCHEDULER / name for name in ("invariants.py", "event_invariants.py", "resume_invariants.py"))
 
 
 @pytest.mark.parametrize("number", HELD)

@@ -388,6 +388,8 @@ def use_space() -> None:
         assert_type(space.doc("typing.board").items, object)
         assert_type(space.stats, hw.Stats)
         assert_type(space.stats.seq, int)
+        assert_type(space.explain_resume(), hw.Resumption)
+        assert_type(space.explain_resume().restored, int)
         assert_type(space.stats.runs, dict[str, int])
         assert_type(space.runs(doubled), int)
         space.settle()

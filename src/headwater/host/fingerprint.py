@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dis import get_instructions
+from dis import get_instructions, opmap
 from enum import Enum
 from hashlib import blake2b
+from importlib.util import resolve_name
 from inspect import CO_OPTIMIZED, get_annotations
 from os import urandom
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -24,10 +25,12 @@ from typing import Any, Final
 import msgspec
 
 from headwater._version import __version__
-from headwater.cells.doc import Doc
+from headwater.cells.doc import Doc, DocHandle
+from headwater.cells.field import Field
 from headwater.cells.reading import Readable
 from headwater.cells.whole import told_apart
 from headwater.host.declared import Declared
+from headwater.values.schema import Schema
 
 PRINT_BYTES: Final = 8
 """2**32 versions of one function would have to be tried before two are taken for one."""
@@ -35,6 +38,8 @@ PRINT_BYTES: Final = 8
 _RUNTIME: Final = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
 _encode: Final = msgspec.msgpack.Encoder().encode
 _SCALARS: Final = frozenset({int, str, float, bool, bytes, complex, type(None)})
+_CONTAINERS: Final = frozenset({tuple, list, dict, set, frozenset})
+_IMPORT: Final = opmap["IMPORT_NAME"]
 
 
 def _hash(words: Iterable[bytes | str]) -> bytes:
@@ -56,11 +61,12 @@ class Prints:
         # What could not be told by its value.
         self.unknown: dict[str, None] = {}
 
-    def of(self, fn: Callable[..., object], *besides: str) -> bytes:
+    def of(self, fn: Callable[..., object], *besides: str | Schema) -> bytes:
         """The print of a function, and of whatever else its results depend on."""
         package = (getattr(fn, "__module__", None) or "").partition(".")[0]
         parts = self._function(fn, package) if type(fn) is FunctionType else self._parts(fn, package, is_ours=True)
-        return _hash((_RUNTIME, *besides, *parts))
+        told = [each if isinstance(each, str) else self._type(each, package) for each in besides]
+        return _hash((_RUNTIME, *told, *parts))
 
     def _of(self, value: Any, package: str, *, is_ours: bool = False) -> bytes | str:  # noqa: ANN401  # whatever there is
         kind = type(value)
@@ -69,7 +75,7 @@ class Prints:
         if isinstance(value, Readable):
             place = value._path or not value._doc  # noqa: SLF001  # only told, and each function names some
             address = value.address if place else value._doc  # noqa: SLF001
-            return f"cell {address} {value._schema.expected} {value._default!r}"  # noqa: SLF001
+            return f"cell {address} {self._type(value._schema, package)!r} {value._default!r}"  # noqa: SLF001
         key = (id(value), package)
         met = self._met.get(key)
         if met is None:
@@ -77,6 +83,10 @@ class Prints:
             self._met[key] = (value, b"within")
             met = self._met[key] = (value, _hash(self._parts(value, package, is_ours=is_ours)))
         return met[1]
+
+    def _type(self, schema: Schema, package: str) -> bytes | str:
+        """A type that is declared: by its name, and by the classes that it is made of."""
+        return schema.expected if schema.is_leaf and not schema.has_handles else self._of(schema, package)
 
     def _parts(self, value: Any, package: str, *, is_ours: bool) -> Iterator[bytes | str]:  # noqa: ANN401, C901, PLR0912  # one for each kind
         if isinstance(value, CodeType):
@@ -101,6 +111,12 @@ class Prints:
             yield from ("module", value.__name__)
         elif isinstance(value, type):
             yield from self._class(value, package)
+        elif isinstance(value, Schema):
+            # First of all: before it is asked for its class, it has no name.
+            named = value.kind if isinstance(value, DocHandle) else getattr(value, "cls", None)
+            yield from ("type", value.expected, "" if named is None else self._of(named, package))
+            for part in value.parts():
+                yield self._type(part, package)
         elif isinstance(value, Mapping):
             yield type(value).__name__
             for key, item in value.items():
@@ -118,27 +134,29 @@ class Prints:
 
     # -- functions -----------------------------------------------------------------------------------------
 
-    def _function(self, fn: FunctionType, package: str) -> Iterator[bytes | str]:
+    def _function(self, fn: FunctionType, package: str) -> list[bytes | str]:
+        # Not one after the other as they are asked for: each opening comes here for each function.
         code = fn.__code__
-        yield "function"
-        yield self._of(code, package)
+        parts = ["function", self._of(code, package)]
         if fn.__defaults__:
-            yield self._of(fn.__defaults__, package)
+            parts.append(self._of(fn.__defaults__, package))
         if fn.__kwdefaults__:
-            yield self._of(fn.__kwdefaults__, package)
+            parts.append(self._of(fn.__kwdefaults__, package))
         for cell in fn.__closure__ or ():
             try:
-                yield self._of(cell.cell_contents, package)
+                parts.append(self._of(cell.cell_contents, package))
             except ValueError:
-                yield "empty"
+                parts.append("empty")
         known = fn.__globals__
         for name in self._names_in(code):
             if name in known:
-                yield name
                 found = known[name]
-                yield self._of(found, package)
+                parts += (name, self._of(found, package))
                 if isinstance(found, ModuleType) and _is_of(package, found.__name__):
-                    yield from self._attributes(found, code, package)
+                    parts += self._attributes(found, code, package)
+        for user in _importing(code):
+            parts += self._imported(user, known.get("__package__") or "", package)
+        return parts
 
     def _names_in(self, code: CodeType) -> tuple[str, ...]:
         """What code names, and code within it: once for all functions that are made of it."""
@@ -148,12 +166,33 @@ class Prints:
         return found
 
     def _attributes(self, module: ModuleType, user: CodeType, package: str) -> Iterator[bytes | str]:
-        """Of a module of the same package: what the function may mean by `module.name`."""
-        for name in _names(user):
-            found = module.__dict__.get(name)
-            if found is not None and not isinstance(found, ModuleType):
-                yield name
-                yield self._of(found, package)
+        """Of a module of the same package: what the function may mean by `module.name`, and by `module.other.name`."""
+        names = self._names_in(user)
+        seen, todo = {id(module)}, [module]
+        while todo:
+            known = vars(todo.pop())
+            for name in names:
+                found = known.get(name)
+                if not isinstance(found, ModuleType):
+                    if name in known:
+                        yield name
+                        yield self._of(found, package)
+                elif id(found) not in seen and _is_of(package, found.__name__):
+                    seen.add(id(found))
+                    todo.append(found)
+
+    def _imported(self, code: CodeType, home: str, package: str) -> Iterator[bytes | str]:
+        """Of what is imported in the body: as if the module had done so. What is not there yet cannot be told."""
+        loaded: list[object] = [0, None]
+        for each in get_instructions(code):
+            if each.opname != "IMPORT_NAME":
+                loaded.append(each.argval)
+                continue
+            level = loaded[-2] if isinstance(loaded[-2], int) else 0
+            name = resolve_name("." * level + each.argval, home) if level else each.argval
+            if _is_of(package, name):
+                module = sys.modules.get(name)
+                yield from (name, self._chance) if module is None else self._attributes(module, code, package)
 
     def _code(self, code: CodeType, package: str) -> Iterator[bytes | str]:
         yield from ("code", str(code.co_flags), repr(code.co_varnames), repr(code.co_names), repr(code.co_freevars))
@@ -172,12 +211,21 @@ class Prints:
         if not _is_of(package, cls.__module__):
             return
         yield repr(sorted((name, str(hint)) for name, hint in get_annotations(cls).items()))
+        if issubclass(cls, Enum):
+            yield repr([(name, member.value) for name, member in cls.__members__.items()])
         for name, member in sorted(vars(cls).items()):
             function = getattr(member, "fget", None) or getattr(member, "__func__", member)
-            plain = type(member) in _SCALARS and not name.startswith("__")
-            if isinstance(function, FunctionType) or plain:
+            if isinstance(function, FunctionType):
                 yield name
-                yield self._of(member if plain else function, package)
+                yield self._of(function, package)
+            elif isinstance(member, Field):
+                schema, default = member.resolve()
+                yield from (name, self._type(schema, package), repr(default))
+            elif type(member) in _SCALARS | _CONTAINERS and not name.startswith(("__", "_hw_")):
+                yield name
+                yield self._of(member, package)
+        for default in vars(cls).get("__struct_defaults__", ()):
+            yield self._of(default, package) if type(default) in _SCALARS else type(default).__name__
         for base in cls.__bases__:
             yield self._of(base, package)
 
@@ -198,6 +246,15 @@ class Prints:
 def _is_of(package: str, module: str | None) -> bool:
     """Of the same package: its authors change both. Libraries are told by name."""
     return module is not None and module.partition(".")[0] == package
+
+
+def _importing(code: CodeType) -> Iterator[CodeType]:
+    """Code that imports, and such code within it."""
+    if _IMPORT in code.co_code[::2]:
+        yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _importing(constant)
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -116,7 +116,7 @@ class Computed(Generic[P, R]):
             debounce_ms=declared.debounce_ms,
             throttle_ms=declared.throttle_ms,
             change_group=declared.change_group,
-            print=lambda: space.prints.of(self.__wrapped__, self._type.expected, declared.version),
+            print=lambda: space.prints.of(self.__wrapped__, self._type, declared.version),
             is_instance=self._parametrised,
             origin=self.__wrapped__,
         )

@@ -142,6 +142,5 @@ def _mark(opening: Opening) -> str:
     """The same if nothing is different but times and counts: then a program that only looked writes nothing."""
     assert opening.snapshot is not None
     nodes = [(node.id, node.status, node.live, node.error, node.waiting, node.reads) for node in opening.snapshot.nodes]
-    taken = opening.taken
-    told = (opening.actor, opening.snapshot.seq, nodes, opening.left_out, len(opening.trace), taken)
+    told = (opening.actor, opening.snapshot.seq, nodes, opening.left_out, len(opening.trace), opening.taken)
     return sha256(msgspec.json.encode(told)).hexdigest()[:16]

@@ -102,9 +102,10 @@ class Invalidation:
         self.blame(node, causes)
         undone = undone and not node.invalid_causes
         node.signal(Signal.UNDONE if undone else Signal.TAKEN_BACK)
-        if undone:
+        if undone and all(reader.status is Status.NEVER_RAN for reader in self._graph.readers(node)):
             self.invalid.pop(node, None)
         elif node.outputs:
+            # Or it has never run, and somebody has read what it will write.
             self.invalid[node] = None
         if node.live_refs:
             self.offer(node)

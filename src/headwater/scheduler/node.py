@@ -70,9 +70,9 @@ TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
     (Status.NEVER_RAN, Signal.CHANGED): Status.NEVER_RAN,
     (Status.CLEAN, Signal.TAKEN_BACK): Status.INVALID,
     (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
-    # As if it had never been started: nothing can have been made of a result that never was.
     # An opening before this one has run it, and what is kept of that is true.
     (Status.NEVER_RAN, Signal.RESTORED): Status.CLEAN,
+    # As if it had never been started: nothing can have been made of a result that never was.
     (Status.CLEAN, Signal.UNDONE): Status.NEVER_RAN,
     (Status.INVALID, Signal.UNDONE): Status.NEVER_RAN,
 }

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from headwater.cells.journal import Mark, ReadKey
+from headwater.cells.journal import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph import Graph
@@ -142,7 +142,9 @@ class Persistence:
         reads: list[ReadKey] = []
         newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
         for read in observation.reads:
-            doc, path, bits = (read[0], read[1], int(read[2])) if isinstance(read, tuple) else (read, (), 0)
+            doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
+            # As the journal says it: its next run is compared with this.
+            bits = SHALLOW_BIT if shallow else 0
             reads.append((doc, path, bits))
             if self._is_newer(doc, row.seq, listing):
                 newer.setdefault(doc, []).append((path, _depth(bits)))

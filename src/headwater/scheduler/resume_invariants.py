@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from headwater.cells.journal import SHALLOW_BIT
 from headwater.scheduler.event_invariants import broken
 from headwater.scheduler.node import Node
 from headwater.scheduler.scheduler import Scheduler
@@ -46,7 +47,7 @@ def _as_it_was(node: Node, row: ObservationRow, observation: Observation, engine
     if code is None or observation.print != code():
         raise broken("I7", "it was restored from what is kept of other code", node)
     places = [read if isinstance(read, tuple) else (read, (), False) for read in observation.reads]
-    if [(doc, path, int(bits)) for doc, path, bits in places] != list(node.reads):
+    if [(doc, path, SHALLOW_BIT if shallow else 0) for doc, path, shallow in places] != list(node.reads):
         raise broken("I7", "it was restored with other reads than are kept", node)
     for doc, path, shallow in [*places, *((doc, (), False) for doc in node.outputs)]:
         then = documents.at(branch, doc, row.seq).value

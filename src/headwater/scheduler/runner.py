@@ -207,6 +207,8 @@ class Runner:
                 tx.commit()
             else:
                 tx.end()
+                if node.spec.print is not None:
+                    self._persistence.note(node, tx, reads)
         except HeadwaterError as error:
             # A limit, or a closed space: nothing was written.
             node.commit = before

@@ -65,19 +65,16 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     row = documents.branch(branch)
     while True:
         views.append((row.name, through))
-        for observed in backend.observations(row.name, prefix):
-            if observed.seq <= through:
-                rows.setdefault(observed.doc, observed)
+        kept = {each.doc: each for each in backend.observations(row.name, prefix) if each.seq <= through}
+        # What is nearer hides what is inherited.
+        rows = kept | rows if rows else kept
         if row.parent is None:
             break
         through = min(through, row.fork_seq)
         row = documents.branch(row.parent)
     found = Listing(branch, engine.head, rows, {})
     if len(rows) > FEW:
-        for name, seen in views:
-            for doc, seq, live in backend.head_places(name):
-                if doc not in found.places:
-                    found.places[doc] = (seq, live) if seq <= seen else None
+        found.places = _all_places(engine, views)
     else:
         # In a space with many documents, of which few are read.
         for each in rows.values():
@@ -85,6 +82,16 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
         if rows:
             found.places.update((doc, _place_of(engine, branch, doc)) for doc in besides)
     return found
+
+
+def _all_places(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[DocKey, tuple[Seq, bool] | None]:
+    """Of a branch and those it inherits from, each as far as it does."""
+    places: dict[DocKey, tuple[Seq, bool] | None] = {}
+    for name, through in views:
+        heads = engine.backend.head_places(name)
+        found = {doc: (seq, live) if seq <= through else None for doc, seq, live in heads}
+        places = found | places if places else found
+    return places
 
 
 def places_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
