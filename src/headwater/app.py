@@ -367,6 +367,7 @@ class App:
         opened = _or_release(lease, lambda: Space(lease, self, options, wake=wake))
         try:
             self._begin(opened)
+            opened.resume_events()
             opened.catch_up()
         except BaseException:
             opened.abandon()
@@ -467,7 +468,6 @@ class App:
         for function in list(self._functions.values()):
             function.register(opened)
         opened.resuming.take_over(self.name, self._functions)
-        opened.resume_events()
 
     def _end(self, opened: BaseSpace) -> None:
         with self._lock:

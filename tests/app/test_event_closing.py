@@ -94,6 +94,24 @@ def test_events_that_wait_for_long_are_not_waited_for_and_are_handled_when_the_s
         assert hall.seen.value == ["a 1", "b", "c"]
 
 
+def test_one_event_that_waits_is_told_of_as_one(hall: Hall, caplog: pytest.LogCaptureFixture) -> None:
+    with hall.open(), caplog.at_level(logging.WARNING):
+        hall.unsettle()
+        hall.read_late.send("a")
+    assert "closed while 1 event waits; it is handled when it is opened again" in caplog.text
+
+
+def test_events_that_wait_in_memory_are_told_to_be_lost(hall: Hall, caplog: pytest.LogCaptureFixture) -> None:
+    hall.url = "memory:"
+    for number, told in enumerate(["1 event waits; it is lost", "2 events wait; they are lost"], start=1):
+        caplog.clear()
+        with hall.open(), caplog.at_level(logging.WARNING):
+            hall.unsettle()
+            for _ in range(number):
+                hall.read_late.send("a")
+        assert f"closed while {told}, since it was in memory" in caplog.text
+
+
 def test_those_who_asked_are_told_once_that_the_space_was_closed_before(hall: Hall) -> None:
     heard: list[tuple[str, bool]] = []
     with hall.open():
@@ -278,7 +296,9 @@ def test_async_handler_that_is_under_way_is_waited_for_a_moment(tmp_path: Path) 
         assert (too_slow.state, behind.state) == ("queued", "queued")
         lab.note("closed")
         assert lab.taken() == [(1000, "begun", 3_600_000), (6000, "closed")]
-        async with lab.reopen():
+        async with lab.reopen() as space:
+            assert lab.x.value == 1000  # it can be used while that goes on
+            await space.settle()
             assert lab.x.value == 3_601_001
         assert lab.taken() == [(6000, "begun", 3_600_000), (3_606_000, "begun", 1)]
 

@@ -58,7 +58,7 @@ def test_one_event_is_shown_with_payload_cause_and_traceback_from_the_authors_li
     run: Run, failed: list[str]
 ) -> None:
     for name in (failed[0], failed[0].removeprefix("event:"), failed[0][:14], failed[0].removeprefix("event:")[:8]):
-        lines = dict(line.split("\t") for line in run("events", "show", name).stdout.splitlines())
+        lines = dict(line.split("\t") for line in run("events", "show", name).stdout.splitlines() if line[0] != "\t")
         assert lines["event"] == failed[0]
         assert lines["reason"] == TOO_MANY
     told = json.loads(run("events", "show", failed[0], "--json").stdout)
@@ -98,13 +98,27 @@ def test_prefix_that_fits_several_names_them_all_and_does_nothing(run: Run) -> N
     assert len(ids(run)) == 40
 
 
-@pytest.mark.parametrize("command", [["drop"], ["redeliver", "--app", "orders:app"]])
-def test_what_did_not_fail_cannot_be_delivered_or_dropped(run: Run, failed: list[str], command: list[str]) -> None:
-    error = run("events", *command, failed[0], "event:nothing", exit=3).stderr
-    assert "there is no failed event event:nothing; `headwater events ls` lists them" in error
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["drop"], "there is no event event:nothing: none failed, none waits"),
+        (["redeliver", "--app", "orders:app"], "there is no failed event event:nothing; `headwater events ls` lists"),
+    ],
+)
+def test_what_did_not_fail_cannot_be_delivered_or_dropped(
+    run: Run, failed: list[str], command: list[str], told: str
+) -> None:
+    assert told in run("events", *command, failed[0], "event:nothing", exit=3).stderr
     assert ids(run) == failed, "all names are looked up before anything is done"
     assert "Name events, or say --all." in run("events", *command, exit=2).stderr
     assert "Name events, or say --all." in run("events", *command, failed[0], "--all", exit=2).stderr
+
+
+def test_handled_event_cannot_be_dropped(run: Run, failed: list[str]) -> None:
+    [receipt] = run("ls", "receipt:").stdout.splitlines()
+    name = receipt.split("\t")[0].replace("receipt:", "event:")
+    assert f"{name} was handled: there is nothing to drop" in run("events", "drop", name, exit=3).stderr
+    assert len(failed) == 2
 
 
 def test_dropped_events_are_gone_for_good(run: Run, failed: list[str]) -> None:
@@ -186,6 +200,25 @@ def test_nothing_that_an_event_says_can_drive_the_terminal(run: Run) -> None:
         assert not {"\x1b", "\x07", "\u202e"} & set(run("events", *command).output), command
 
 
+def test_traceback_and_message_in_a_pipe_are_lines_below_their_name(run: Run) -> None:
+    app = hw.App("evil")
+
+    @app.handler
+    def fail() -> None:
+        raise ValueError("one\ntwo\tthree\x1b[31m\r\nfour")
+
+    with app.open("evil.db", on_error=lambda _: None):
+        fail.send()
+    [name] = ids(run)
+    lines = run("events", "show", name).stdout.split("\n")
+    at = lines.index("reason\tValueError: one")
+    assert lines[at + 1 : at + 3] == ["\ttwo\\u0009three\\u001b[31m", "\tfour"]
+    at = lines.index("traceback\tTraceback (most recent call last):")
+    assert lines[at + 1].startswith('\t  File "')
+    assert "\\u000a" not in "".join(lines)
+    assert all(line.count("\t") == 1 for line in lines[:-1])
+
+
 # --- waiting ----------------------------------------------------------------------------------------------
 
 
@@ -201,8 +234,11 @@ def test_what_a_killed_process_has_left_in_the_outbox_is_told_of_the_closed_file
     assert record["reason"] == "its app has to be opened"
     assert "waiting" in run("events", "show", record["event"]).stdout
     assert ids(run) == []
-    error = run("events", "drop", record["event"], exit=3).stderr
-    assert "`events show` tells whether it waits or was handled" in error
+    before = len(run("log").stdout.splitlines())
+    assert run("events", "drop", "--all").stdout == "", "it did not fail"
+    assert run("events", "drop", record["event"][:16]).stdout == f"{record['event']}\n"
+    assert json.loads(run("events", "ls", "--waiting", "--json").stdout) == []
+    assert len(run("log").stdout.splitlines()) == before + 1, "one commit"
 
 
 def test_process_tells_what_its_events_wait_for(run: Run) -> None:
@@ -221,6 +257,19 @@ def test_process_tells_what_its_events_wait_for(run: Run) -> None:
         told = json.loads(run("events", "show", waiting[0]["event"][:16], "--json").stdout)
         assert (told["handler"], told["state"], told["payload"]) == ("finish", "parked", {})
         assert ids(run) == []
+
+
+def test_process_drops_what_waits_and_what_failed(run: Run) -> None:
+    with orders_open() as process:
+        have(process, "submit.send('tea', 11); finish.send().result(); typed.value = 1")
+        have(process, "first = finish.send(); second = finish.send()")
+        [failed] = ids(run)
+        one, two = ids(run, "--waiting")
+        assert "there is no event event:abc" in run("events", "drop", one, "abc", exit=3).stderr
+        assert ids(run, "--waiting") == [one, two], "all names are looked up before anything is done"
+        assert run("events", "drop", one[:16], failed).stdout == f"{one}\n{failed}\n"
+        assert (ids(run), ids(run, "--waiting")) == ([], [two])
+        have(process, "assert (first.state, first.reason) == ('refused', 'it was dropped'), first")
 
 
 # --- a process --------------------------------------------------------------------------------------------
@@ -260,7 +309,7 @@ def test_redelivery_that_takes_too_long_goes_on_and_ends_with_6(run: Run) -> Non
 def test_stranger_at_the_door_is_told_what_is_not_there(run: Run) -> None:
     with orders_open():
         assert "there is no event event:abc" in run("events", "show", "abc", exit=3).stderr
-        assert "there is no failed event abc" in run("events", "drop", "abc", exit=3).stderr
+        assert "there is no event event:abc" in run("events", "drop", "abc", exit=3).stderr
         error = run("events", "show", "abc", "--branch", "draft", exit=3).stderr
         assert "no app has it open on branch 'draft'; there is orders on branch main" in error
         error = run("events", "show", "abc", "--space", "main", exit=3).stderr

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, holding, on_terminal
 from tests.support.doors import BEGINNING, SAFETY_S, running
-from tests.support.orders import ASYNC, ASYNC_STAYING, have, orders_open, write_module
+from tests.support.orders import ASYNC, ASYNC_STAYING, STAYING, have, orders_open, write_module
 
 # --- with the app -----------------------------------------------------------------------------------------
 
@@ -227,6 +227,55 @@ def test_time_that_is_over_ends_with_6_and_the_event_goes_on(run: Run) -> None:
         second = run("send", "finish", "--no-wait").stdout.strip()
         waiting = json.loads(run("events", "ls", "--waiting", "--json").stdout)
         assert [record["event"] for record in waiting][1:] == [second]
+
+
+def test_handler_that_takes_long_is_not_waited_for_any_longer(run: Run) -> None:
+    with orders_open() as process:
+        have(process, "import threading; go_on = threading.Event(); begun = threading.Event()")
+        have(process, "slow = app.handler(name='slow')(lambda: begun.set() or go_on.wait(20))")
+        have(process, "space._turn.acquire(); space._turn.release()")
+        late = run("send", "slow", "--timeout", "20ms", exit=6)
+        assert "slow() has not handled event:" in late.stderr
+        have(process, "assert begun.wait(20)")
+        name = run("send", "submit", "note=tea", "--no-wait").stdout.strip()
+        assert ids(run)[1:] == [name]
+        have(process, "assert not go_on.is_set(); go_on.set()")
+        assert run("send", "submit", "note=tea").stdout == "500\n"
+
+
+def ids(run: Run) -> list[str]:
+    return [record["event"] for record in json.loads(run("events", "ls", "--waiting", "--json").stdout)]
+
+
+def test_app_that_is_not_the_one_that_is_open_is_told_with_the_one_that_is(run: Run, orders: str) -> None:
+    Path("other.py").write_text('import headwater as hw\napp = hw.App("other")\n@app.handler\ndef submit(): ...\n')
+    with orders_open() as process:
+        error = run("send", "submit", "note=tea", "--app", "other:app", exit=3).stderr
+        assert "no app 'other' has it open on branch 'main'; there is orders on branch main" in error
+        assert "there is no module nowhere" in run("send", "submit", "note=tea", "--app", "nowhere:app", exit=3).stderr
+        have(process, "assert taken.value == [], taken.value")
+        assert run("send", "submit", "note=tea", "--app", orders).stdout == "250\n"
+
+
+@pytest.mark.parametrize("stop", ["SystemExit(3)", "KeyboardInterrupt"])
+def test_event_whose_handler_wants_to_end_the_program_has_failed(run: Run, stop: str) -> None:
+    source = f"import headwater as hw\napp = hw.App('orders')\n@app.handler\ndef leave():\n    raise {stop}\n"
+    write_module(source)
+    with running(STAYING, "orders.db"):
+        error = run("send", "leave", exit=1).stderr
+        assert "EventFailedError HW161" in error
+        assert f"it was interrupted by {stop.partition('(')[0]}" in error
+
+
+def test_event_whose_handler_wants_to_end_the_command_has_failed(run: Run, orders: str) -> None:
+    write_module("import headwater as hw\napp = hw.App('orders')\n@app.handler\ndef leave():\n    raise SystemExit\n")
+    error = run("send", "leave", "--app", orders, "--url", "orders.db", exit=1).stderr
+    assert "EventFailedError HW161" in error
+
+
+def test_help_says_where_an_event_is_that_nobody_waits_for(run: Run) -> None:
+    told = " ".join(run("send", "--help").stdout.split())
+    assert "With --no-wait, an event that is not handled yet is only in the memory of that process" in told
 
 
 def test_what_another_process_cannot_do_in_time_is_not_done(run: Run) -> None:

@@ -95,7 +95,7 @@ def test_a_failed_event_is_delivered_again_as_the_same_event(office: Office, ann
     office.decide()
     assert (again.state, again.result, ann.see("half")) == (CONFIRMED, 5, True)
     assert kept(ann.replica) == [] and ann.see(f"failed:{first.letters}") is None
-    with pytest.raises(NotFoundError, match="no failed event"):
+    with pytest.raises(NotFoundError, match="there is no"):
         ann.scheduler.redeliver(first.id)
 
 
@@ -180,7 +180,7 @@ def test_a_dropped_event_is_gone(office: Office, ann: Clerk) -> None:
     office.decide()
     assert [record["payload"] for record in kept(ann.replica)] == [2]
     for ask in (ann.scheduler.drop_event, ann.scheduler.redeliver):
-        with pytest.raises(NotFoundError, match="no failed event"):
+        with pytest.raises(NotFoundError, match="there is no"):
             ask(events[0].id)
 
 

@@ -158,6 +158,43 @@ def test_others_are_answered_while_a_handler_takes_its_time(caller: Caller, desk
     assert [told.result for told in sent] == ["5"]
 
 
+@pytest.mark.parametrize("limit", [None, 0.0])
+def test_answer_comes_when_the_time_is_over_although_the_handler_is_at_work(
+    caller: Caller, desk: Desk, limit: float | None
+) -> None:
+    desk.go_on.clear()
+    told = send(caller, 5, timeout_ms=limit)
+    assert told.state in ("queued", "running")
+    assert desk.begun.wait(SAFETY_S)
+    shown = caller.ask(request("event", event=told.event, wait_ms=0)).event
+    assert shown is not None
+    assert (shown.state, shown.reason) == ("running", "add() is at work on it")
+    desk.go_on.set()
+    assert send(caller, 1).result == "6"
+
+
+def test_whoever_does_not_wait_does_not_wait_for_a_turn_either(caller: Caller, desk: Desk) -> None:
+    desk.go_on.clear()
+    first = send(caller, 5, timeout_ms=None)
+    assert desk.begun.wait(SAFETY_S)
+    second = send(caller, 6, timeout_ms=None)
+    waiting = caller.ask(request("events", waiting=True, wait_ms=0)).openings[0].events
+    assert [event.event for event in waiting] == [first.event, second.event]
+    desk.go_on.set()
+    assert send(caller, 1).result == "12"
+
+
+def test_redelivery_is_not_waited_for_longer_than_wanted(caller: Caller, desk: Desk) -> None:
+    told = send(caller, 11)
+    desk.limit.value = 20
+    desk.go_on.clear()
+    again = caller.ask(request("redeliver", event=told.event, timeout_ms=0.0)).event
+    assert again is not None
+    assert again.state in ("queued", "running")
+    desk.go_on.set()
+    assert send(caller, 1).result == "12"
+
+
 def test_questions_behind_something_to_be_done_wait_for_it(caller: Caller) -> None:
     import msgspec
 
@@ -183,18 +220,27 @@ def test_whoever_hangs_up_is_forgotten_and_what_he_sent_is_handled(
     assert space.runs(desk.add) == 2
 
 
-def test_handler_that_ends_the_thread_it_runs_in_is_told_as_that(file: Path) -> None:
+@pytest.mark.parametrize("stop", [SystemExit(3), KeyboardInterrupt()])
+def test_event_whose_handler_wants_to_end_the_program_has_failed_and_others_go_on(
+    file: Path, stop: BaseException
+) -> None:
     app = hw.App("desk")
 
     @app.handler
-    def leave() -> None:
-        raise SystemExit(3)
+    def leave(stay: bool = False) -> int:
+        if not stay:
+            raise stop
+        return 1
 
     with app.open(file, on_error=lambda _: None), call_when_ready(file) as caller:
-        with pytest.raises(hw.HeadwaterError, match="SystemExit: 3"):
-            caller.ask(request("send", node="leave", timeout_ms=1e4))
+        told = caller.ask(request("send", node="leave", timeout_ms=1e4)).event
+        assert told is not None
+        assert (told.state, told.reason) == ("failed", f"it was interrupted by {type(stop).__name__}")
         [kept] = caller.ask(request("events")).openings[0].events
-        assert kept.reason == "it was interrupted by SystemExit"
+        assert (kept.event, kept.reason) == (told.event, told.reason)
+        told = caller.ask(request("send", node="leave", fields='{"stay": true}', timeout_ms=1e4)).event
+        assert told is not None
+        assert told.result == "1"
 
 
 def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
@@ -220,6 +266,99 @@ def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
     [event] = [reply.event for reply in told]
     assert event is not None
     assert (event.state, event.reason) == ("queued", "it is left for the next opening")
+
+
+# --- events that wait -------------------------------------------------------------------------------------
+
+
+def left(file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file in whose outbox there is an event for `late` of the app `desk`; its id."""
+    monkeypatch.setattr("headwater.host.space.CLOSE_MS", 0.0)
+    app = hw.App("desk")
+    typed = app.cell("typed", 0)
+    quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
+    late = app.handler(name="late")(lambda: quiet())  # noqa: PLW0108  # a handler is a function of no app
+    with app.open(file):
+        quiet()
+        typed.value = 1
+        return late.send().id
+
+
+def test_event_that_waits_is_dropped_and_never_handled(file: Path) -> None:
+    app = hw.App("desk")
+    typed = app.cell("typed", 0)
+    quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
+    late = app.handler(name="late")(lambda: quiet())  # noqa: PLW0108  # a handler is a function of no app
+    with app.open(file) as space, call_when_ready(file) as caller:
+        quiet()
+        typed.value = 1
+        ticket = late.send()
+        dropped = caller.ask(request("drop", event=ticket.id[:14])).event
+        assert dropped is not None
+        assert dropped.event == ticket.id
+        assert (ticket.state, ticket.reason) == ("refused", "it was dropped")
+        assert caller.ask(request("events", waiting=True)).openings[0].events == ()
+        assert trouble(caller, "drop", event=ticket.id).kind == "NotFoundError"
+        assert space.runs(late) == 0
+
+
+def test_event_that_was_handled_cannot_be_dropped(caller: Caller) -> None:
+    told = send(caller)
+    found = trouble(caller, "drop", event=told.event)
+    assert (found.kind, found.message) == ("NotFoundError", f"{told.event} was handled: there is nothing to drop")
+
+
+def test_event_that_waits_in_one_of_several_openings_is_dropped_there(file: Path) -> None:
+    first, second = hw.App("first"), hw.App("second")
+    typed = second.cell("typed", 0)
+    quiet = second.computed(name="quiet", debounce="1h")(lambda: typed.value)
+    late = second.handler(name="late")(lambda: quiet())  # noqa: PLW0108  # a handler is a function of no app
+    with first.open(file), second.open(file), call_when_ready(file) as caller:
+        quiet()
+        typed.value = 1
+        ticket = late.send()
+        assert caller.ask(request("drop", event=ticket.id)).event is not None
+        assert ticket.state == "refused"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("desk", "no function of app desk handles stream desk.late"), ("other", "its app has to be opened")],
+)
+def test_event_that_nobody_handles_says_whether_its_app_is_open_and_can_be_dropped(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
+) -> None:
+    event = left(file, monkeypatch)
+    app = hw.App(name)
+    app.handler(name="now")(lambda: None)
+    with app.open(file), call_when_ready(file) as caller:
+        [waiting] = caller.ask(request("events", waiting=True)).openings[0].events
+        assert (waiting.event, waiting.state, waiting.stream, waiting.reason) == (event, "waiting", "desk.late", why)
+        shown = caller.ask(request("event", event=event)).event
+        assert shown is not None
+        assert (shown.state, shown.reason) == ("waiting", why)
+        assert caller.ask(request("drop", event=event)).event is not None
+        assert caller.ask(request("events", waiting=True)).openings[0].events == ()
+        assert trouble(caller, "event", event=event).kind == "NotFoundError"
+
+
+def test_event_that_another_opening_handles_is_told_of_by_that_alone(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = left(file, monkeypatch)
+    app, other = hw.App("desk"), hw.App("other")
+    typed = app.cell("typed", 0)
+    quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
+
+    @app.handler
+    def late() -> int:
+        return quiet()
+
+    with app.open(file, demand="lazy") as space, other.open(file), call_when_ready(file) as caller:
+        assert not space.closed
+        one, two = caller.ask(request("events", waiting=True)).openings
+        assert [each.event for each in one.events] in ([], [event])
+        assert two.events == ()
 
 
 # --- waiting in threads -----------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def do(life: Life, step: Step) -> None:
                 life.hub.decide(step.what)
         case "hear":
             life.here.refresh()
-        case "settle":
+        case _:
             life.settle()
 
 

@@ -6,6 +6,7 @@ is decided, heard of or run unless a test says so.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -21,7 +22,7 @@ from headwater.values.address import Depth
 from headwater.values.ids import MAIN, DocKey, Seq
 from headwater.values.tree import Path as TreePath
 from tests.scheduler.machine import START
-from tests.scheduler.naive import BIG, Failed, Naive, Plan, TrialError, TxLook, finished
+from tests.scheduler.naive import BIG, Failed, Naive, Plan, TrialError, TxLook, Write, finished
 from tests.support.hub import Hub, Peer
 from tests.support.naive import plain
 from tests.support.spaces import Space
@@ -87,6 +88,8 @@ class Life:
 
     def _perform(self, attempt: Attempt) -> None:
         self.ran.append(attempt.node.name)
+        value: int
+        writes: list[Write]
         try:
             value, writes = attempt.fn(attempt.tx)  # type: ignore[misc]  # as `finished` returns it
         except (TrialError, UserCodeError) as error:
@@ -135,10 +138,8 @@ class Life:
         """Ask for a result, as plain code does."""
         node = self.nodes.get(name)
         if node is not None and node.outputs:
-            try:
+            with contextlib.suppress(TrialError, UserCodeError):
                 self.scheduler.pull(node)
-            except (TrialError, UserCodeError):
-                pass
 
     def taken(self) -> list[str]:
         """Who ran since the last look."""

@@ -180,10 +180,9 @@ def test_overlapping_write_makes_dirty_exactly_its_reader_and_runs_exactly_the_c
 
 
 def test_dirty_function_that_comes_to_the_same_wakes_nobody_below(shop: Shop) -> None:
-    with shop.open():
-        with shop.app.sole_home("x").transaction():
-            shop.prices.value = {"tea": 6, "jam": 5}
-            shop.rate.value = 1
+    with shop.open(), shop.app.sole_home("x").transaction():
+        shop.prices.value = {"tea": 6, "jam": 5}
+        shop.rate.value = 1
     with shop.open() as space:
         assert shop.label() == "6 euros"
         assert shop.ran(space) == {"tea": 1, "taxed": 1}

@@ -98,7 +98,7 @@ class Transaction:
     # Told of its end, too, but waiting for nothing: that it was taken back is still news to whoever opened it.
     followers: tuple[Callable[[Transaction], None], ...] = ()
     # What was started in here, each as what undoes it: for the part that is rolled back.
-    launched: tuple[Callable[[], None], ...] = ()
+    launched: Sequence[Callable[[], None]] = ()
 
     def __init__(self, replica: Replica, name: str = "", *, read_only: str = "", cause: object = None) -> None:
         self.replica = replica
@@ -406,6 +406,13 @@ class Transaction:
             raise self._ended("abort")
         self._settle(Signal.ABORTED, None, None)
 
+    def launch(self, undo: Callable[[], None]) -> None:
+        """Something is started in here: how to undo it, if the part that this code is in is rolled back."""
+        if isinstance(self.launched, list):
+            self.launched.append(undo)
+        else:
+            self.launched = [undo]
+
     def follow(self, follower: Callable[[Transaction], None], undo: Callable[[], None]) -> None:
         """Call when it has ended, whichever way; or undo, if the part that this code is in is rolled back.
 
@@ -416,7 +423,7 @@ class Transaction:
             return
         self.followers = (*self.followers, follower)
         if self.status is _OPEN:
-            self.launched = (*self.launched, undo)
+            self.launch(undo)
 
     def on_settled(self, callback: Callable[[Transaction], None]) -> None:
         """Call back when it has ended, whichever way; at once if it has."""

@@ -33,6 +33,8 @@ class AsyncOpening:
         try:
             self._begin(space)
             await space.settle()
+            # Not waited for: one that never comes to its end must not keep the space from being opened.
+            space.resume_events()
         except BaseException:
             space.leave()
             await asyncio.to_thread(space.abandon)

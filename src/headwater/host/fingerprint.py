@@ -13,14 +13,33 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
 from dis import get_instructions, opmap
 from enum import Enum
+from fractions import Fraction
+from functools import cache
 from hashlib import blake2b
 from importlib.util import resolve_name
 from inspect import CO_OPTIMIZED, get_annotations
+from logging import Logger
 from os import urandom
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from pathlib import Path, PurePath
+from re import Pattern
+from sysconfig import get_paths
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
@@ -36,9 +55,14 @@ PRINT_BYTES: Final = 8
 """2**32 versions of one function would have to be tried before two are taken for one."""
 
 _RUNTIME: Final = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
+_OWN: Final = __name__.partition(".")[0]
+_INSTALLED: Final = {"site-packages", "dist-packages"}
+_LIBRARIES: Final = [Path(root).resolve() for key, root in get_paths().items() if key in ("stdlib", "platstdlib")]
 _encode: Final = msgspec.msgpack.Encoder().encode
 _SCALARS: Final = frozenset({int, str, float, bool, bytes, complex, type(None)})
-_CONTAINERS: Final = frozenset({tuple, list, dict, set, frozenset})
+_DESCRIPTORS: Final = (MemberDescriptorType, GetSetDescriptorType, WrapperDescriptorType, MethodDescriptorType)
+_TOLD: Final = (Decimal, Fraction, datetime, date, time, timedelta, tzinfo, UUID, Pattern, PurePath, range, slice)
+"""Values that say all of themselves."""
 _IMPORT: Final = opmap["IMPORT_NAME"]
 
 
@@ -115,7 +139,9 @@ class Prints:
             # First of all: before it is asked for its class, it has no name.
             named = value.kind if isinstance(value, DocHandle) else getattr(value, "cls", None)
             yield from ("type", value.expected, "" if named is None else self._of(named, package))
-            for part in value.parts():
+            # What a handle leads to is no part of it.
+            inner = getattr(value, "inner", None)
+            for part in (*value.parts(), *([] if inner is None else [inner])):
                 yield self._type(part, package)
         elif isinstance(value, Mapping):
             yield type(value).__name__
@@ -214,14 +240,16 @@ class Prints:
         if issubclass(cls, Enum):
             yield repr([(name, member.value) for name, member in cls.__members__.items()])
         for name, member in sorted(vars(cls).items()):
-            function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+            function = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
+            # Such as a property that is kept, or a function whose results are.
+            function = getattr(function, "func", None) or getattr(function, "__wrapped__", None) or function
             if isinstance(function, FunctionType):
                 yield name
                 yield self._of(function, package)
             elif isinstance(member, Field):
                 schema, default = member.resolve()
                 yield from (name, self._type(schema, package), repr(default))
-            elif type(member) in _SCALARS | _CONTAINERS and not name.startswith(("__", "_hw_")):
+            elif not name.startswith(("__", "_hw_", "_abc_")) and not isinstance(member, _DESCRIPTORS):
                 yield name
                 yield self._of(member, package)
         for default in vars(cls).get("__struct_defaults__", ()):
@@ -233,6 +261,19 @@ class Prints:
         """By its fields, if it says which it has; else nobody knows what it is, and so it is another each time."""
         cls = type(value)
         yield self._of(cls, package)
+        if isinstance(value, _TOLD):
+            yield repr(value)
+            return
+        if isinstance(value, Logger):
+            # What it does is not part of any result.
+            yield value.name
+            return
+        wrapped = getattr(value, "__wrapped__", None) or getattr(value, "func", None)
+        if isinstance(wrapped, FunctionType):
+            # A function whose results are kept, or one with some arguments given.
+            yield self._of(wrapped, package)
+            yield self._of((getattr(value, "args", ()), getattr(value, "keywords", {})), package)
+            return
         names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", None)
         if names is None:
             self.unknown[f"{cls.__module__}.{cls.__qualname__}"] = None
@@ -243,9 +284,23 @@ class Prints:
             yield self._of(getattr(value, name, None), package)
 
 
+@cache
 def _is_of(package: str, module: str | None) -> bool:
-    """Of the same package: its authors change both. Libraries are told by name."""
-    return module is not None and module.partition(".")[0] == package
+    """Of the same authors: of the same package, or not installed at all, as what lies beside a script is not.
+
+    Whoever changes such a module changes the program. Libraries are told by name.
+    """
+    if module is None:
+        return False
+    top = module.partition(".")[0]
+    if top == package:
+        return True
+    found = sys.modules.get(module) or sys.modules.get(top)
+    file = getattr(found, "__file__", None)
+    if top == _OWN or file is None:
+        return False
+    path = Path(file).resolve()
+    return not any(path.is_relative_to(root) for root in _LIBRARIES) and not _INSTALLED & set(path.parts)
 
 
 def _importing(code: CodeType) -> Iterator[CodeType]:

@@ -62,7 +62,9 @@ class Mail:
         earlier = takewhile(lambda home: home is not self._space, list(OPEN))
         others = [getattr(home, "mail", None) for home in earlier if home.place == self._space.place]
         handlers = [handler for mail in others if isinstance(mail, Mail) for handler in list(mail.handlers.values())]
-        self._space.scheduler.resume_events({handler.spec.stream for handler in handlers})
+        if self._space.scheduler.resume_events({handler.spec.stream for handler in handlers}):
+            # That they were taken up is known before any of them is handled: it may end the process.
+            self._space.wait_for_disk()
 
     # -- sending -------------------------------------------------------------------------------------------
 

@@ -57,7 +57,9 @@ class Resuming:
         found = space.ask_store(lambda engine: listing(engine, self._branch, start, besides))
         if found.rows:
             space.scheduler.persistence.restore_all(nodes, found, self._is_changed)
-            self._forget(found, start, declared)
+            if any(node.restored for node in nodes):
+                # It is the program that these are of, and not another one that only has its name.
+                self._forget(found, start, declared)
         # Of what is called later, how new it is then is looked at then.
         found.places.clear()
         self._left = found

@@ -172,6 +172,10 @@ class Event:
     origin: Launch | None = None
     # Its id was made here: nobody else can have handled it.
     is_fresh: bool = False
+    # streams: how often it was tried when it was delivered before, and failed.
+    tried_before: int = 0
+    # streams: how many openings have taken it up from the outbox, and not come to their end.
+    taken_up: int = 0
     # It stands in the outbox; it is kept among the failed. Its handling takes it out of there.
     is_stored: bool = False
     was_kept: bool = False

@@ -285,6 +285,7 @@ def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
         not event.is_stored or event.origin is not None or not event.is_fresh,
     )
     yield "it was tried if it is handled", event.attempts >= (event.state is not State.QUEUED)
+    yield "what was counted before counts", event.tried_before >= 0 <= event.taken_up
     yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
     yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
@@ -404,6 +405,7 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (i4_order, i
 
 EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
+    **dict.fromkeys(("tried_before", "taken_up"), i11_events),
     **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at"), i11_events),
     **dict.fromkeys(("result", "error", "reason", "callbacks"), i11_events),
     **dict.fromkeys(("state", "lane"), i4_lanes),

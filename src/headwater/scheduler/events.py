@@ -344,6 +344,7 @@ class Events:
     def _leave_behind(self, left: list[Event]) -> None:
         """What was sent in a transaction stands in the outbox already; what failed before is kept as that."""
         free: list[Event] = []
+        again: list[Event] = []
         for event in left:
             launch = event.origin
             is_decided = launch is None or launch.fate is Fate.COMMITTED
@@ -351,13 +352,18 @@ class Events:
                 reason = "the space was closed before what sent it, in another space, was confirmed"
                 self._outcomes.fail(event, None, reason)
             elif event.is_stored or event.was_kept:
-                continue
+                if event.taken_up:
+                    # This opening has come to its end.
+                    event.taken_up = 0
+                    again.append(event)
             elif is_decided:
                 free.append(event)
             else:
                 # I10: with what sent it, or not at all.
                 self._put_back([event], launch)
         self._put_back(free)
+        if again:
+            write_down(self._replica, "closing", partial(outbox.count, events=again))
 
     def _put_back(self, events: list[Event], launch: Launch | None = None) -> None:
         def work(tx: Transaction) -> None:

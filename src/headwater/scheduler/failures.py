@@ -55,7 +55,7 @@ def keep(tx: Transaction, event: Event, at_ms: float, kept_max: int) -> None:
         "error": None if error is None else f"{type(error).__name__}: {error}"[:_TEXT_MAX],
         "reason": event.reason[:_TEXT_MAX],
         "traceback": _traceback(error),
-        "attempts": event.attempts,
+        "attempts": event.tried_before + event.attempts,
         "at": int(at_ms),
     }
     tx.set(record_of(event.letters), (), freeze(record))

@@ -49,7 +49,7 @@ class Gates:
     """The gates of all nodes, and the one wake."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+        self._now = self.now = now
         self.heap: list[tuple[float, int, Node]] = []
 
     # -- policies ------------------------------------------------------------------------------------------
@@ -130,6 +130,12 @@ class Gates:
         """A pass ended and it is clean: whatever was wrong is over."""
         if node.gate is not None:
             node.gate.backoff_ms = node.gate.backoff_until = 0.0
+
+    @staticmethod
+    def at_once(node: Node) -> None:
+        """What it has to run for is long ago: it need not wait for quiet, nor for its turn."""
+        if node.gate is not None:
+            node.gate.debounce_until = node.gate.throttle_until = 0.0
 
     # -- the one question ----------------------------------------------------------------------------------
 

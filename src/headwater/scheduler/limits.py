@@ -49,6 +49,10 @@ TRACE_MAX: Final = 10_000
 BACKLOG_MAX: Final = 10_000
 """Events of one stream that may wait. Whoever sends more is told at once, before memory tells everybody."""
 
+TAKEN_UP_MAX: Final = 3
+"""Openings that may end without a word while an event of the outbox waits or is handled. One that ends the process each
+time would keep a space from ever being used again."""
+
 LOOKED_MAX: Final = 64
 """Documents remembered of what a handler read last, to be made current before it is called again. What is beyond them
 is made current when it is read."""

@@ -105,7 +105,7 @@ class Lineage:
         if on_fate is not None:
             launch.on_fate.append(on_fate)
         if tx.status is Status.OPEN:
-            tx.launched = (*tx.launched, lambda: self._undo(launch, stop))
+            tx.launch(lambda: self._undo(launch, stop))
         return launch
 
     @staticmethod

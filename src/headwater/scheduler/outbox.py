@@ -8,7 +8,7 @@ Must never know: when an event is handled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
@@ -58,6 +58,20 @@ def take(tx: Transaction, letters: str) -> None:
     found = tx.look(OUTBOX)
     if is_map(found) and letters in cast("Mapping[str, Value]", found):
         tx.patch(OUTBOX, Remove((letters,)))
+
+
+def taken_up(entry: Mapping[str, Value]) -> int:
+    """How many openings have taken it up, and did not come to their end."""
+    count = entry.get("taken")
+    return count if isinstance(count, int) else 0
+
+
+def count(tx: Transaction, events: Iterable[Event]) -> None:
+    """Write down how often each was taken up."""
+    found = dict(entries(tx.look(OUTBOX)))
+    for event in events:
+        if event.letters in found:
+            tx.set(OUTBOX, (event.letters, "taken"), event.taken_up)
 
 
 def waiting(replica: Replica) -> list[tuple[str, str, Value]]:

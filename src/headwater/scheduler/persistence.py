@@ -18,6 +18,7 @@ import msgspec
 from headwater.cells.journal import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
+from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.node import Node, Place, Signal
@@ -49,14 +50,13 @@ class Resumed(msgspec.Struct, frozen=True):
 class Persistence:
     """Rows out, rows in."""
 
-    def __init__(
-        self, replica: Replica, graph: Graph, invalidation: Invalidation, trace: Trace, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, replica: Replica, graph: Graph, gates: Gates, invalidation: Invalidation, trace: Trace) -> None:
+        self._gates = gates
         self._replica = replica
         self._graph = graph
         self._invalidation = invalidation
         self._trace = trace
-        self._now = now
+        self._now = gates.now
         # How many could be taken over as they were; and the others, by their ids.
         self.restored = 0
         self.missed: dict[str, Resumed] = {}
@@ -132,6 +132,7 @@ class Persistence:
                 dirty.append((node, cause))
         for node, cause in dirty:
             self._invalidation.mark(node, cause, SINCE)
+            self._gates.at_once(node)
 
     def _restore(self, node: Node, row: ObservationRow | None, listing: Listing, changed: Changed) -> Place | None:
         """Install one. Returns what has changed since, if anything did."""
@@ -153,7 +154,9 @@ class Persistence:
         # I7: as if it had run just now; and if that is not so any more, as if it had been told.
         node.signal(Signal.RESTORED)
         node.restored = True
-        node.recorded = (node.reads, digest_of(row.body))
+        if row.doc not in listing.inherited:
+            # What stands on another branch cannot be referred to on this one.
+            node.recorded = (node.reads, digest_of(row.body))
         for doc, places in newer.items():
             if changed(doc, places, row.seq):
                 self._tell(node, "dirty", f"{address_text(doc)} has changed since")

@@ -63,7 +63,7 @@ class Receiver:
         return self.streams.redeliver(event.removeprefix("event:"), on_commit)
 
     def drop_event(self, event: str) -> None:
-        """Forget a failed event. Raises NotFoundError."""
+        """Forget a failed event, or one that waits. Raises NotFoundError."""
         self.streams.drop(event.removeprefix("event:"))
 
     def launched(self, origin: Transaction, stop: Callable[[], None]) -> None:

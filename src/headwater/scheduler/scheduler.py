@@ -98,7 +98,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.graph = Graph(self._on_live, self._on_dormant, self.queue.lowered)
         self.registry = Registry(self.graph, self.gates, self.trace, now, eager=demand == "eager")
         self.invalidation = Invalidation(self.graph, self.gates, self.trace, now, self.queue.put)
-        self.persistence = Persistence(replica, self.graph, self.invalidation, self.trace, now)
+        self.persistence = Persistence(replica, self.graph, self.gates, self.invalidation, self.trace)
         self.runner = Runner(
             replica,
             graph=self.graph,

@@ -113,40 +113,50 @@ class Settle:
             self._tick(True)
 
     def steps(self) -> Iterator[Step]:
-        """One pass."""
+        """One pass; or several, if events wait: one of each lane, then whatever follows from it, then the next."""
         if self.settling:
             return
         self.settling = True
-        runner = self._runner
-        runner.pass_number += 1
-        runs = runner.runs
-        exhausted: dict[Node, None] = {}
-        turns = self._event_turns()
+        self.events.look_again()
         try:
-            while next(turns):
-                if self.events.is_ready:
-                    yield from self.events.steps()
-                before = runner.runs
-                yield from self._nodes(exhausted)
-                if runner.runs != before:
-                    # What an event waits for may be above it no longer.
-                    self.events.look_again()
+            for number in range(EVENTS_MAX):
+                if number and not self.events.is_ready:
+                    break
+                yield from self._pass()
         except BaseException:
-            # An interrupt, or an error handler that raised: who was not reached has still to run.
-            for node in exhausted:
-                self._queue.put(node)
+            # An interrupt, or an error handler that raised: others may not have been reached.
             self._tick(True)
             raise
         finally:
             self.settling = False
-        self._rest(exhausted)
-        self._expire()
         self.events.tell()
         if self.events.is_due:
             self._tick(True)
-        if self._trace.on:
-            self._trace.emit(Pass(self._now(), "", self._runner.pass_number, self._runner.runs - runs))
         yield Idle(self.wake_at())
+
+    def _pass(self) -> Iterator[Step]:
+        # One for each event: who runs once for each of many is not restless.
+        runner = self._runner
+        runner.pass_number += 1
+        runs = runner.runs
+        exhausted: dict[Node, None] = {}
+        try:
+            if self.events.is_ready:
+                yield from self.events.steps()
+            before = runner.runs
+            yield from self._nodes(exhausted)
+            if runner.runs != before:
+                # What an event waits for may be above it no longer.
+                self.events.look_again()
+        except BaseException:
+            # Who was not reached has still to run.
+            for node in exhausted:
+                self._queue.put(node)
+            raise
+        self._rest(exhausted)
+        self._expire()
+        if self._trace.on:
+            self._trace.emit(Pass(self._now(), "", runner.pass_number, runner.runs - runs))
 
     def _nodes(self, exhausted: dict[Node, None]) -> Iterator[Step]:
         """Run every node that can be, until none is left."""
@@ -166,14 +176,6 @@ class Settle:
                 yield from self._stopped(attempt, stop)
             else:
                 runner.finish(attempt)
-
-    def _event_turns(self) -> Iterator[bool]:
-        """One event of each lane, then whatever follows from it, then the next: so many in one pass and no more."""
-        self.events.look_again()
-        yield True
-        for _ in range(EVENTS_MAX - 1):
-            yield self.events.is_ready
-        yield False
 
     def wake_at(self) -> float | None:
         """The earliest time at which there may be something to do, if nothing else happens."""

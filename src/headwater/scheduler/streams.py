@@ -15,8 +15,9 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import HandlerTakenError, LimitError, NotFoundError, UsageError, WriteError
 from headwater.scheduler import failures, outbox
 from headwater.scheduler.books import write_down
-from headwater.scheduler.event import Event, Handler, HandlerSpec
+from headwater.scheduler.event import Event, Handler, HandlerSpec, State
 from headwater.scheduler.lane import EVERYTHING, Lanes
+from headwater.scheduler.limits import TAKEN_UP_MAX
 from headwater.scheduler.lineage import Launch, Lineage
 from headwater.scheduler.outcome import Outcomes
 from headwater.scheduler.outside import Outside
@@ -105,6 +106,8 @@ class Streams:
         _check_backlog(handler)
         event = self._make(event_id, handler, payload, on_commit)
         event.origin, event.is_fresh = launch, outside is None
+        if outside is not None:
+            self._recall(event)
         if launch is not None:
             self._tie(launch, event)
         self._enter(event, "" if launch is None else launch.id)
@@ -155,6 +158,21 @@ class Streams:
             event.callbacks.append(on_commit)
         return event
 
+    def _recall(self, event: Event) -> None:
+        """One that failed before is sent again: it is the same event, if it is the same."""
+        record = self._replica.read(failures.record_of(event.letters))
+        if outbox.is_map(record):
+            told = cast("Mapping[str, Value]", record)
+            if not same(told.get("payload"), event.payload):
+                message = f"event {event.id} failed before with another payload; an id names one event for ever"
+                raise UsageError(f"{message}: give each event its own, or drop the one that failed", event=event.id)
+            self._count_on(event, told)
+
+    @staticmethod
+    def _count_on(event: Event, record: Mapping[str, Value]) -> None:
+        attempts = record.get("attempts")
+        event.was_kept, event.tried_before = True, attempts if isinstance(attempts, int) else 0
+
     def _tie(self, launch: Launch, event: Event) -> None:
         """I10: it is part of what it is sent in, and comes to be with that, or not at all."""
         tx = launch.tx
@@ -180,17 +198,24 @@ class Streams:
 
     def resume(self, besides: Collection[str] = ()) -> int:
         """Take up what was sent and not handled when the space was last open, but for these. Returns how many."""
-        found = 0
         self._latest_ms = max(self._latest_ms, outbox.after(self._replica))
-        for letters, stream, payload in outbox.waiting(self._replica):
+        found: list[Event] = []
+        for letters, entry in outbox.entries(self._replica.read(outbox.OUTBOX)):
+            stream = str(entry["stream"])
             handler = self.handlers.get(stream)
             event_id = EventId(f"event:{letters}")
             if handler is not None and stream not in besides and event_id not in self._outcomes.live:
-                event = self._make(event_id, handler, payload, None)
-                event.is_stored = True
-                self._enter(event)
-                found += 1
-        return found
+                event = self._make(event_id, handler, entry["payload"], None)
+                event.is_stored, event.taken_up = True, outbox.taken_up(entry) + 1
+                found.append(event)
+        if found:
+            # Before any of them is handled: one that ends the process each time is told by this.
+            write_down(self._replica, "taking up events", partial(outbox.count, events=found))
+        for event in found:
+            self._enter(event)
+            if event.taken_up > TAKEN_UP_MAX:
+                self._outcomes.fail(event, None, f"{event.taken_up - 1} processes ended while it was to be handled")
+        return len(found)
 
     def redeliver(self, letters: str, on_commit: OnCommit | None = None) -> Event:
         """Deliver a failed event once more, as the same event. Raises NotFoundError."""
@@ -205,16 +230,28 @@ class Streams:
         if known is not None:
             return self._sent_twice(known, payload, on_commit)
         event = self._make(event_id, handler, payload, on_commit)
-        event.was_kept = True
+        self._count_on(event, told)
         self._enter(event)
         return event
 
     def drop(self, letters: str) -> None:
-        """Forget a failed event. Raises NotFoundError."""
-        if letters not in failures.listed(self._replica.read(failures.FAILED)):
-            message = f"there is no failed event event:{letters} here; `headwater events ls` lists them"
+        """Forget a failed event, or one that waits. Raises NotFoundError."""
+        failed = letters in failures.listed(self._replica.read(failures.FAILED))
+        stored = letters in dict(outbox.entries(self._replica.read(outbox.OUTBOX)))
+        event = self._outcomes.live.get(EventId(f"event:{letters}"))
+        waits = event is not None and event.state is State.QUEUED
+        if not failed and not stored and not waits:
+            message = f"there is no event event:{letters} here that failed or waits; `headwater events ls` lists them"
             raise NotFoundError(message, event=f"event:{letters}")
-        write_down(self._replica, f"dropping event:{letters}", partial(failures.forget, letters=letters))
+        if event is not None and waits:
+            self.lanes.of(event).take_out(event)
+            self._outcomes.refuse(event, "it was dropped")
+
+        def forget(tx: Transaction) -> None:
+            failures.forget(tx, letters)
+            outbox.take(tx, letters)
+
+        write_down(self._replica, f"dropping event:{letters}", forget)
 
 
 def _check_backlog(handler: Handler) -> None:

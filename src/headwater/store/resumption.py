@@ -36,6 +36,8 @@ class Listing:
     rows: dict[DocKey, ObservationRow]
     # The newest place of each document, and whether it is there. Of those inherited in an older state: not known.
     places: dict[DocKey, tuple[Seq, bool] | None]
+    # Whose rows stand on a branch that this one was made from.
+    inherited: frozenset[DocKey] = frozenset()
 
     def is_newer(self, doc: DocKey, than: Seq) -> bool:
         """Whether it may have been written since."""
@@ -60,6 +62,7 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     engine.fold()
     documents, backend = engine.documents, engine.backend
     rows: dict[DocKey, ObservationRow] = {}
+    inherited: set[DocKey] = set()
     views: list[tuple[BranchId, Seq]] = []
     through = engine.head
     row = documents.branch(branch)
@@ -67,12 +70,14 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
         views.append((row.name, through))
         kept = {each.doc: each for each in backend.observations(row.name, prefix) if each.seq <= through}
         # What is nearer hides what is inherited.
+        if row.name != branch:
+            inherited |= kept.keys() - rows.keys()
         rows = kept | rows if rows else kept
         if row.parent is None:
             break
         through = min(through, row.fork_seq)
         row = documents.branch(row.parent)
-    found = Listing(branch, engine.head, rows, {})
+    found = Listing(branch, engine.head, rows, {}, frozenset(inherited))
     if len(rows) > FEW:
         found.places = _all_places(engine, views)
     else:
@@ -99,7 +104,7 @@ def places_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Seq
     observation = decode_observation(row.body)
     docs = {read[0] if isinstance(read, tuple) else read for read in observation.reads} if observation else set()
     places = {doc: _place_of(engine, listed.branch, doc) for doc in (*docs, *outputs)}
-    return Listing(listed.branch, engine.head, {row.doc: row}, dict(places))
+    return Listing(listed.branch, engine.head, {row.doc: row}, dict(places), listed.inherited)
 
 
 def _place_of(engine: Engine, branch: BranchId, doc: DocKey) -> tuple[Seq, bool]:
