@@ -206,11 +206,12 @@ class Streams:
             event_id = EventId(f"event:{letters}")
             if handler is not None and stream not in besides and event_id not in self._outcomes.live:
                 event = self._make(event_id, handler, entry["payload"], None)
-                event.is_stored, event.taken_up = True, outbox.taken_up(entry) + 1
+                event.is_stored, event.taken_up = True, outbox.taken_up(entry)
                 found.append(event)
         if found:
-            # Before any of them is handled: one that ends the process each time is told by this.
-            write_down(self._replica, "taking up events", partial(outbox.count, events=found))
+            # Before it is handled: one that ends the process each time is the first each time, and told by this.
+            found[0].taken_up += 1
+            write_down(self._replica, "taking up events", partial(outbox.count, events=found[:1]))
         for event in found:
             self._enter(event)
             if event.taken_up > TAKEN_UP_MAX:
