@@ -85,7 +85,7 @@ def test_events_that_wait_for_long_are_not_waited_for_and_are_handled_when_the_s
         tickets = [hall.read_late.send("a"), hall.note.send("b")]
     assert hall.timed.time - began < 1000
     assert [ticket.state for ticket in tickets] == ["queued", "queued"]
-    assert "closed while 2 events wait; they are handled when it is opened again" in caplog.text
+    assert "closed while 2 events wait; they are handled when the space is opened again" in caplog.text
     with hall.open() as space:
         assert hall.seen.value == ["a 1", "b"]
         assert space.replica.read(doc_key("events:outbox")) == {}
@@ -98,7 +98,7 @@ def test_one_event_that_waits_is_told_of_as_one(hall: Hall, caplog: pytest.LogCa
     with hall.open(), caplog.at_level(logging.WARNING):
         hall.unsettle()
         hall.read_late.send("a")
-    assert "closed while 1 event waits; it is handled when it is opened again" in caplog.text
+    assert "closed while 1 event waits; it is handled when the space is opened again" in caplog.text
 
 
 def test_events_that_wait_in_memory_are_told_to_be_lost(hall: Hall, caplog: pytest.LogCaptureFixture) -> None:
@@ -109,7 +109,7 @@ def test_events_that_wait_in_memory_are_told_to_be_lost(hall: Hall, caplog: pyte
             hall.unsettle()
             for _ in range(number):
                 hall.read_late.send("a")
-        assert f"closed while {told}, since it was in memory" in caplog.text
+        assert f"closed while {told}, since the space was in memory" in caplog.text
 
 
 def test_those_who_asked_are_told_once_that_the_space_was_closed_before(hall: Hall) -> None:

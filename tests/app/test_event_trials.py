@@ -68,9 +68,8 @@ def test_tries_of_an_event_that_is_delivered_again_are_counted_on() -> None:
         raise ValueError(x)
 
     with app.open("memory:", on_error=lambda _: None) as space:
-        for _ in range(3):
-            ticket = take.once("k").send(1)
-        letters = ticket.id.removeprefix("event:")
+        tickets = [take.once("k").send(1) for _ in range(3)]
+        letters = tickets[-1].id.removeprefix("event:")
         record = space.cell(f"failed:{letters}").value
         assert isinstance(record, dict)
         assert record["attempts"] == 3

@@ -238,7 +238,7 @@ def test_handler_in_whose_middle_others_write_is_called_again_if_what_it_has_see
                 # Another thread.
                 here.write(x=2)
             seen.append((double, look(tx, "x")))
-            return double
+            return int(double)
 
         here.handler("reads", reads)
         event = here.send("reads")

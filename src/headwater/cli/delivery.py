@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+import msgspec
 
 from headwater import errors
 from headwater.cli.loading import is_module, load_app, while_open
@@ -59,7 +60,7 @@ class Target:
 
 def with_app(command: F) -> F:
     """`--app`, for what only an app can do."""
-    text = "MODULE:APP is imported and opened if nobody has the space open; a NAME says which of those that have."
+    text = "MODULE:APP is imported, and opened if nobody has the space open; a NAME says which of those that have."
     return click.option("--app", metavar="APP", help=text)(command)
 
 
@@ -137,8 +138,11 @@ def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | Headwate
     found = reach(target.url, target.space, otherwise)
     if isinstance(found, Caller):
         with found:
+            # That another app has it open is found there, and said.
+            name = load_app(target.app).name if target.app is not None and is_module(target.app) else ""
             while left:
-                tell(_through(found, left.pop(0)))
+                ask = left.pop(0)
+                tell(_through(found, msgspec.structs.replace(ask, app=name) if name else ask))
 
 
 def _through(caller: Caller, ask: Ask) -> EventTold | HeadwaterError:

@@ -190,18 +190,7 @@ def show_event(*, event: str, branch: str, url: str | None, space: str | None, f
     What it carried, why it failed and where, or what it waits for. Of one that was handled, by its whole id: its
     result.
     """
-    from headwater.host import kept_events
-    from headwater.host.told import Reply
-
-    target = Target(url, space, branch, None)
-
-    def closed(storage: Storage) -> EventTold:
-        on = _branch(storage, branch)
-        return storage.call(lambda engine: kept_events.shown(engine, on, event))
-
-    found = look(target, target.ask("event", event=event), closed)
-    told = found.event if isinstance(found, Reply) else found
-    assert told is not None
+    told = _shown(Target(url, space, branch, None), event)
     record = _record(told)
     if form is not None:
         answer(record, sentence="", plain="", form=form)
@@ -209,8 +198,24 @@ def show_event(*, event: str, branch: str, url: str | None, space: str | None, f
         write("\n".join(_story(told)))
     else:
         for name, value in record.items():
-            text = json_text(value) if name in ("payload", "result") else str(value)
-            write(f"{name}\t{inert(text)}")
+            text = json_text(value) if name in ("payload", "result") else str(value).rstrip("\n")
+            # Lines of one text stand below each other, and the name before the first.
+            write(f"{name}\t" + inert_lines(text).replace("\n", "\n\t"))
+
+
+def _shown(target: Target, name: str) -> EventTold:
+    """One event, of the process or of the file."""
+    from headwater.host import kept_events
+    from headwater.host.told import Reply
+
+    def closed(storage: Storage) -> EventTold:
+        on = _branch(storage, target.branch)
+        return storage.call(lambda engine: kept_events.shown(engine, on, name))
+
+    found = look(target, target.ask("event", event=name), closed)
+    told = found.event if isinstance(found, Reply) else found
+    assert told is not None
+    return told
 
 
 def _story(event: EventTold) -> list[str]:
@@ -339,14 +344,19 @@ def redeliver_events(
 def drop_events(
     *, names: tuple[str, ...], every: bool, branch: str, url: str | None, space: str | None, form: Form
 ) -> None:
-    """Forget failed events for good, with all that was kept of them."""
+    """Forget events that failed or wait, for good."""
+    from headwater.host import kept_events
+
+    if bool(names) == every:
+        raise click.UsageError("Name events, or say --all.")
     target = Target(url, space, branch, None)
 
     def closed(storage: Storage) -> list[EventTold]:
-        from headwater.host import kept_events
-
         on = _branch(storage, branch)
-        chosen = _chosen(names, every, storage.call(lambda engine: kept_events.failed(engine, on)))
+        if every:
+            chosen = storage.call(lambda engine: kept_events.failed(engine, on))
+        else:
+            chosen = _each(storage.call(lambda engine: [kept_events.shown(engine, on, name) for name in names]))
         replica = storage.attach(branch=on)
         for event in chosen:
             kept_events.drop(replica, event.event)
@@ -355,13 +365,20 @@ def drop_events(
 
     found = look(target, target.ask("events"), closed)
     if not isinstance(found, list):
-        chosen = _chosen(names, every, _of_reply(found, target))
-        found = _dropped(target, chosen)
+        there = _of_reply(found, target)
+        found = _dropped(target, there if every else _each(_shown(target, name) for name in names))
     records = [{"event": event.event, "stream": event.stream} for event in found]
     if form is None and is_terminal():
         note(f"dropped {count_text(len(records), 'event')}" if records else "no failed events")
         return
     show(records, (Column(title="event", text=lambda record: str(record["event"])),), form, empty="no failed events")
+
+
+def _each(found: Iterable[EventTold]) -> list[EventTold]:
+    """All names are looked up before anything is done; two may mean one."""
+    from headwater.host.kept_events import droppable
+
+    return list({event.event: droppable(event) for event in found}.values())
 
 
 def _dropped(target: Target, chosen: list[EventTold]) -> list[EventTold]:

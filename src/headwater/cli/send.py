@@ -50,7 +50,8 @@ def send_event(
     headwater send submit amount=3 'tags=["a"]'
     headwater send submit --json '{"amount": 3}' --id order-17
 
-    By the process that has the space open; if nobody has, by the app that --app names.
+    By the process that has the space open; if nobody has, by the app that --app names. With --no-wait, an event that
+    is not handled yet is only in the memory of that process: it is lost if that is killed, not if it closes the space.
     """  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
     if by is not None and name is None:
         raise click.UsageError("--by says whose name --id is; give both.")

@@ -8,14 +8,18 @@ Must never know: sockets, and who asks.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import Event as Flag
+from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec import structs
 
 from headwater.errors import ClosedError, EventTimeoutError, HeadwaterError, NotFoundError, UsageError
-from headwater.host.kept_events import find_failed, json_of
-from headwater.host.looking_events import choose
+from headwater.host.kept_events import droppable, find_failed, json_of
+from headwater.host.looking_events import choose, show_event
 from headwater.host.told import EventTold, Trouble
 from headwater.scheduler.event import Event, State
 from headwater.scheduler.outcome import HANDLED
@@ -31,18 +35,24 @@ if TYPE_CHECKING:
 TURN_MS: Final = 10_000.0
 """How long its turn is waited for by somebody who does not say how long."""
 
+_LOOK_S: Final = 0.3
+"""How long a turn is waited for to look whether an event is there. Without one, it is seen in passing."""
+
 _DISK_S: Final = 5.0
 """How long what was written is waited for."""
 
 
-def act(windows: Sequence[Window], ask: Ask) -> EventTold:
-    """Do it, and tell what came of it. Raises HeadwaterError: then nothing was done."""
+def act(windows: Sequence[Window], ask: Ask, *, apart: bool = False) -> EventTold:
+    """Do it, and tell what came of it. Raises HeadwaterError: then nothing was done.
+
+    In a plain program, whoever sends handles. `apart`: in a thread of its own, so that it is told when time is over.
+    """
     chosen = choose(windows, ask)
     match ask.ask:
         case "send":
-            return _send(chosen, ask)
+            return _followed(_send(chosen, ask), ask, apart=apart)
         case "redeliver":
-            return _redeliver(chosen, ask)
+            return _followed(_redeliver(chosen, ask), ask, apart=apart)
         case "drop":
             return _drop(chosen, ask)
         case _:
@@ -57,18 +67,20 @@ def trouble_of(error: HeadwaterError) -> Trouble:
 # --- sending --------------------------------------------------------------------------------------------------
 
 
-def _send(windows: list[Window], ask: Ask) -> EventTold:
+def _send(windows: list[Window], ask: Ask) -> Delivery:
     window, handler, record = _addressee(windows, ask.node)
     space = window.space
     fields = _fields(ask.fields)
     outside = (ask.by, ask.name) if ask.name else None
-    end = _end_of(ask)
-    with window.in_turn(max(end - monotonic(), 0.0)) as has_turn:
-        if not has_turn:
-            raise _busy(window, f"nothing was sent to {record.title}")
-        payload = handler.payload.from_json(space, fields)
-        event = space.send(handler.stream, payload, outside)
-    return _ended(window, event, ask, end)
+
+    def deliver(delivery: Delivery) -> None:
+        with window.in_turn(delivery.left if delivery.is_awaited else 0.0) as has_turn:
+            if delivery.is_awaited and not has_turn:
+                raise _busy(window, f"nothing was sent to {record.title}")
+            payload = handler.payload.from_json(space, fields)
+            space.mail.send(handler.stream, payload, outside, delivery.take)
+
+    return Delivery(window, ask, deliver)
 
 
 def _fields(text: str) -> dict[str, object]:
@@ -113,26 +125,32 @@ def no_handler(text: str, known: list[str]) -> NotFoundError:
     return NotFoundError(f"there is no handler {text}; {hint}", handler=text)
 
 
-# --- failed events --------------------------------------------------------------------------------------------
+# --- events that are there --------------------------------------------------------------------------------------------
 
 
-def _redeliver(windows: list[Window], ask: Ask) -> EventTold:
+def _redeliver(windows: list[Window], ask: Ask) -> Delivery:
     kept = _find(windows[0], ask)
     able = [window for window in windows if kept.stream in window.space.scheduler.streams.handlers]
     if not able:
         message = f"nobody handles stream {kept.stream} there, so {kept.event} cannot be delivered; open its app"
         raise NotFoundError(message, event=kept.event, stream=kept.stream)
-    window, end = able[0], _end_of(ask)
-    with window.in_turn(max(end - monotonic(), 0.0)) as has_turn:
-        if not has_turn:
-            raise _busy(window, f"{kept.event} was not delivered")
-        window.refresh()
-        event = window.space.mail.redeliver(kept.event)
-    return _ended(window, event, ask, end)
+    window = able[0]
+
+    def deliver(delivery: Delivery) -> None:
+        with window.in_turn(delivery.left) as has_turn:
+            if not has_turn:
+                raise _busy(window, f"{kept.event} was not delivered")
+            window.refresh()
+            window.space.mail.redeliver(kept.event, delivery.take)
+
+    return Delivery(window, ask, deliver)
 
 
 def _drop(windows: list[Window], ask: Ask) -> EventTold:
-    kept, window = _find(windows[0], ask), windows[0]
+    kept = droppable(show_event(windows, structs.replace(ask, app=""), _LOOK_S))
+    # Of several openings, the one that it waits in.
+    live = [window for window in windows if kept.event in window.space.scheduler.outcomes.live]
+    window = (live or windows)[0]
     with window.in_turn(max(_end_of(ask) - monotonic(), 0.0)) as has_turn:
         if not has_turn:
             raise _busy(window, f"{kept.event} was not dropped")
@@ -162,13 +180,71 @@ def _busy(window: Window, what: str) -> EventTimeoutError:
     return EventTimeoutError(f"{what}: {who} in space {window.space.name!r}, and it did not have its turn in time")
 
 
-def _ended(window: Window, event: Event, ask: Ask, end: float) -> EventTold:
-    """Wait for it, if that is wanted; and tell how it stands."""
-    if ask.timeout_ms is not None and not event.is_settled:
-        # Either is told by its state: it goes on, or is left for the next opening.
-        with suppress(EventTimeoutError, ClosedError):
-            window.space.wait_for(event, max(end - monotonic(), 0.0) * 1000)
-    return told_of(window, event)
+class Delivery:
+    """An event that is sent, handled and waited for; and how far that is."""
+
+    def __init__(self, window: Window, ask: Ask, deliver: Deliver) -> None:
+        self.window = window
+        self.is_awaited = ask.timeout_ms is not None
+        self.end = _end_of(ask)
+        self._deliver = deliver
+        # Set when it was taken, or is not going to be.
+        self.taken = Flag()
+        self.over = Flag()
+        self.event: Event | None = None
+        self.error: BaseException | None = None
+
+    @property
+    def left(self) -> float:
+        """Seconds until whoever asks wants an answer."""
+        return max(self.end - monotonic(), 0.0)
+
+    def take(self, event: Event) -> None:
+        """It is on its way."""
+        self.event = event
+        self.taken.set()
+
+    def run(self, stops: tuple[type[BaseException], ...]) -> None:
+        """Deliver it, and wait if that is wanted. A handler may raise such as `stops`: its event has failed then."""
+        try:
+            self._deliver(self)
+        except stops:
+            # By its handler, or by one that came before it.
+            if self.event is None:
+                raise
+        event = self.event
+        if event is not None and self.is_awaited and not event.is_settled:
+            # Either is told by its state: it goes on, or is left for the next opening.
+            with suppress(EventTimeoutError, ClosedError, *stops):
+                self.window.space.wait_for(event, self.left * 1000)
+
+    def run_apart(self) -> None:
+        """The same in a thread, where nobody but a handler interrupts."""
+        try:
+            self.run((SystemExit, KeyboardInterrupt))
+        except BaseException as error:  # noqa: BLE001  # whoever waits for it raises it
+            self.error = error
+        finally:
+            self.over.set()
+            self.taken.set()
+
+
+Deliver: TypeAlias = Callable[[Delivery], None]
+
+
+def _followed(delivery: Delivery, ask: Ask, *, apart: bool) -> EventTold:
+    """Have it delivered; and tell how it stands when it has ended, when time is over, or at once."""
+    if apart:
+        Thread(target=delivery.run_apart, name=f"headwater-{ask.ask}-handling", daemon=True).start()
+        delivery.taken.wait()
+        if delivery.is_awaited:
+            delivery.over.wait(delivery.left)
+        if delivery.error is not None and (delivery.is_awaited or delivery.event is None):
+            raise delivery.error
+    else:
+        delivery.run((SystemExit,))
+    assert delivery.event is not None
+    return told_of(delivery.window, delivery.event)
 
 
 def told_of(window: Window, event: Event) -> EventTold:
@@ -177,8 +253,10 @@ def told_of(window: Window, event: Event) -> EventTold:
     is_ours = event.state is State.CONFIRMED or event.reason is HANDLED
     reason = event.reason
     if not event.is_settled:
-        why = [each.story for each in window.space.scheduler.inquiry.waiting() if each.event is event]
-        reason = why[0] if why else reason
+        # What is looked at may change meanwhile: then it is told without a reason.
+        with suppress(RuntimeError):
+            why = [each.story for each in window.space.scheduler.inquiry.waiting() if each.event is event]
+            reason = why[0] if why else reason
     return EventTold(
         event=event.id,
         stream=handler.spec.stream,

@@ -275,7 +275,7 @@ class Service:
     def _do(self, call: Call, windows: list[Window], ask: Ask) -> None:
         """In a thread of its own, so that others are answered meanwhile."""
         try:
-            reply = Reply(v=VERSION, pid=self._pid, event=act(windows, ask))
+            reply = Reply(v=VERSION, pid=self._pid, event=act(windows, ask, apart=True))
         except HeadwaterError as error:
             reply = Reply(v=VERSION, pid=self._pid, trouble=trouble_of(error))
         except BaseException as bug:  # noqa: BLE001  # of ours, or what no handler may raise: somebody waits to be told

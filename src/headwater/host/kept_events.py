@@ -8,7 +8,7 @@ Must never know: who asks, and how an answer looks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, cast
 
 import msgspec
@@ -74,13 +74,23 @@ def find_failed(engine: Engine, branch: BranchId, text: str) -> EventTold:
 
 
 def drop(replica: Replica, event: str) -> bool:
-    """Forget a failed event, in a file that nobody has open. Whether it was there; the caller waits for the disk."""
+    """Forget one that failed or waits, in a file that nobody has open. Whether it was there; the caller syncs."""
     tx = Transaction(replica, f"dropping {event}")
-    if not failures.forget(tx, _letters(event)):
+    letters = _letters(event)
+    waits = letters in dict(outbox.entries(tx.look(outbox.OUTBOX)))
+    if not failures.forget(tx, letters) and not waits:
         tx.abort()
         return False
+    outbox.take(tx, letters)
     tx.commit()
     return True
+
+
+def droppable(event: EventTold) -> EventTold:
+    """The same. Raises NotFoundError if it was handled."""
+    if event.state in ("pending", "confirmed"):
+        raise NotFoundError(f"{event.event} was handled: there is nothing to drop", event=event.event)
+    return event
 
 
 # --- names ----------------------------------------------------------------------------------------------------
@@ -151,6 +161,12 @@ def _failed(engine: Engine, branch: BranchId, letters: str) -> EventTold | None:
         traceback=str(told.get("traceback") or ""),
         payload=json_of(told.get("payload")),
     )
+
+
+def unhandled(outbox_now: Maybe, handled: Collection[str]) -> list[EventTold]:
+    """Those in an outbox that are in streams besides these."""
+    found = outbox.entries(outbox_now)
+    return [_waiting(letters, entry) for letters, entry in found if entry["stream"] not in handled]
 
 
 def _waiting(letters: str, entry: Mapping[str, Value]) -> EventTold:

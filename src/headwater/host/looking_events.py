@@ -6,16 +6,21 @@ Must never know: sockets, and who asks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+import msgspec
+
+from headwater.cells.here import OPEN
 from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.host import kept_events
 from headwater.host.told import Activity, Ask, EventTold, labels
 from headwater.scheduler.event import Handler
 from headwater.scheduler.inquiry import Waiting, error_of
+from headwater.scheduler.outbox import OUTBOX
 from headwater.values.ids import BranchId
 
 if TYPE_CHECKING:
+    from headwater.host.base_space import BaseSpace
     from headwater.host.window import Window
 
 WAITING_MAX: Final = 2000
@@ -32,9 +37,32 @@ def failed_events(window: Window) -> tuple[EventTold, ...]:
 
 
 def waiting_events(window: Window) -> tuple[EventTold, ...]:
-    """Those that were sent in this opening and have not ended, and what each waits for."""
-    found = window.space.scheduler.inquiry.waiting()[:WAITING_MAX]
-    return tuple(kept_events.shortened(_told(window, each)) for each in found)
+    """Those that were sent in this opening and have not ended, and what each waits for; and what nobody handles."""
+    live = [_told(window, each) for each in window.space.scheduler.inquiry.waiting()[:WAITING_MAX]]
+    known = {event.event for event in live}
+    left = kept_events.unhandled(window.space.replica.read(OUTBOX), _streams(window))
+    found = [*live, *(_explained(window, event) for event in left if event.event not in known)]
+    return tuple(map(kept_events.shortened, found[:WAITING_MAX]))
+
+
+def _homes(window: Window) -> list[BaseSpace]:
+    """All openings that this process has of the same branch of the file."""
+    return [cast("BaseSpace", home) for home in list(OPEN) if home.place == window.space.place]
+
+
+def _streams(window: Window) -> set[str]:
+    """That are handled in any of these."""
+    return {stream for home in _homes(window) for stream in list(home.scheduler.streams.handlers)}
+
+
+def _explained(window: Window, event: EventTold) -> EventTold:
+    """Of one that stands in the file: it may be that its app is open, and nobody handles it all the same."""
+    apps = [home.window.app for home in _homes(window)]
+    app = next((app for app in apps if event.stream.startswith(f"{app}.")), None)
+    if event.state != "waiting" or app is None or event.stream in _streams(window):
+        return event
+    reason = f"no function of app {app} handles stream {event.stream}"
+    return msgspec.structs.replace(event, reason=reason, app=app)
 
 
 def show_event(windows: list[Window], ask: Ask, wait_s: float) -> EventTold:
@@ -57,7 +85,9 @@ def show_event(windows: list[Window], ask: Ask, wait_s: float) -> EventTold:
     if len(others) + (kept is not None) > 1:
         names = ", ".join([*([] if kept is None else [kept.event]), *others[:8]])
         raise UsageError(f"{ask.event} could be any of these events: {names}; give more of its letters")
-    return live.get(kept.event, kept) if kept is not None else live[others[0]]
+    if kept is None:
+        return live[others[0]]
+    return live.get(kept.event) or _explained(chosen[0], kept)
 
 
 def choose(windows: Sequence[Window], ask: Ask) -> list[Window]:

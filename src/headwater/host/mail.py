@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from headwater.cells.here import HERE, OPEN, Frame
 from headwater.cells.lifecycle import SETTLED
@@ -30,6 +30,9 @@ PAUSE_MAX_S: Final = 0.05
 
 CLOSE_MS: Final = 5000.0
 """How long closing waits for events that wait for their time. Then they are left for the next opening."""
+
+
+Taken: TypeAlias = Callable[[Event], object]
 
 
 class Mail:
@@ -68,8 +71,11 @@ class Mail:
 
     # -- sending -------------------------------------------------------------------------------------------
 
-    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None) -> Event:
-        """Take an event; what can be handled has been before this returns, if this is plain code."""
+    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None, taken: Taken | None = None) -> Event:
+        """Take an event; what can be handled has been before this returns, if this is plain code.
+
+        Whoever cannot wait for that is told with `taken` that it was.
+        """
         space = self._space
         space.check_open()
         if outside is not None:
@@ -80,6 +86,8 @@ class Mail:
         origin = None if around is None else around.tx
         with self._lock:
             event = space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
+        if taken is not None:
+            taken(event)
         if around is not None and origin is not None and around.home is not space and origin.status not in SETTLED:
             # Whether it comes to be is decided in another space: there is nothing to be done before.
             self._follow(cast("BaseSpace", around.home), origin)
@@ -87,12 +95,14 @@ class Mail:
             space.catch_up()
         return event
 
-    def redeliver(self, event_id: str) -> Event:
-        """Deliver a failed event once more. Raises NotFoundError."""
+    def redeliver(self, event_id: str, taken: Taken | None = None) -> Event:
+        """Deliver a failed event once more; `taken` as in `send`. Raises NotFoundError."""
         space = self._space
         space.check_open()
         with self._lock:
             event = space.scheduler.redeliver(event_id)
+        if taken is not None:
+            taken(event)
         space.catch_up()
         return event
 
@@ -216,14 +226,13 @@ class Mail:
     # -- the end -------------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Nothing is handled any more here. What waits is handled when the space is opened again."""
+        """Nothing is handled any more here. What waits is handled when the space is opened again, if it can be."""
         left = self._space.scheduler.events.close()
         if left:
-            log.warning(
-                "space %r was closed while %d events wait; they are handled when it is opened again",
-                self._space.name,
-                left,
-            )
+            who = "1 event waits; it is" if left == 1 else f"{left:,} events wait; they are"
+            is_lost = self._space.window.is_in_memory
+            then = "lost, since the space was in memory" if is_lost else "handled when the space is opened again"
+            log.warning("space %r was closed while %s %s", self._space.name, who, then)
 
 
 def _name(fn: object) -> str:

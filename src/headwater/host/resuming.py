@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headwater.scheduler.node import Node
-from headwater.scheduler.persistence import Resumed
+from headwater.scheduler.persistence import NOTHING, Resumed
 from headwater.store.resumption import Listing, drop_unclaimed, listing, overlapping_writes, places_of
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import BranchId, DocKey, Seq
@@ -93,9 +93,13 @@ class Resuming:
     def explain(self) -> Resumption:
         """What came of it."""
         persistence = self._space.scheduler.persistence
-        missed = tuple(persistence.missed.values())
-        dirty = sum(each.outcome == "dirty" for each in missed)
-        return Resumption(persistence.restored, dirty, len(missed) - dirty, missed)
+        missed = dict(persistence.missed)
+        for node in list(self._space.nodes.values()):
+            if node.spec.print is not None and not node.restored and node.id not in missed:
+                # At the first opening there is nothing to be looked through.
+                missed[node.id] = Resumed(node.id, "fresh", NOTHING)
+        dirty = sum(each.outcome == "dirty" for each in missed.values())
+        return Resumption(persistence.restored, dirty, len(missed) - dirty, tuple(missed.values()))
 
     def keep(self) -> None:
         """Write down what runs have read that no commit has taken along."""

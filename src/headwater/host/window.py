@@ -44,6 +44,7 @@ class Window:
         self.after: Callable[[], None] = _nothing
         self._turn = turn
         self.storage = lease.storage
+        self.is_in_memory = lease.path is None
         self._whole = True
         self._word: Opening | None = None
         self._names: dict[str, str] = {}

@@ -37,6 +37,10 @@ SINCE: Final = "while nobody looked"
 """How a node became invalid that was not there."""
 
 
+NOTHING: Final = "nothing is kept of it"
+"""Why most nodes are fresh that are."""
+
+
 class Resumed(msgspec.Struct, frozen=True):
     """What an opening made of one node that it could not take over as it was."""
 
@@ -173,7 +177,7 @@ class Persistence:
     def _valid(self, node: Node, row: ObservationRow | None, listing: Listing) -> tuple[Observation | None, str]:
         """What is kept, if it is of this very node and its result; or why not."""
         if row is None:
-            return None, "nothing is kept of it"
+            return None, NOTHING
         observation = decode_observation(row.body)
         if observation is None:
             return None, "what is kept of it cannot be read"
