@@ -342,23 +342,20 @@ def test_event_that_nobody_handles_says_whether_its_app_is_open_and_can_be_dropp
         assert trouble(caller, "event", event=event).kind == "NotFoundError"
 
 
-def test_event_that_another_opening_handles_is_told_of_by_that_alone(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    event = left(file, monkeypatch)
+def test_event_that_another_opening_handles_is_told_of_by_that_alone(file: Path) -> None:
     app, other = hw.App("desk"), hw.App("other")
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
-
-    @app.handler
-    def late() -> int:
-        return quiet()
-
-    with app.open(file, demand="lazy") as space, other.open(file), call_when_ready(file) as caller:
-        assert not space.closed
+    late = app.handler(name="late")(lambda: quiet())  # noqa: PLW0108  # a handler is a function of no app
+    with other.open(file), app.open(file) as space, call_when_ready(file) as caller:
+        quiet()
+        typed.value = 1
+        with space.transaction():
+            ticket = late.send()
+        space.sync()
         one, two = caller.ask(request("events", waiting=True)).openings
-        assert [each.event for each in one.events] in ([], [event])
-        assert two.events == ()
+        assert (one.app, one.events) == ("other", ())
+        assert [(event.event, event.state) for event in two.events] == [(ticket.id, "parked")]
 
 
 # --- waiting in threads -----------------------------------------------------------------------------------

@@ -163,6 +163,22 @@ def test_follow_up_that_another_has_handled_before_its_turn_came_has_the_result_
         assert (event.state.value, event.result, here.read("count")) == ("refused", 1, 1)
 
 
+def test_follow_up_that_another_takes_up_while_it_is_handled_leaves_nothing_in_the_outbox() -> None:
+    """Although that other never comes to tidy up."""
+    with EventRig() as rig:
+        here, there = rig.side("here"), rig.side("there")
+        for side in (here, there):
+            count_on(side)
+        tx = Transaction(here.peer.replica, "by hand")
+        here.send("count", 1, origin=tx)
+        tx.commit()
+        rig.decide()
+        here.settle()
+        there.scheduler.resume_events()
+        rig.decide()
+        assert rig.hub.space.value("events:outbox") == {}
+
+
 def test_events_that_fail_at_the_same_time_in_two_replicas_are_both_kept() -> None:
     with EventRig() as rig:
         here, there = rig.side("here"), rig.side("there")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import msgspec
 
 from headwater import errors
 from headwater.cli.loading import is_module, load_app, while_open
@@ -119,6 +118,8 @@ def _checked(reply: Reply) -> Reply:
 
 def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | HeadwaterError], None], verb: str) -> None:
     """Have all of these done, one after the other; each is told of. Raises UsageError if nobody can."""
+    from msgspec import structs
+
     from headwater.cli.spaces import open_space
     from headwater.host.doorway import Caller
 
@@ -142,7 +143,7 @@ def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | Headwate
             name = load_app(target.app).name if target.app is not None and is_module(target.app) else ""
             while left:
                 ask = left.pop(0)
-                tell(_through(found, msgspec.structs.replace(ask, app=name) if name else ask))
+                tell(_through(found, structs.replace(ask, app=name) if name else ask))
 
 
 def _through(caller: Caller, ask: Ask) -> EventTold | HeadwaterError:

@@ -344,7 +344,10 @@ def redeliver_events(
 def drop_events(
     *, names: tuple[str, ...], every: bool, branch: str, url: str | None, space: str | None, form: Form
 ) -> None:
-    """Forget events that failed or wait, for good."""
+    """Forget events that failed or wait, for good.
+
+    Of one that failed, all that was kept goes. One that waits is not handled any more.
+    """
     from headwater.host import kept_events
 
     if bool(names) == every:

@@ -74,8 +74,10 @@ def _send(windows: list[Window], ask: Ask) -> Delivery:
     outside = (ask.by, ask.name) if ask.name else None
 
     def deliver(delivery: Delivery) -> None:
-        with window.in_turn(delivery.left if delivery.is_awaited else 0.0) as has_turn:
-            if delivery.is_awaited and not has_turn:
+        # Where others wait already, it can be put behind them meanwhile; not where the space is being closed.
+        at_once = not delivery.is_awaited and space.scheduler.events.waiting > 0
+        with window.in_turn(0.0 if at_once else delivery.left) as has_turn:
+            if not (has_turn or at_once):
                 raise _busy(window, f"nothing was sent to {record.title}")
             payload = handler.payload.from_json(space, fields)
             space.mail.send(handler.stream, payload, outside, delivery.take)

@@ -75,6 +75,13 @@ class Graph:
                     found[writer] = None
         return list(found)
 
+    def is_awaited(self, node: Node) -> bool:
+        """Somebody has read what it writes, or where it may write."""
+        readers = self.readers(node)
+        for doc, _ in node.spec.side_write_envelope:
+            readers += self.readers_of(doc)
+        return any(reader.status is not Status.NEVER_RAN for reader in readers)
+
     # -- nodes come and go ---------------------------------------------------------------------------------
 
     def insert(self, node: Node) -> None:

@@ -102,7 +102,7 @@ class Invalidation:
         self.blame(node, causes)
         undone = undone and not node.invalid_causes
         node.signal(Signal.UNDONE if undone else Signal.TAKEN_BACK)
-        if undone and all(reader.status is Status.NEVER_RAN for reader in self._graph.readers(node)):
+        if undone and not self._graph.is_awaited(node):
             self.invalid.pop(node, None)
         elif node.outputs:
             # Or it has never run, and somebody has read what it will write.

@@ -71,6 +71,8 @@ def count(tx: Transaction, events: Iterable[Event]) -> None:
     found = dict(entries(tx.look(OUTBOX)))
     for event in events:
         if event.letters in found:
+            # If it is handled meanwhile, nothing of it may be put back.
+            tx.note(OUTBOX, (event.letters,), Depth.SHALLOW, IGNORED_FOR_SCHEDULING)
             tx.set(OUTBOX, (event.letters, "taken"), event.taken_up)
 
 
