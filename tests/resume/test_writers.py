@@ -226,7 +226,7 @@ def test_fork_of_an_older_place_believes_nothing_that_its_parent_learnt_later(tm
         space.sync()
         assert shop.taxed() == 30
     fork(shop.path, "past", before)
-    assert shop.found("past") == ((0, 0, 0), 20, 1)
+    assert shop.found("past") == ((0, 0, 1), 20, 1)
     assert shop.found("past") == (CLEAN, 20, 0)
     assert shop.found() == (CLEAN, 30, 0)
 
