@@ -310,6 +310,23 @@ def test_what_never_settles_holds_up_no_event() -> None:
         assert here.settle() == ["reads"]
 
 
+def test_what_waits_for_quiet_that_a_ring_never_gives_holds_up_no_event_for_ever() -> None:
+    """The ring is run for the event, and rests after that: then there is quiet."""
+    with EventRig() as rig:
+        here = rig.side("here")
+        here.computation("first", lambda tx: 1 - look(tx, "second"))
+        here.computation("second", lambda tx: look(tx, "first"))
+        here.computation("calm", lambda tx: 10 + look(tx, "first"), debounce_ms=50.0)
+        here.handler("reads", lambda tx, _: look(tx, "calm"), reads=(doc_key("calm"),))
+        here.send("reads")
+        here.settle()
+        for _ in range(4):
+            rig.time += 50
+            here.settle()
+        rig.decide()
+        assert here.ends == [("reads", "confirmed")]
+
+
 def test_handler_that_writes_into_a_document_before_it_reads_there_sees_what_others_put_there() -> None:
     """A write takes hold of the document as a read does."""
     with EventRig() as rig:

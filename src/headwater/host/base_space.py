@@ -186,8 +186,7 @@ class BaseSpace(Home):
         return self.mail.send(stream, payload, outside)
 
     def wait_for(self, event: Event, timeout_ms: float | None) -> None:
-        """Return when an event has ended. Raises EventTimeoutError."""
-        raise NotImplementedError
+        """Return when an event has ended. Raises EventTimeoutError. Each kind of space waits in its own way."""
 
     async def until(self, event: Event) -> None:
         """Wait for an event in async code."""
@@ -217,8 +216,7 @@ class BaseSpace(Home):
         self._tick(True)
 
     def nudge(self) -> None:
-        """Something was decided elsewhere that this space waits for: its turn, unless somebody has it."""
-        raise NotImplementedError
+        """Something was decided elsewhere that this space waits for: its turn. Each kind takes it in its own way."""
 
     def owe(self, origin: Transaction) -> None:
         """Another space waits for what becomes of a transaction of this one."""

@@ -25,6 +25,7 @@ from headwater.scheduler.event import Event, Handling, Signal
 from headwater.scheduler.lane import Lane, Parking
 from headwater.scheduler.limits import LOOKED_MAX
 from headwater.scheduler.lineage import Fate, Launch
+from headwater.scheduler.node import Node
 from headwater.scheduler.outcome import TAKEN_BACK, Outcomes
 from headwater.scheduler.outside import Outside
 from headwater.scheduler.ready import Ready
@@ -79,6 +80,11 @@ class Events:
     def wake_at(self) -> float | None:
         """The earliest time at which one may be handled that only waits for time."""
         return self._lanes.wake_at
+
+    def take_spent(self) -> dict[Node, None]:
+        """Nodes that were run for events as often as may be."""
+        spent, self._ready.spent = self._ready.spent, {}
+        return spent
 
     def look_again(self) -> None:
         """A pass begins: whoever waits is looked at anew."""

@@ -174,7 +174,8 @@ class Node:
     pass_number: int = 0
     pass_runs: int = 0
     store_failures: int = 0
-    # persistence: it was restored from what another opening has kept; what was last kept, and the digest of that.
+    # persistence: it was restored from what another opening has kept; what was last kept, and that as it is stored,
+    # or the digest of it.
     restored: bool = False
     recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
     # runner: the scope of its result, if that is not everybody's.

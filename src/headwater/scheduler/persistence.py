@@ -24,7 +24,7 @@ from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.node import Node, Place, Signal
 from headwater.scheduler.trace import Restored, Trace
 from headwater.store.backend import ObservationRow
-from headwater.store.observations import Observation, decode_observation, digest_of, encode_observation
+from headwater.store.observations import DIGEST_BYTES, Observation, decode_observation, digest_of, encode_observation
 from headwater.store.resumption import Listing
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import DocKey, Seq
@@ -101,6 +101,8 @@ class Persistence:
             return None
         recorded = node.recorded
         if recorded is not None and recorded[0] is node.reads and not whole and not tx.reaches_out:
+            if len(recorded[1]) != DIGEST_BYTES:
+                node.recorded = recorded = (node.reads, digest_of(recorded[1]))
             return recorded[1]
         node.recorded = None
         if node.breadth or tx.reaches_out or self._coordinates(node):
@@ -159,8 +161,9 @@ class Persistence:
         node.signal(Signal.RESTORED)
         node.restored = True
         if row.doc not in listing.inherited:
-            # What stands on another branch cannot be referred to on this one.
-            node.recorded = (node.reads, digest_of(row.body))
+            # What stands on another branch cannot be referred to on this one. The digest of what stands on this one is
+            # made when it is needed: most are never run again.
+            node.recorded = (node.reads, row.body)
         for doc, places in newer.items():
             if changed(doc, places, row.seq):
                 self._tell(node, "dirty", f"{address_text(doc)} has changed since")

@@ -31,6 +31,8 @@ class Ready:
         self._is_settling = is_settling
         # Documents that are on their way here, and how many wait for each.
         self._loading: dict[DocKey, int] = {}
+        # They had their turns. settle takes them: those that are not current then have to rest, as all others (I6).
+        self.spent: dict[Node, None] = {}
         # What `make` came to: None if all of it is current.
         self.parking: Parking | None = None
 
@@ -71,6 +73,8 @@ class Ready:
                 if node.is_clean or node.attempt is not None or node.removed:
                     continue
                 turns[node] = turns.get(node, 0) + 1
+                if turns[node] >= RUNS_MAX:
+                    self.spent[node] = None
                 yield from self._pull.run(node)
 
     def _fetched(self, docs: Collection[DocKey]) -> Parking | None:

@@ -255,7 +255,7 @@ class Settle:
     def _rest(self, exhausted: dict[Node, None]) -> None:
         """Who ran as often as may be and is still invalid rests; who rested and is clean now is well again."""
         fresh: list[Node] = []
-        for node in exhausted:
+        for node in {**exhausted, **self.events.take_spent()}:
             if node.is_clean or node.removed:
                 continue
             if self._gates.back_off(node):
