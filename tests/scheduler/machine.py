@@ -122,6 +122,8 @@ class World:
         self.regated: dict[Node, int] = {}
         self.looked = 0
         self.has_rings = False
+        # Passes in which there were some, though they may be gone by now: what is only declared ends with the first run.
+        self.ringed: set[int] = set()
         self.scheduler.runner.after = self.ended
         # Something was taken back, and what rests on it is not decided: results may be missing until it is.
         self.shaken = False
@@ -184,6 +186,8 @@ class World:
 
     def perform(self, attempt: Attempt) -> None:
         node = attempt.node
+        if self.scheduler.graph.liveness.has_rings:
+            self.ringed.add(self.scheduler.runner.pass_number)
         self.judge(node)
         if not attempt.pulled:
             self.judge_time(node)
@@ -388,7 +392,7 @@ class World:
     def verify_counts(self) -> None:
         """Nobody runs twice in a pass, but for what cannot be known before: who turns to something new, or a circle."""
         records = self.watch.records
-        unusual = {*self.odd_passes(records)}
+        unusual = {*self.odd_passes(records), *self.ringed}
         # There are rings now, or there were some before the step.
         had_rings, self.has_rings = self.has_rings, self.scheduler.graph.liveness.has_rings
         last: dict[tuple[Node, int], bool] = {}
