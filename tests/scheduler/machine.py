@@ -122,7 +122,7 @@ class World:
         self.regated: dict[Node, int] = {}
         self.looked = 0
         self.has_rings = False
-        # Passes in which there were some, though they may be gone by now: what is only declared ends with the first run.
+        # Passes in which there were some, though they may be gone by now: what is only declared ends with a first run.
         self.ringed: set[int] = set()
         self.scheduler.runner.after = self.ended
         # Something was taken back, and what rests on it is not decided: results may be missing until it is.
