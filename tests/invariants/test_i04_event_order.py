@@ -9,6 +9,7 @@ import pytest
 from headwater.core import Transaction, doc_key, freeze
 from headwater.errors import InvariantError
 from headwater.scheduler.event_invariants import i4_order
+from headwater.scheduler.limits import RUNS_MAX
 from headwater.scheduler.trace import Dispatched, Parked
 from tests.invariants.event_rig import EventRig
 from tests.invariants.rig import look
@@ -325,6 +326,27 @@ def test_what_waits_for_quiet_that_a_ring_never_gives_holds_up_no_event_for_ever
             here.settle()
         rig.decide()
         assert here.ends == [("reads", "confirmed")]
+
+
+@pytest.mark.parametrize("slow", [{"debounce_ms": 50.0}, {"throttle_ms": 50.0}, {"is_async": True}])
+def test_circle_that_goes_round_slowly_for_ever_holds_up_an_event_for_so_many_turns_and_no_longer(slow: Any) -> None:
+    with EventRig() as rig:
+        here = rig.side("here")
+        here.computation("first", lambda tx: 1 - look(tx, "second"))
+        second = here.computation("second", lambda tx: look(tx, "first"), **slow)
+        here.handler("reads", lambda tx, _: look(tx, "first"), reads=(doc_key("first"),))
+        here.handler("after", lambda *_: None)
+        event = here.send("reads")
+        here.send("after")
+        for _ in range(2 * RUNS_MAX):
+            here.settle()
+            if here.flights:
+                here.go_on()
+            rig.time += 50
+        assert event.is_settled or event.attempts, "it was handled"
+        assert RUNS_MAX <= second.runs < 2 * RUNS_MAX + 2
+        rig.decide()
+        assert here.ends == [("reads", "confirmed"), ("after", "confirmed")]
 
 
 def test_handler_that_writes_into_a_document_before_it_reads_there_sees_what_others_put_there() -> None:

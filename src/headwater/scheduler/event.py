@@ -23,6 +23,7 @@ from headwater.values.tree import Value, freeze
 if TYPE_CHECKING:
     from headwater.scheduler.attempt import Maker
     from headwater.scheduler.lineage import Launch
+    from headwater.scheduler.node import Node
 
 
 class State(Enum):
@@ -186,6 +187,8 @@ class Event:
     not_before: float = 0.0
     backoff_ms: float = 0.0
     rejected_at: float | None = None
+    # ready: nodes that it has to wait for: how often each has run since its turn has come, and ever.
+    met: dict[Node, tuple[int, int]] | None = None
     # events: what its handler returned, as stored; what went wrong; in words.
     result: Value = None
     error: Exception | None = None

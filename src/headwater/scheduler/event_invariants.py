@@ -76,8 +76,9 @@ class EventWatch:
     def _check_current(self, docs: Collection[DocKey], event: Event, ran: Sequence[Record]) -> None:
         starts = [record.node for record in ran if isinstance(record, Started)]
         for node in not_current(self._scheduler, docs):
-            # I6: nobody waits for what never settles.
-            if starts.count(node.id) < RUNS_MAX and not is_spent(self._scheduler, node):
+            # I6: nobody waits for what never settles, be it at once or over time.
+            is_excused = starts.count(node.id) >= RUNS_MAX or is_spent(self._scheduler, node)
+            if not is_excused and not has_had_turns(event, node):
                 what = f"its handler looks at {sorted(docs)}, and {node!r} above is not current"
                 self.found.append(broken("I4", what, event))
                 raise self.found[-1]
@@ -138,6 +139,11 @@ def is_spent(scheduler: Scheduler, node: Node) -> bool:
     """It does not settle, and rests; or it has had its turns in this pass."""
     in_pass = node.pass_number == scheduler.runner.pass_number and node.pass_runs >= RUNS_MAX
     return node.attempt is None and (in_pass or scheduler.gates.is_resting(node))
+
+
+def has_had_turns(event: Event, node: Node) -> bool:
+    """It has run as often as may be since it first stood before the event."""
+    return (event.met or {}).get(node, (0, 0))[0] >= RUNS_MAX
 
 
 # --- as a handler is called -----------------------------------------------------------------------------------
@@ -212,7 +218,7 @@ def _has_to_wait(scheduler: Scheduler, event: Event) -> bool:
     docs = closure_of(event, replica)
     if any(doc in scheduler.ready._loading for doc in docs):  # noqa: SLF001
         return True
-    above = not_current(scheduler, docs)
+    above = [node for node in not_current(scheduler, docs) if not has_had_turns(event, node)]
     return any(node.attempt is not None or scheduler.gates.is_held(node) for node in above)
 
 
@@ -288,6 +294,7 @@ def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
     yield "what was counted before counts", event.tried_before >= 0 <= event.taken_up
     yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
     yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS
+    yield "what it waits for has run so often", all(turns >= 0 for turns, _ in (event.met or {}).values())
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
     yield "it has not come to its end", event.error is None and not event.reason
     yield "whoever waits can be told", all(map(callable, event.callbacks))
@@ -406,7 +413,7 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (i4_order, i
 EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
     **dict.fromkeys(("tried_before", "taken_up"), i11_events),
-    **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at"), i11_events),
+    **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "met"), i11_events),
     **dict.fromkeys(("result", "error", "reason", "callbacks"), i11_events),
     **dict.fromkeys(("state", "lane"), i4_lanes),
     "origin": i10_lineage,

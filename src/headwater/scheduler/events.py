@@ -110,7 +110,7 @@ class Events:
                 self._hand_over(event)
             parking = self._held_up(event)
             if parking is None:
-                yield from self._ready.make(closure_of(event, self._replica))
+                yield from self._ready.make(closure_of(event, self._replica), event)
                 parking = self._ready.parking
             if lane.head is not event:
                 # What has run meanwhile has taken it back.
@@ -202,7 +202,7 @@ class Events:
             return
         handling.looked[doc] = None
         with self._outside.turn:
-            drive(self._ready.make((doc,)), self._outside.perform)
+            drive(self._ready.make((doc,), handling.event), self._outside.perform)
             parking = self._ready.parking
         if parking is not None:
             handling.needs = True
@@ -216,7 +216,7 @@ class Events:
         if not handling.looked or handling.version == self._replica.version:
             return True
         with self._outside.turn:
-            drive(self._ready.make(handling.looked), self._outside.perform)
+            drive(self._ready.make(handling.looked, handling.event), self._outside.perform)
             handling.needs = self._ready.parking is not None
         return not handling.needs
 
@@ -262,7 +262,7 @@ class Events:
             # Whoever else has it may have left it there, or have failed.
             outbox.take(tx, event.letters)
             failures.forget(tx, event.letters)
-        event.result = result
+        event.result, event.met = result, None
         event.signal(Signal.APPLIED)
         tx.callbacks = (*tx.callbacks, self._outcomes.decided)
         try:

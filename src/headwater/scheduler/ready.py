@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from headwater.scheduler.event import Event
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.lane import Parking
 from headwater.scheduler.limits import RUNS_MAX
@@ -53,13 +54,14 @@ class Ready:
 
         return done
 
-    def make(self, docs: Collection[DocKey]) -> Iterator[Step]:
+    def make(self, docs: Collection[DocKey], event: Event) -> Iterator[Step]:
         """Run whoever is above these documents and not current. `parking` says what is left to wait for."""
         self.parking = self._fetched(docs) if self._loading else None
         # A node that never settles has had its turns, and holds up nobody (I6).
         turns: dict[Node, int] = {}
         while self.parking is None:
-            blockers = [node for node in self._preflight.blockers(docs) if not self._is_excused(node, turns)]
+            unsure = self._preflight.blockers(docs)
+            blockers = [node for node in unsure if not self._is_excused(node, event, turns)]
             if not blockers:
                 return
             parking = self._parking(blockers)
@@ -98,11 +100,26 @@ class Ready:
     def _is_gated(self, node: Node) -> bool:
         return node.gate is not None and node.has_value and self._gates.is_held(node)
 
-    def _is_excused(self, node: Node, turns: dict[Node, int]) -> bool:
+    def _is_excused(self, node: Node, event: Event, turns: dict[Node, int]) -> bool:
         """It was run as often as may be, and is still not current: events do not wait for what never ends."""
+        if self._waits(node) and self._has_had_turns(node, event):
+            return True
         if node.attempt is not None:
             return False
         if turns.get(node, 0) >= RUNS_MAX or self._gates.is_resting(node):
             return True
         spent = node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX
         return spent and self._is_settling()
+
+    @staticmethod
+    def _has_had_turns(node: Node, event: Event) -> bool:
+        """Again and again it had run, and the event has to wait for it once more: so it may be in a circle.
+
+        What it has come to meanwhile is made of nothing older than the event's turn.
+        """
+        if event.met is None:
+            event.met = {}
+        count, ran = event.met.get(node, (0, node.runs))
+        count += node.runs > ran
+        event.met[node] = count, node.runs
+        return count >= RUNS_MAX
