@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
-from headwater.core import Event, EventState, Handler, Node
+from headwater.core import Event, EventState, Handler, Node, RetryImmediately, Transaction, doc_key
 from headwater.errors import InvariantError
 from headwater.scheduler.event_invariants import EVENT_FIELDS, HANDLER_FIELDS, LANE_FIELDS
 from headwater.scheduler.gates import Gate
 from headwater.scheduler.invariants import AT_REST, FIELDS
 from headwater.scheduler.lane import Lane
+from headwater.scheduler.node import Status
 from tests.invariants.event_rig import EventRig
 from tests.invariants.rig import Rig, look
 
@@ -69,3 +71,21 @@ def test_node_that_was_removed_while_it_was_invalid_is_forgotten_everywhere() ->
         rig.scheduler.remove(double)
         rig.settle()
         assert not rig.scheduler.invalidation.invalid
+
+
+@pytest.mark.parametrize("envelope", [(), ((doc_key("big"), ()),)])
+def test_node_that_never_comes_to_an_end_is_not_current_to_those_who_have_read_what_it_will_write(
+    envelope: Any,
+) -> None:
+    with Rig() as rig:
+        rig.write(big={})
+        rig.effect("show", lambda tx: (look(tx, "late"), look(tx, "big")))
+        rig.settle()
+
+        def late(_: Transaction) -> None:
+            raise RetryImmediately
+
+        node = rig.computation("late", late, side_write_envelope=envelope)
+        rig.settle()
+        assert node.status is Status.NEVER_RAN
+        assert node in rig.scheduler.invalidation.invalid
