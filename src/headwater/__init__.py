@@ -25,17 +25,31 @@ if TYPE_CHECKING:
     from headwater.cells.transaction import Transaction
     from headwater.cells.whole import delete, exists, id_of
     from headwater.errors import (
+        ApprovalError,
         EventError,
         EventFailedError,
         EventRefusedError,
         EventTimeoutError,
         HeadwaterError,
+        IndeterminateError,
+        InternalError,
+        LogicError,
         NotReadyError,
+        TransientError,
+        TransitionError,
         UserCodeError,
+        WorkflowError,
     )
     from headwater.host.after import after_commit
     from headwater.host.async_space import AsyncSpace
     from headwater.host.console import Console
+    from headwater.host.flows.connector import Connector
+    from headwater.host.flows.consumer import Consumer
+    from headwater.host.flows.fixing import Broken
+    from headwater.host.flows.flow import Workflow
+    from headwater.host.flows.plan import Answer, Applied, Event, NotApplied, Nothing, Outcome, Plan, Skipped, Unknown
+    from headwater.host.flows.run import Run
+    from headwater.host.flows.topic import Topic
     from headwater.host.functions import Computed, Sink
     from headwater.host.handlers import Handler, Stream
     from headwater.host.resuming import Resumption
@@ -43,33 +57,57 @@ if TYPE_CHECKING:
     from headwater.host.stats import Stats
     from headwater.host.ticket import Ticket
     from headwater.host.words import why
+    from headwater.workflow.policy import Retry
 
 _HOMES = {
-    "App": "headwater.app",
+    "Answer": "headwater.host.flows.plan",
     "AnyDoc": "headwater.cells.anydoc",
+    "App": "headwater.app",
+    "Applied": "headwater.host.flows.plan",
+    "ApprovalError": "headwater.errors",
     "AsyncSpace": "headwater.host.async_space",
+    "Broken": "headwater.host.flows.fixing",
     "Cell": "headwater.cells.cell",
     "Computed": "headwater.host.functions",
+    "Connector": "headwater.host.flows.connector",
     "Console": "headwater.host.console",
+    "Consumer": "headwater.host.flows.consumer",
     "Doc": "headwater.cells.doc",
+    "Event": "headwater.host.flows.plan",
     "EventError": "headwater.errors",
     "EventFailedError": "headwater.errors",
     "EventRefusedError": "headwater.errors",
     "EventTimeoutError": "headwater.errors",
     "Handler": "headwater.host.handlers",
     "HeadwaterError": "headwater.errors",
+    "IndeterminateError": "headwater.errors",
+    "InternalError": "headwater.errors",
     "Link": "headwater.cells.doc",
     "List": "headwater.cells.collection",
+    "LogicError": "headwater.errors",
     "Map": "headwater.cells.collection",
+    "NotApplied": "headwater.host.flows.plan",
     "NotReadyError": "headwater.errors",
+    "Nothing": "headwater.host.flows.plan",
+    "Outcome": "headwater.host.flows.plan",
+    "Plan": "headwater.host.flows.plan",
     "Resumption": "headwater.host.resuming",
+    "Retry": "headwater.workflow.policy",
+    "Run": "headwater.host.flows.run",
     "Sink": "headwater.host.functions",
+    "Skipped": "headwater.host.flows.plan",
     "Space": "headwater.host.space",
     "Stats": "headwater.host.stats",
     "Stream": "headwater.host.handlers",
     "Ticket": "headwater.host.ticket",
+    "Topic": "headwater.host.flows.topic",
     "Transaction": "headwater.cells.transaction",
+    "TransientError": "headwater.errors",
+    "TransitionError": "headwater.errors",
+    "Unknown": "headwater.host.flows.plan",
     "UserCodeError": "headwater.errors",
+    "Workflow": "headwater.host.flows.flow",
+    "WorkflowError": "headwater.errors",
     "after_commit": "headwater.host.after",
     "delete": "headwater.cells.whole",
     "exists": "headwater.cells.whole",
@@ -78,31 +116,54 @@ _HOMES = {
 }
 
 __all__ = [
+    "Answer",
     "AnyDoc",
     "App",
+    "Applied",
+    "ApprovalError",
     "AsyncSpace",
+    "Broken",
     "Cell",
     "Computed",
+    "Connector",
     "Console",
+    "Consumer",
     "Doc",
+    "Event",
     "EventError",
     "EventFailedError",
     "EventRefusedError",
     "EventTimeoutError",
     "Handler",
     "HeadwaterError",
+    "IndeterminateError",
+    "InternalError",
     "Link",
     "List",
+    "LogicError",
     "Map",
+    "NotApplied",
     "NotReadyError",
+    "Nothing",
+    "Outcome",
+    "Plan",
     "Resumption",
+    "Retry",
+    "Run",
     "Sink",
+    "Skipped",
     "Space",
     "Stats",
     "Stream",
     "Ticket",
+    "Topic",
     "Transaction",
+    "TransientError",
+    "TransitionError",
+    "Unknown",
     "UserCodeError",
+    "Workflow",
+    "WorkflowError",
     "__version__",
     "after_commit",
     "delete",

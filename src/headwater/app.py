@@ -47,12 +47,15 @@ from headwater.values.hints import freeze_with, infer, schema_of
 from headwater.values.ids import MAIN
 from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe
+from headwater.workflow.limits import KEEP_RUNS
+from headwater.workflow.spec import OnPoison
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from headwater.host.async_opening import AsyncOpening
     from headwater.host.async_space import AsyncSpace
+    from headwater.host.flows.flow import Workflow
     from headwater.store.backends.sqlite_file import Durability
 
 T = TypeVar("T")
@@ -89,6 +92,7 @@ class App:
         self.name = name
         self._declared: dict[str, object] = {}
         self._functions: dict[str, Computed[..., Any] | Sink | Handler[..., Any]] = {}
+        self._workflows: dict[str, Workflow] = {}
         # Open now, in the order they were opened.
         self._homes: list[BaseSpace] = []
         self._lock = threading.Lock()
@@ -272,6 +276,27 @@ class App:
         self._start(chosen, made)
         return made
 
+    def workflow(
+        self,
+        name: str,
+        *,
+        on_poison: OnPoison = "block",
+        keep_runs: int | None = KEEP_RUNS,
+        version: str | int = "",
+    ) -> Workflow:
+        """A workflow: producers that poll, topics that hold, consumers that act once.
+
+        With `on_poison="park"`, an event that fails is put aside and the others go on; else everything waits for it. Of
+        finished runs, the newest `keep_runs` are kept; None: all.
+        """
+        from headwater.host.flows.flow import Workflow  # noqa: PLC0415  # most programs have none
+
+        where = f"app.workflow({name!r})"
+        made = Workflow(self, name, self._id(name), on_poison=on_poison, keep_runs=keep_runs, version=version)
+        self._declare(name, made, where)
+        self._workflows[name] = made
+        return made
+
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
         if not callable(fn):
             raise DeclarationError(f"@app.{kind} is put in front of a function, not of {fn!r}")
@@ -337,6 +362,7 @@ class App:
         on_error: OnError | None = None,
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
+        force: bool = False,
     ) -> Space:
         """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, or `memory:`.
 
@@ -344,6 +370,7 @@ class App:
         cells of scope user and session are that user's own. With `demand="eager"` computed functions run although
         nobody looks. `on_error` is told of what sinks raise; without it, it is logged. `on_console` is told of what
         functions print and log, and says what is forwarded. Of events that failed, the last `keep_failed` are kept.
+        `force` deploys workflows although events that wait would be skipped, because nobody consumes them any more.
         """
         options = Options(
             space=space,
@@ -355,6 +382,7 @@ class App:
             on_error=on_error,
             on_console=on_console,
             keep_failed=keep_failed,
+            force=force,
         )
         return self.open_with(url, options)
 
@@ -387,6 +415,7 @@ class App:
         on_error: OnError | None = None,
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
+        force: bool = False,
     ) -> AsyncOpening:
         """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
         options = Options(
@@ -399,6 +428,7 @@ class App:
             on_error=on_error,
             on_console=on_console,
             keep_failed=keep_failed,
+            force=force,
         )
         return self.aopen_with(url, options)
 
@@ -425,6 +455,7 @@ class App:
         on_error: OnError | None = None,
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
+        force: bool = False,
     ) -> None:
         """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
         options = Options(
@@ -436,8 +467,11 @@ class App:
             on_error=on_error,
             on_console=on_console,
             keep_failed=keep_failed,
+            force=force,
         )
         with Stay() as stay, self.open_with(url, options, stay.wake) as opened:
+            if self._workflows:
+                opened.workflows.start()
             while stay.wait(opened.wake_in()):
                 opened.settle()
 
@@ -468,6 +502,11 @@ class App:
         for function in list(self._functions.values()):
             function.register(opened)
         opened.resuming.take_over(self.name, self._functions)
+        if self._workflows and opened.is_main:
+            from headwater.host.flows.deploying import deploy_flow  # noqa: PLC0415  # most programs have none
+
+            for flow in self._workflows.values():
+                deploy_flow(opened, flow, force=opened.forces)
 
     def _end(self, opened: BaseSpace) -> None:
         with self._lock:

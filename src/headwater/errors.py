@@ -33,6 +33,14 @@
     │   └── RejectedError        HW210  the store did not take a transaction
     │       ├── ConflictError    HW211  what it had read changed meanwhile; doing it again may succeed
     │       └── PreconditionError  HW212  what it demanded does not hold; doing it again will not help
+    ├── WorkflowError            a run of a workflow, or what was asked of one; raised by authors, too
+    │   ├── TransientError       HW501  will pass by itself: tried again later
+    │   ├── LogicError           HW502  the handler is wrong: it has to be changed
+    │   │   └── PhaseError       HW503  something was done in a phase that does not allow it
+    │   ├── ApprovalError        HW504  a person has to act: sign in again, or grant something
+    │   ├── IndeterminateError   HW505  nobody knows whether an effect has happened
+    │   ├── InternalError        HW506  a bug of the host or of a connector
+    │   └── TransitionError      HW507  a run or a workflow is not in a state that allows this
     ├── SyncError
     │   └── LocalProtocolError   HW401  a commit number was used twice for different commits
     └── InvariantError           HW901  a bug of ours: names what must always hold, and what was found
@@ -250,6 +258,62 @@ class PreconditionError(RejectedError):
     """A document that had to be absent, a value that had to be there, an origin that was itself rejected."""
 
     code = "HW212"
+
+
+class WorkflowError(HeadwaterError):
+    """Of a workflow. In `mutate`, `definite=True` says that the outside was surely not changed."""
+
+    code = "HW500"
+
+    def __init__(self, message: str, *, definite: bool = False, **facts: object) -> None:
+        super().__init__(message, **facts)
+        self.definite = definite
+
+
+class TransientError(WorkflowError):
+    """A rate limit, a timeout, a connection that broke: the same code, later."""
+
+    code = "HW501"
+
+
+class LogicError(WorkflowError):
+    """The same code will fail again."""
+
+    code = "HW502"
+
+
+class PhaseError(LogicError):
+    """Reading belongs to `prepare`, the one effect to `mutate`, publishing to `next`."""
+
+    code = "HW503"
+
+
+class ApprovalError(WorkflowError):
+    """Signed out, or not allowed. `service` names where; the workflow waits until somebody says that it is mended."""
+
+    code = "HW504"
+
+    def __init__(self, message: str, *, service: str = "", definite: bool = False, **facts: object) -> None:
+        super().__init__(message, definite=definite, service=service, **facts)
+        self.service = service
+
+
+class IndeterminateError(WorkflowError):
+    """The call may have happened."""
+
+    code = "HW505"
+
+
+class InternalError(WorkflowError):
+    """Neither the author's fault nor anything that passes."""
+
+    code = "HW506"
+
+
+class TransitionError(WorkflowError):
+    """It was resolved already, it is running, or it is not that kind of stop. The message says what it is."""
+
+    code = "HW507"
 
 
 class SyncError(HeadwaterError):

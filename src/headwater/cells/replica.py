@@ -28,6 +28,7 @@ from headwater.store.commit import (
     PendingRead,
     Precondition,
     Read,
+    Rider,
     Seen,
     SetDoc,
     Verdict,
@@ -96,11 +97,12 @@ class Replica(View):
         preconditions: Sequence[Precondition],
         source: object,
         seen: Seen | None = None,
+        rider: Rider | None = None,
     ) -> Pending:
         if type(operations) is not tuple and not isinstance(operations, list | tuple):
             raise UsageError(f"a commit takes a list of operations, not {type(operations).__name__}")
-        if len(operations) != 1 or reads or preconditions or seen is not None:
-            return self._commit_many(operations, reads, preconditions, source, seen)
+        if len(operations) != 1 or reads or preconditions or seen is not None or rider is not None:
+            return self._commit_many(operations, reads, preconditions, source, seen, rider)
         # The commonest commit, in one piece: going the general way would cost it half as much again.
         operation = operations[0]
         check_operation(operation)
@@ -110,7 +112,7 @@ class Replica(View):
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
-        pending = Pending(commit, (Effect(doc, before, after, touches),), (), source)
+        pending = Pending(commit, (Effect(doc, before, after, touches),), (), None, source)
         if not touches and not record.layers:
             # Equal to what is confirmed: nothing to ask, nothing to tell.
             pending.settle(Committed(self.seq), None)
@@ -149,7 +151,7 @@ class Replica(View):
         confirmed, rests = reads
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
         commit = Commit(self._session, local_seq, (operation,), tuple(confirmed), tuple(rests), (), self._branch, seen)
-        pending = Pending(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), source)
+        pending = Pending(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, source)
         if rests and self._dead and (dead := dead_layer(commit, self._dead)) is not None:
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
@@ -177,7 +179,8 @@ class Replica(View):
         reads: Iterable[Read | PendingRead],
         preconditions: Sequence[Precondition],
         source: object,
-        seen: Seen | None = None,
+        seen: Seen | None,
+        rider: Rider | None,
     ) -> Pending:
         """A commit of any kind: the same steps, for several documents and with conditions."""
         marks = tuple(reads)
@@ -191,8 +194,9 @@ class Replica(View):
             self._branch,
             seen,
         )
-        pending = Pending(commit, self._effects(operations), (), source)
-        if not preconditions and self._is_noop(pending.effects):
+        pending = Pending(commit, self._effects(operations), (), None, source)
+        pending.rider = rider
+        if not preconditions and rider is None and self._is_noop(pending.effects):
             pending.settle(Committed(self.seq), None)
             return pending
         if commit.pending_reads and (dead := dead_layer(commit, self._dead)) is not None:

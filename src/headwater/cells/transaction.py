@@ -37,6 +37,7 @@ from headwater.store.commit import (
     PendingRead,
     Precondition,
     Read,
+    Rider,
     Seen,
     Verdict,
 )
@@ -75,6 +76,8 @@ class Transaction:
     observes: tuple[DocKey, bytes] | None = None
     # It has read what is none of its replica's documents, so nobody can tell when that changes.
     reaches_out: bool = False
+    # What is done to other tables of the database if it is accepted, and only then.
+    rider: Rider | None = None
     # Called when it is sent: what it has launched may begin.
     on_sent: Callable[[], None] | None = None
     # _sent(): which commit of its session it has become.
@@ -332,7 +335,7 @@ class Transaction:
         if self.status is not _OPEN:
             raise self._ended("commit")
         operations = operations_of(self._held) if self.wrote else []
-        if not operations and not self._preconditions:
+        if not operations and not self._preconditions and self.rider is None:
             self.end()
             return
         checked = self.journal.conflicts() if self._checks else []
@@ -357,7 +360,9 @@ class Transaction:
     def _submit(self, operations: Sequence[Operation], reads: Sequence[Read | PendingRead]) -> None:
         try:
             with self.replica.turn:
-                pending = self.replica._commit(operations, reads, self._preconditions, self, self._seen(operations))
+                pending = self.replica._commit(
+                    operations, reads, self._preconditions, self, self._seen(operations), self.rider
+                )
         except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
             self._broken(error)
         else:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from contextvars import Token
 from inspect import iscoroutine
 from random import random
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec.structs import asdict
 
@@ -47,9 +47,13 @@ from headwater.scheduler.steps import Call
 from headwater.store.engine import Engine
 from headwater.values.address import doc_key, parse_address, settle_path
 from headwater.values.hints import freeze_with, schema_of
-from headwater.values.ids import DocKey
+from headwater.values.ids import MAIN, DocKey
 from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe, Value
+
+if TYPE_CHECKING:
+    from headwater.host.flows.hosting import Workflows
+    from headwater.host.flows.hub import Hub
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Doc)
@@ -93,6 +97,12 @@ class BaseSpace(Home):
         OPEN.append(self)
         self.on_console = options.on_console
         self.window: Window = Window(self, self._turn, lease, options, replica)
+        self._wall = options.wall
+        self._branch = options.branch
+        self.is_main: bool = options.branch == MAIN
+        # Workflows are deployed although something that waits would be given up.
+        self.forces: bool = options.force
+        self._workflows: Workflows | None = None
 
     @property
     def on_console(self) -> OnConsole | None:
@@ -162,6 +172,30 @@ class BaseSpace(Home):
             for node in gone:
                 self.scheduler.renew(node)
                 self.scheduler.remove(node)
+
+    # -- workflows -----------------------------------------------------------------------------------------
+
+    @property
+    def flows(self) -> Hub:
+        """The workflows of this file, for whoever declares and looks after them."""
+        from headwater.host.flows.hub import hub_of  # noqa: PLC0415  # most programs have none
+
+        self.check_open()
+        return hub_of(self._lease.storage, self._wall, self._branch)
+
+    @property
+    def workflows(self) -> Workflows:
+        """Executing them: `drain()` what is due, or `start()` a host in the background."""
+        from headwater.host.flows.hosting import Workflows  # noqa: PLC0415  # likewise
+
+        if self._workflows is None:
+            self._workflows = Workflows(self, self.flows)
+        return self._workflows
+
+    def _stop_workflows(self) -> None:
+        if self._workflows is not None:
+            self._workflows.stop()
+            self._workflows = None
 
     # -- events --------------------------------------------------------------------------------------------
 

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headwater.errors import UsageError
-from headwater.host.clock import steady_ms
+from headwater.host.clock import SystemClock, steady_ms
 from headwater.host.console import OnConsole, check_handler
 from headwater.host.report import OnError
 from headwater.scheduler.limits import FAILED_MAX
-from headwater.values.ids import MAIN
+from headwater.values.ids import MAIN, Millis
 
 if TYPE_CHECKING:
     from headwater.store.backends.sqlite_file import Durability
+
+_wall = SystemClock().now_ms
 
 DemandPolicy: TypeAlias = Literal["lazy", "eager"]
 """Whether computations run when somebody looks, or always."""
@@ -39,6 +41,11 @@ class Options:
     keep_failed: int = FAILED_MAX
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = steady_ms
+
+    # How late it is, in milliseconds since 1970: for workflows.
+    wall: Callable[[], Millis] = _wall
+    # Deploy workflows although something that waits would be given up.
+    force: bool = False
 
     def __post_init__(self) -> None:
         demand: object = self.demand

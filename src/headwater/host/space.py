@@ -146,6 +146,9 @@ class Space(BaseSpace):
 
     def close(self) -> None:
         """Sync and let go. Once more is no harm."""
+        if not self.closed and not self.is_passing:
+            # Without the turn: runs that come to their end need it.
+            self._stop_workflows()
         with self._turn:
             if self.closed:
                 return

@@ -27,7 +27,7 @@ from headwater.errors import (
 from headwater.host.attached import AttachedReplica, Decided, Port
 from headwater.store import branching
 from headwater.store.backend import Backend
-from headwater.store.commit import Commit, CommitEntry, Committed, Outcome, Submission
+from headwater.store.commit import UNNUMBERED, Commit, CommitEntry, Committed, Outcome, Rider, Submission
 from headwater.store.document import Found, read_entry
 from headwater.store.engine import Engine
 from headwater.values.ids import MAIN, BranchId, DocKey, Seq, SessionId
@@ -46,6 +46,18 @@ LINGER_S: Final = 0.002
 
 LINGER_ROUNDS: Final = 25
 """Rounds without work after which the thread sleeps until it is woken: an idle space costs nothing."""
+
+
+RIDING: Final = SessionId("riding")
+"""Whose commits those are that riders make on their own."""
+
+
+def tell_rider(rider: Rider, decided: Outcome | Failure) -> None:
+    """What became of it."""
+    if isinstance(decided, Outcome):
+        rider.decided(decided.verdict, None)
+    else:
+        rider.decided(None, decided.error)
 
 
 class Storage:
@@ -140,6 +152,10 @@ class Storage:
         self._helping = helps
         if self._asleep or not helps:
             self._bell.set()
+
+    def ride(self, rider: Rider) -> None:
+        """Have something done to other tables of the database, in its turn; `rider.decided` is called then."""
+        self.submit(Submission(Commit(RIDING, UNNUMBERED), rider=rider), helps=True)
 
     def nudge(self) -> None:
         """Have what waits decided now, by the space's thread."""
@@ -255,6 +271,9 @@ class Storage:
             with self._guarded():
                 self._outcomes = self._decide(group)
         self._tell(self._outcomes)
+        for submission, decided in zip(self._group, self._outcomes, strict=True):
+            if submission.rider is not None:
+                tell_rider(submission.rider, decided)
         self._decided += len(self._group)
         self._group, self._outcomes = [], None
         self.groups += 1

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from headwater.store.commit import Tables
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 
 
@@ -105,7 +106,27 @@ Progress = Callable[[int, int], None]
 
 
 class Backend(Protocol):
-    """A database that holds one space. Every writing method is one transaction, durable when it returns."""
+    """A database that holds one space. Every writing method is one transaction, durable when it returns.
+
+    Whoever keeps tables of their own in it uses `tables`: to look, at any time; to write, after `begin`. Then the next
+    `append` is part of the same transaction and ends it.
+    """
+
+    @property
+    def tables(self) -> Tables:
+        """Those that others keep here."""
+
+    def begin(self) -> None:
+        """From here to the next `append`, or to `give_up`: one transaction."""
+
+    def mark(self) -> None:
+        """A place in the transaction to come back to."""
+
+    def unmark(self, *, keep: bool) -> None:
+        """Go on from the mark with what was written since, or as if it had not been."""
+
+    def give_up(self) -> None:
+        """Undo what was begun, if something was."""
 
     def append(
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()

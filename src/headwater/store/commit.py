@@ -8,10 +8,12 @@ Must never know: how a verdict is found.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from headwater.errors import HeadwaterError
 from headwater.values.address import Depth
 from headwater.values.codec import adopt, flatten
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
@@ -158,6 +160,35 @@ class Effect(msgspec.Struct, frozen=True, eq=False, gc=False):
     touches: Touches
 
 
+class Tables(Protocol):
+    """The tables that others keep in a space's database."""
+
+    def execute(self, query: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        """Run one statement; its rows. Raises InvariantError if a constraint does not hold."""
+
+    @property
+    def changed(self) -> int:
+        """Rows that the last statement changed."""
+
+
+class Rider(Protocol):
+    """What is done to other tables of the database in the transaction of a commit, or in one of its own.
+
+    It is called when the commit is about to be accepted, after those before it, and may look at what they did. If it
+    raises, nothing of it and of the commit is kept, and the commit is refused.
+    """
+
+    def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        """Do it; what documents are to be written besides. `look` is for documents as they are now."""
+
+    def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """It is on disk, or was refused, or could not be decided. Called by whoever decides: not to be held up."""
+
+
+UNNUMBERED: Final = LocalSeq(0)
+"""The number of a commit that no session asks for: a rider's own."""
+
+
 class Submission(msgspec.Struct, eq=False):
     """A commit on its way to the engine, with what it did to the sender's documents.
 
@@ -169,6 +200,7 @@ class Submission(msgspec.Struct, eq=False):
     effects: tuple[Effect, ...] = ()
     notes: tuple[Note, ...] = ()
     """Of runs before it that had nothing to write."""
+    rider: Rider | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

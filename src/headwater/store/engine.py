@@ -15,10 +15,20 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from headwater.errors import AddressError, InvariantError, LimitError, LocalProtocolError
+import msgspec
+
+from headwater.errors import (
+    AddressError,
+    HeadwaterError,
+    InvariantError,
+    LimitError,
+    LocalProtocolError,
+    StoreError,
+)
 from headwater.store.backend import Backend, Fold, Horizon, LogRow, ObservationRow
 from headwater.store.cache import DocState, Recent, StateCache
 from headwater.store.commit import (
+    UNNUMBERED,
     Absent,
     Commit,
     CommitEntry,
@@ -34,6 +44,7 @@ from headwater.store.commit import (
     Precondition,
     Read,
     Refused,
+    Rider,
     Submission,
     ValueIs,
     Verdict,
@@ -49,7 +60,7 @@ from headwater.store.recovery import unfolded
 from headwater.store.session import Session, Sessions
 from headwater.values.address import address_text
 from headwater.values.codec import digest, encode
-from headwater.values.ids import BranchId, DocKey, Millis, Seq
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq
 from headwater.values.limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT
@@ -68,6 +79,8 @@ class _Batch:
     decided: list[Commit] = field(default_factory=list)
     fold: Fold | None = None
     observed: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
+    # A rider was called: a transaction of the database has begun.
+    ridden: bool = False
 
 
 class Engine:
@@ -99,6 +112,8 @@ class Engine:
             self._write(batch)
         except BaseException:
             self._undo(batch)
+            if batch.ridden:
+                self.backend.give_up()
             raise
         self.states.evict()
         return outcomes
@@ -121,11 +136,17 @@ class Engine:
         commit = submission.commit
         if submission.notes:
             self._note(submission.notes, batch)
+        if submission.rider is not None and commit.local_seq == UNNUMBERED:
+            return self._ride(submission, submission.rider, batch)
         session = self._sessions.get(commit.session)
         if commit.local_seq <= session.last:
             return Outcome(commit, self._replay(session, commit, batch))
         verdict = self._objection(commit, session)
         effects = submission.effects
+        if verdict is None and submission.rider is not None:
+            outcome = self._ride(submission, submission.rider, batch)
+            self._sessions.note(session, commit.local_seq, outcome.verdict)
+            return outcome
         if verdict is None:
             states = self._matching(submission)
             if states is None:
@@ -140,6 +161,41 @@ class Engine:
         self._sessions.note(session, commit.local_seq, verdict)
         batch.decided.append(commit)
         return Outcome(commit, verdict, effects if type(verdict) is Committed else ())
+
+    def _ride(self, submission: Submission, rider: Rider, batch: _Batch) -> Outcome:
+        """A commit, and what is done in the same transaction to other tables of the database; or only that."""
+        if not batch.ridden:
+            batch.ridden = True
+            self.backend.begin()
+        commit = submission.commit
+        effects: tuple[Effect, ...] = ()
+        self.backend.mark()
+        verdict: Verdict
+        try:
+            more = tuple(rider.ride(self.backend.tables, lambda doc: self.states.get(commit.branch, doc).value))
+        except (StoreError, InvariantError):
+            raise
+        except HeadwaterError as error:
+            verdict = Refused(error.message)
+        else:
+            place = Seq(self.head + len(batch.rows))
+            if commit.local_seq == UNNUMBERED:
+                # Nobody will ask for it again: its number is its place.
+                commit = msgspec.structs.replace(commit, local_seq=LocalSeq(place + 1))
+            if more:
+                commit = msgspec.structs.replace(commit, operations=commit.operations + more)
+            verdict = Committed(place)
+            if commit.operations or submission.commit.local_seq != UNNUMBERED:
+                batch.decided.append(commit)
+                applied = self._apply(commit)
+                if isinstance(applied, tuple):
+                    states, effects = applied
+                    verdict = self._append(commit, states, effects, batch)
+                else:
+                    verdict = applied
+        accepted = type(verdict) is Committed
+        self.backend.unmark(keep=accepted)
+        return Outcome(commit, verdict, effects if accepted else ())
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch) -> Verdict:
         """A commit that was decided before gets the same verdict again, before anything else is looked at."""
@@ -320,7 +376,7 @@ class Engine:
     # -- writing -------------------------------------------------------------------------------------------
 
     def _write(self, batch: _Batch) -> None:
-        if batch.rows or batch.fold is not None or batch.observed:
+        if batch.rows or batch.fold is not None or batch.observed or batch.ridden:
             self.backend.append(batch.rows, batch.fold, batch.observed)
         if batch.fold is not None:
             self.documents.after_fold(batch.fold)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 
-from headwater.errors import UsageError
+import apsw
+
+from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.store.backend import (
     BranchRow,
     Fold,
@@ -17,6 +19,8 @@ from headwater.store.backend import (
     ReplayRow,
     SnapshotRow,
 )
+from headwater.store.backends.beside import SqliteTables
+from headwater.store.backends.workflow_tables import WORKFLOW_TABLES
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
 
@@ -35,6 +39,29 @@ class MemoryBackend:
         self._replays: dict[SessionId, list[ReplayRow]] = {}
         self._observations: dict[BranchId, dict[DocKey, ObservationRow]] = {}
         self._meta: dict[str, str] = {}
+        # Made when somebody asks: most spaces in memory have no workflows.
+        self._tables: SqliteTables | None = None
+
+    @property
+    def tables(self) -> SqliteTables:
+        if self._tables is None:
+            db = apsw.Connection(":memory:")
+            db.execute(f"pragma foreign_keys = on; {WORKFLOW_TABLES}")
+            self._tables = SqliteTables(db, _explained)
+        return self._tables
+
+    def begin(self) -> None:
+        self.tables.begin()
+
+    def mark(self) -> None:
+        self.tables.mark()
+
+    def unmark(self, *, keep: bool) -> None:
+        self.tables.unmark(keep=keep)
+
+    def give_up(self) -> None:
+        if self._tables is not None:
+            self._tables.give_up()
 
     def append(
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
@@ -44,6 +71,8 @@ class MemoryBackend:
         if fold is not None:
             self._fold(fold)
         self._observe(observed)
+        if self._tables is not None:
+            self._tables.end()
 
     def _observe(self, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
         for branch, row in observed:
@@ -170,3 +199,7 @@ class MemoryBackend:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+def _explained(error: apsw.Error) -> HeadwaterError:
+    return InvariantError(f"SQLite refused what we asked of it in memory: {error}", found=str(error))

@@ -28,6 +28,7 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends import sqlite_file
+from headwater.store.backends.beside import SqliteTables
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
     DOC,
@@ -38,6 +39,7 @@ from headwater.store.backends.sqlite_caches import (
     unobserve_at,
     write_fold,
 )
+from headwater.store.backends.workflow_tables import WORKFLOW_TABLES
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 _TABLES: Final = """
@@ -63,7 +65,7 @@ create table observation(branch integer not null, doc integer not null, seq inte
     sum integer not null, primary key(branch, doc)) strict, without rowid;
 """
 
-_MIGRATIONS: Final = {1: _OBSERVATION}
+_MIGRATIONS: Final = {1: _OBSERVATION, 2: WORKFLOW_TABLES}
 """What has to be done to a file of each earlier format to make it one of the next."""
 
 _SESSION: Final = "(select id from session where name = ?)"
@@ -81,9 +83,15 @@ class SqliteBackend:
         self._poison: PoisonedError | None = None
         self._wal_pages = 0
         self._db = sqlite_file.connect(
-            path, tables=_TABLES + _OBSERVATION, migrations=_MIGRATIONS, durability=durability, vfs=vfs, create=create
+            path,
+            tables=_TABLES + _OBSERVATION + WORKFLOW_TABLES,
+            migrations=_MIGRATIONS,
+            durability=durability,
+            vfs=vfs,
+            create=create,
         )
         self._db.set_wal_hook(self._note_wal)
+        self._tables = SqliteTables(self._db, self._explained)
 
     # -- every access goes through one of these two --------------------------------------------------------
 
@@ -101,7 +109,8 @@ class SqliteBackend:
         db = self._db
         try:
             try:
-                db.execute("begin immediate")
+                if not db.in_transaction:
+                    db.execute("begin immediate")
                 work(db)
                 db.execute("commit")
             except BaseException:
@@ -132,6 +141,26 @@ class SqliteBackend:
         # noted by `_explained`: the next access says so. This one succeeded.
         with suppress(UnavailableError, PoisonedError):
             self._read("pragma wal_checkpoint(passive)")
+
+    # -- beside it -----------------------------------------------------------------------------------------
+
+    @property
+    def tables(self) -> SqliteTables:
+        if self._poison is not None:
+            raise self._poison
+        return self._tables
+
+    def begin(self) -> None:
+        self.tables.begin()
+
+    def mark(self) -> None:
+        self._tables.mark()
+
+    def unmark(self, *, keep: bool) -> None:
+        self._tables.unmark(keep=keep)
+
+    def give_up(self) -> None:
+        self._tables.give_up()
 
     # -- the log -------------------------------------------------------------------------------------------
 

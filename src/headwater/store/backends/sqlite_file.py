@@ -38,7 +38,7 @@ Durability: TypeAlias = Literal["full", "normal"]
 APPLICATION_ID: Final = 0x48445752
 """The letters HDWR in the file's header: what `file` and other tools can tell a space by."""
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Raised when the tables change; every later version opens every earlier format."""
 
 SQLITE_SAFE: Final = (3, 51, 3)
@@ -106,6 +106,7 @@ def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
         raise UnavailableError(message, path=path)
     db.execute(f"pragma synchronous = {durability}")
     db.execute("pragma mmap_size = 0")
+    db.execute("pragma foreign_keys = on")
     db.execute("pragma trusted_schema = off")
     db.execute("pragma cell_size_check = on")
     # Checkpoints are our own step (see `SqliteBackend._write`): an automatic one that fails would report the commit

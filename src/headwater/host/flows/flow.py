@@ -1,0 +1,411 @@
+"""Workflows, as authors declare them: topics, producers, consumers, connectors, and who repairs them.
+
+Must never know: when anything of it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from inspect import Parameter, getsource
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args
+
+import msgspec
+
+from headwater.cells.doc import Doc, declare_doc
+from headwater.cells.here import Owner, find
+from headwater.cells.sealed import Sealed
+from headwater.errors import DeclarationError, NameRefusedError, UsageError
+from headwater.host.base_space import BaseSpace
+from headwater.host.code import is_async, is_generator, signature_of
+from headwater.host.flows.connector import Connector, Operation
+from headwater.host.flows.consumer import Consumer, Types, overrides, sealed_state
+from headwater.host.flows.controls import Controls
+from headwater.host.flows.run import Run
+from headwater.host.flows.topic import Topic
+from headwater.values.duration import Duration, to_ms
+from headwater.workflow.deploy import check
+from headwater.workflow.limits import KEEP_RUNS, PEEK, PEEK_MAX, PHASE_MS
+from headwater.workflow.policy import DEFAULT, Retry
+from headwater.workflow.schedule import Schedule, in_words, make_schedule
+from headwater.workflow.spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
+
+if TYPE_CHECKING:
+    from headwater.host.flows.hub import Hub
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+C = TypeVar("C", bound=type[Consumer[Any, Any, Any]])
+
+PhaseName: TypeAlias = Literal["produce", "prepare", "mutate", "next", "reconcile"]
+Timeout: TypeAlias = Duration | Mapping[PhaseName, Duration]
+"""How long each phase may take: the same for all, or one for each."""
+
+_MANY: Final = 200
+
+
+class Status(Doc):
+    """How a workflow is: a live document, which cells, functions and commands read like any other."""
+
+    state: str = "Stopped"
+    """Running, Idle, Needs attention or Stopped."""
+    sentence: str = "Not deployed yet."
+    version: int = 0
+    next_at: int | None = None
+    """When a producer runs next, in milliseconds since 1970."""
+    retry_at: int | None = None
+    """When what has failed is tried again."""
+    run: int | None = None
+    """The run that is at work, or that has to be finished first."""
+    pending: dict[str, int] = {}  # noqa: RUF012  # a field
+    """Events that wait, by topic."""
+    parked: int = 0
+    """Events that were put aside because they fail."""
+    recent: list[dict[str, str | int]] = []  # noqa: RUF012  # a field
+    """What was done last, newest first: `at` and `text`."""
+
+
+class Producer:
+    """A function that polls the outside and publishes what it finds."""
+
+    def __init__(  # noqa: PLR0917  # made in one place
+        self,
+        owner: Owner,
+        fn: Callable[..., Any],
+        name: str,
+        schedule: Schedule | None,
+        retry: Retry,
+        timeout: Timeouts,
+    ) -> None:
+        self.fn = fn
+        self.name = name
+        self.schedule = schedule
+        self.retry = retry
+        self.timeouts = timeout
+        self.uses: tuple[Connector, ...] = ()
+        # What a repairer has written, if one has.
+        self.source: str | None = None
+        self.default: object = None
+        where = f"producer {name}()"
+        # Which parameters take the run and the state, if any do.
+        self.run_at: str | None = None
+        self.state_at: str | None = None
+        for parameter in signature_of(fn).parameters.values():
+            if parameter.annotation in (Run, "Run", "hw.Run"):
+                self.run_at = parameter.name
+            elif self.state_at is None and parameter.kind is not Parameter.VAR_KEYWORD:
+                self.state_at = parameter.name
+                self.default = None if parameter.default is Parameter.empty else parameter.default
+            else:
+                message = (
+                    f"{where} takes {parameter}: a producer takes its state, and a run (annotated hw.Run), or neither"
+                )
+                raise DeclarationError(message, name=name)
+        self.state: Sealed | None = None
+        if self.state_at is not None:
+            self.state = sealed_state(owner, fn, self.state_at, where)
+
+    @property
+    def spec(self) -> ProducerSpec:
+        """As it is kept."""
+        return ProducerSpec(name=self.name, schedule=self.schedule)
+
+
+class Declared:
+    """A consumer's class, and the rules it runs by."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        kind: type[Consumer[Any, Any, Any]],
+        name: str,
+        topics: tuple[Topic[Any], ...],
+        *,
+        retry: Retry,
+        timeout: Timeouts,
+        peek: int,
+        uses: tuple[Connector, ...],
+    ) -> None:
+        self.name = name
+        self.topics = {topic.name: topic for topic in topics}
+        self.retry = retry
+        self.timeouts = timeout
+        self.peek = peek
+        self.uses = uses
+        # What a repairer has written, if one has.
+        self.source: str | None = None
+        self.use(kind, Types(owner, kind, f"consumer {name}"))
+
+    def use(self, kind: type[Consumer[Any, Any, Any]], types: Types) -> None:
+        """The class whose methods are called."""
+        self.kind = kind
+        self.types = types
+        self.has_mutate = overrides(kind, "mutate")
+        self.has_next = overrides(kind, "next")
+        self.has_reconcile = overrides(kind, "reconcile")
+
+    @property
+    def by_call(self) -> bool:
+        """Its mutate only says which operation of a connector is to be called."""
+        return any(connector.mutates for connector in self.uses)
+
+    @property
+    def spec(self) -> ConsumerSpec:
+        """As it is kept."""
+        return ConsumerSpec(
+            name=self.name,
+            topics=tuple(self.topics),
+            peek=self.peek,
+            mutates=self.has_mutate,
+            reconciles=self.has_reconcile or self.by_call,
+        )
+
+
+class Timeouts:
+    """How long each phase may take, in seconds."""
+
+    def __init__(self, given: Timeout | None, where: str) -> None:
+        self.seconds: dict[str, float] = dict.fromkeys(get_args(PhaseName), PHASE_MS / 1000)
+        if given is None:
+            return
+        phases = given if isinstance(given, Mapping) else dict.fromkeys(self.seconds, given)
+        for phase, duration in phases.items():
+            if phase not in self.seconds:
+                known = ", ".join(self.seconds)
+                raise DeclarationError(f"{where}: timeout= names {phase!r}, which is no phase; there is {known}")
+            try:
+                self.seconds[phase] = to_ms(duration, f"{where}, timeout") / 1000
+            except UsageError as error:
+                raise DeclarationError(error.message, **error.facts) from None
+
+
+Fixer: TypeAlias = Callable[..., Any]
+
+
+class Workflow(Controls):
+    """A workflow of an app. `@flow.producer` polls, `flow.topic` holds, `@flow.consumer` acts."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        name: str,
+        full_name: str,
+        *,
+        on_poison: OnPoison = "block",
+        keep_runs: int | None = KEEP_RUNS,
+        version: str | int = "",
+    ) -> None:
+        poison: object = on_poison
+        if poison not in get_args(OnPoison):
+            raise DeclarationError(f"app.workflow({name!r}): on_poison={on_poison!r}; 'block' or 'park' is expected")
+        if keep_runs is not None and (type(keep_runs) is not int or keep_runs < 0):
+            raise DeclarationError(f"app.workflow({name!r}): keep_runs={keep_runs!r} is no number of runs, nor None")
+        self._owner = owner
+        self.name = name
+        self.full_name = full_name
+        self.on_poison: OnPoison = on_poison
+        self.keep_runs = keep_runs
+        self.version = version
+        self.topics: dict[str, Topic[Any]] = {}
+        self.producers: dict[str, Producer] = {}
+        self.consumers: dict[str, Declared] = {}
+        self.connectors: dict[str, Connector] = {}
+        self.fixed_by: Fixer | None = None
+        self.status: Status = declare_doc(Status, owner, full_name)
+        """How it is: a live document."""
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self.full_name}: {len(self.producers)} producers, {len(self.consumers)} consumers>"
+
+    # -- declaring -----------------------------------------------------------------------------------------
+
+    def topic(self, name: str, kind: type[T]) -> Topic[T]:
+        """Where events of a kind wait: `notes = flow.topic("notes", Note)`."""
+        self._check_name(name, "topic")
+        if name in self.topics:
+            raise DeclarationError(f"workflow {self.name} has a topic {name!r} already; name it differently")
+        made: Topic[T] = Topic(self._owner, self, name, kind)
+        self.topics[name] = made
+        return made
+
+    def producer(
+        self,
+        *,
+        every: Duration | None = None,
+        cron: str | None = None,
+        zone: str | None = None,
+        name: str | None = None,
+        retry: Retry = DEFAULT,
+        timeout: Timeout | None = None,
+        uses: Connector | Sequence[Connector] = (),
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Declare a function that polls: every so often, or by cron in a time zone (UTC if none is named).
+
+        It may take its state, and returns the new one; the first time, that is the parameter's default. What it
+        publishes and the state land together.
+        """
+
+        def declare(fn: Callable[P, R]) -> Callable[P, R]:
+            chosen = self._function_name(fn, name, "producer")
+            where = f"@flow.producer {chosen}()"
+            schedule = make_schedule(where, every=every, cron=cron, zone=zone)
+            made = Producer(self._owner, fn, chosen, schedule, _policy(retry, where), Timeouts(timeout, where))
+            made.uses = _connectors(uses, where)
+            self.producers[chosen] = made
+            return fn
+
+        return declare
+
+    def consumer(
+        self,
+        *topics: Topic[Any],
+        name: str | None = None,
+        retry: Retry = DEFAULT,
+        timeout: Timeout | None = None,
+        peek: int = PEEK,
+        uses: Connector | Sequence[Connector] = (),
+    ) -> Callable[[C], C]:
+        """Declare a class that consumes topics. `peek`: pending events that it is shown at once.
+
+        With `uses`, its methods may `run.call` the operations of those connectors; if any of these is a mutation, then
+        `mutate` says which one to call, instead of acting itself.
+        """
+
+        def declare(kind: C) -> C:
+            given: object = kind
+            if not (isinstance(given, type) and issubclass(given, Consumer)):
+                raise DeclarationError(f"@flow.consumer is put in front of a class of hw.Consumer, not of {kind!r}")
+            chosen = self._function_name(kind, name, "consumer")
+            where = f"@flow.consumer {chosen}"
+            if not topics or not all(self.topics.get(getattr(topic, "name", "")) is topic for topic in topics):
+                raise DeclarationError(f"{where}: it consumes topics of this workflow, made with flow.topic(...)")
+            if type(peek) is not int or not 1 <= peek <= PEEK_MAX:
+                raise DeclarationError(f"{where}: peek={peek!r}; a number from 1 to {PEEK_MAX} is expected")
+            self.consumers[chosen] = Declared(
+                self._owner,
+                kind,
+                chosen,
+                topics,
+                retry=_policy(retry, where),
+                timeout=Timeouts(timeout, where),
+                peek=peek,
+                uses=_connectors(uses, where),
+            )
+            return kind
+
+        return declare
+
+    def connector(self, name: str) -> Connector:
+        """The operations of an outside service, to be declared as reads and mutations."""
+        self._check_name(name, "connector")
+        if name in self.connectors:
+            raise DeclarationError(f"workflow {self.name} has a connector {name!r} already; name it differently")
+        made = self.connectors[name] = Connector(self._owner, name)
+        return made
+
+    def fixer(self, fn: Callable[P, R]) -> Callable[P, R]:
+        """Declare who repairs handlers that are wrong: gets a `hw.Broken`, returns new source for the handler, or None.
+
+        Never asked about calls whose outcome is unknown; after two repairs in a row a person is.
+        """
+        if self.fixed_by is not None:
+            raise DeclarationError(f"workflow {self.name} has a fixer already")
+        if not callable(fn):
+            raise DeclarationError(f"flow.fixer takes a function, not {fn!r}")
+        self.fixed_by = fn
+        return fn
+
+    def _function_name(self, fn: object, name: str | None, kind: str) -> str:
+        if not callable(fn) or is_generator(fn):
+            raise DeclarationError(f"@flow.{kind} is put in front of a function or class, not of {fn!r}")
+        found = name or getattr(fn, "__name__", "")
+        if not found or found == "<lambda>":
+            raise DeclarationError(f"@flow.{kind} needs a name for {fn!r}: give it one with name=...")
+        self._check_name(found, kind)
+        if found in self.producers or found in self.consumers:
+            raise DeclarationError(f"workflow {self.name} has {found!r} already; choose another name with name=...")
+        return cast("str", found)
+
+    def _check_name(self, name: object, kind: str) -> None:
+        if (
+            not isinstance(name, str)
+            or not name
+            or not name.isprintable()
+            or set("./! ") & set(name)
+            or len(name) > _MANY
+        ):
+            message = f"{name!r} is not a name for a {kind}: printable characters without '.', '/', '!' and spaces"
+            raise NameRefusedError(message, name=name)
+
+    # -- as it is kept -------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> FlowSpec:
+        """What is kept with each version. Raises DeclarationError for what could never work."""
+        made = FlowSpec(
+            name=self.full_name,
+            topics=tuple(self.topics),
+            producers=tuple(producer.spec for producer in self.producers.values()),
+            consumers=tuple(consumer.spec for consumer in self.consumers.values()),
+            on_poison=self.on_poison,
+            has_fixer=self.fixed_by is not None,
+            keep_runs=self.keep_runs,
+        )
+        check(made)
+        return made
+
+    def print(self) -> str:
+        """What stands for the code: the text of the modules that its handlers are in, and what was declared."""
+        handlers = [p.fn for p in self.producers.values()] + [c.kind for c in self.consumers.values()]
+        texts = sorted({_text_of(handler) for handler in handlers})
+        body = [*texts, str(self.version), msgspec.json.encode(self.spec).decode()]
+        return blake2b("\0".join(body).encode(errors="backslashreplace"), digest_size=12).hexdigest()
+
+    @property
+    def schedule(self) -> str:
+        """When it runs, in words."""
+        found = [f"{p.name} {in_words(p.schedule)}" for p in self.producers.values()]
+        return "; ".join(found) or "when something is published"
+
+    @property
+    def is_async(self) -> bool:
+        """Some of its handlers need an event loop."""
+        methods = ("prepare", "mutate", "next", "reconcile")
+        kinds = [getattr(c.kind, method) for c in self.consumers.values() for method in methods]
+        calls = [o.fn for c in self.connectors.values() for o in c.operations.values()]
+        return any(is_async(fn) for fn in [*kinds, *calls, *(p.fn for p in self.producers.values())])
+
+    def _place(self) -> tuple[Hub, str]:
+        space, _ = find(self._owner, self.full_name)
+        assert isinstance(space, BaseSpace)
+        return space.flows, self.full_name
+
+
+def _policy(retry: object, where: str) -> Retry:
+    if not isinstance(retry, Retry):
+        raise DeclarationError(f"{where}: retry={retry!r}; hw.Retry(...) is expected")
+    return retry
+
+
+def _connectors(uses: object, where: str) -> tuple[Connector, ...]:
+    found = (uses,) if isinstance(uses, Connector) else uses
+    if not isinstance(found, list | tuple) or not all(isinstance(each, Connector) for each in found):
+        raise DeclarationError(f"{where}: uses={uses!r}; connectors, made with flow.connector(...), are expected")
+    return tuple(found)
+
+
+def _text_of(handler: object) -> str:
+    """The text of its module; of what has none, such as a notebook's, its own, or its code."""
+    module = sys.modules.get(getattr(handler, "__module__", ""))
+    for thing in (module, handler):
+        try:
+            return getsource(cast("Any", thing))
+        except (OSError, TypeError):
+            continue
+    code = getattr(handler, "__code__", None)
+    return repr(handler) if code is None else repr((code.co_code, code.co_consts, code.co_names))
+
+
+__all__ = ["Connector", "Declared", "Operation", "Producer", "Status", "Timeouts", "Topic", "Workflow"]

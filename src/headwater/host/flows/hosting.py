@@ -1,0 +1,381 @@
+"""The host of workflows: serial within one, fair and concurrent across them, and asleep when nothing is due.
+
+A thread keeps the times; workers execute runs. A workflow that has had its turn goes to the end of the line. Nobody
+polls: whoever commits something rings, and the next time something is due is known.
+
+Must never know: phases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Coroutine
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.errors import HeadwaterError, StoreError
+from headwater.host.flows.fixing import repair
+from headwater.host.flows.hub import Hosted, Hub
+from headwater.host.flows.performing import Performance, ask_again
+from headwater.host.flows.run import Doing
+from headwater.host.report import log
+from headwater.workflow import transitions
+from headwater.workflow.limits import CONCURRENCY, STOP_MS
+from headwater.workflow.planner import Rest
+from headwater.workflow.recovery import recover
+from headwater.workflow.transitions import Ask, Begun, Next, Repair
+
+if TYPE_CHECKING:
+    from headwater.host.base_space import BaseSpace
+
+EARLY_MS: Final = 1
+"""A time that is so near has come: clocks and waits do not agree to the microsecond."""
+
+
+class Loop:
+    """An event loop for async handlers, in a thread of its own; made when one is needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:  # noqa: ANN401  # what it comes to
+        """To its end, or for so long: then it is cancelled, and TimeoutError raised."""
+        future = asyncio.run_coroutine_threadsafe(work, self._started())
+        try:
+            return future.result(seconds)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="headwater-async", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def close(self) -> None:
+        """Stop it. What is under way in it is cancelled."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        with_all = asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
+        try:
+            with_all.result(1)
+        except TimeoutError:
+            log.warning("an async handler does not end; it is left behind")
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(1)
+        if not thread.is_alive():
+            loop.close()
+
+
+async def _cancel_all() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class Workflows:
+    """The workflows of an open space: run what is due now with `drain`, or `start` a host that stays."""
+
+    def __init__(self, space: BaseSpace, hub: Hub) -> None:
+        self._space = space
+        self.hub = hub
+        self._loop = Loop()
+        self._host: Host | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Those that are deployed by this opening."""
+        return [name for name, hosted in list(self.hub.hosted.items()) if hosted.space is self._space]
+
+    def drain(self, limit: int | None = None) -> int:
+        """Execute everything that is due, here and now, one run after the other; how many there were.
+
+        What is due later stays: `wake_at` says when that is.
+        """
+        done = 0
+        line = deque(self.names)
+        while line and (limit is None or done < limit):
+            name = line.popleft()
+            hosted = self.hub.hosted[name]
+            found = self._next(hosted)
+            if isinstance(found, Rest):
+                continue
+            self.perform(hosted, found)
+            done += isinstance(found, Begun)
+            self._space.catch_up()
+            line.append(name)
+            # What one publishes may be for another.
+            line.extend(other for other in self.names if other not in line)
+        return done
+
+    @property
+    def wake_at(self) -> int | None:
+        """When something is due, in milliseconds since 1970; None: not before something happens."""
+        times = [self._until(self.hub.hosted[name]) for name in self.names]
+        return min((at for at in times if at is not None), default=None)
+
+    def _until(self, hosted: Hosted) -> int | None:
+        found = self.hub.look(lambda book: transitions.peek(book, hosted.spec.name, hosted.spec, hosted.flags))
+        return found.until if isinstance(found, Rest) else self.hub.now()
+
+    def start(self, concurrency: int = CONCURRENCY) -> None:
+        """Have a host execute runs in the background, until the space is closed. Once more is no harm."""
+        if self._host is None and self.names:
+            self._host = Host(self, concurrency)
+            self._host.start()
+
+    @property
+    def is_running(self) -> bool:
+        """A host is at work."""
+        return self._host is not None
+
+    @property
+    def wakeups(self) -> int:
+        """Times that the host looked whether something is due."""
+        return 0 if self._host is None else self._host.wakeups
+
+    def stop(self, timeout: float = STOP_MS / 1000) -> bool:
+        """Let runs come to an end, or to where they can stop; whether all did in time. Never in the middle of a call."""
+        host, self._host = self._host, None
+        ended = host is None or host.stop(timeout)
+        self._loop.close()
+        return ended
+
+    # -- one thing at a time -------------------------------------------------------------------------------
+
+    def _next(self, hosted: Hosted) -> Next:
+        spec, flags = hosted.spec, hosted.flags
+        return self.hub.do(lambda book: transitions.begin(book, spec.name, spec, flags))
+
+    def perform(self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None = None) -> None:
+        """Execute what was begun. Whatever happens in it, the run is not left as if somebody were at it."""
+        if isinstance(found, Ask):
+            ask_again(self.hub, hosted, found, self._loop.run)
+            return
+        if isinstance(found, Repair):
+            repair(self.hub, hosted, found, self._loop.run)
+            return
+        hub, run_id = self.hub, found.run.id
+        hub.alive.add(run_id)
+        try:
+            performance = Performance(hub, hosted, found, self._loop.run)
+            if host is not None:
+                host.watch(performance)
+            performance.execute()
+        except StoreError:
+            raise
+        except BaseException as error:
+            log.error("run %s of %s was left in the middle: %r", run_id, hosted.spec.name, error)
+            hub.do(lambda book: recover(book, run_id))
+            if host is None or isinstance(error, KeyboardInterrupt):
+                raise
+        finally:
+            hub.alive.discard(run_id)
+
+
+class Host:
+    """Threads that execute what is due."""
+
+    def __init__(self, workflows: Workflows, concurrency: int) -> None:
+        self._workflows = workflows
+        self._hub = workflows.hub
+        self._concurrency = max(1, concurrency)
+        self._changed = threading.Condition()
+        # Workflows that may have something to do, in the order of their turns; and those at work.
+        self._line: deque[str] = deque(workflows.names)
+        self._busy: set[str] = set()
+        # Rung while they were at work.
+        self._again: set[str] = set()
+        self._times: dict[str, int] = {}
+        self._watched: dict[int, Performance] = {}
+        # Threads that a run did not come back from in time.
+        self._lost: set[int] = set()
+        self._workers: list[threading.Thread] = []
+        self._waiting = 0
+        self._planned: float | None = None
+        self.is_stopping = False
+        self.wakeups = 0
+        self._timer = threading.Thread(target=self._keep_time, name="headwater-workflows", daemon=True)
+
+    def start(self) -> None:
+        self._hub.wakers.append(self)
+        self._timer.start()
+        with self._changed:
+            self._hire()
+
+    # -- being told ----------------------------------------------------------------------------------------
+
+    def wake(self, name: str) -> None:
+        """A workflow may have something to do. Called by whoever commits: waits for nobody."""
+        with self._changed:
+            if name in self._busy:
+                self._again.add(name)
+            elif name not in self._line and name in self._hub.hosted:
+                self._line.append(name)
+                self._hire()
+
+    def watch(self, performance: Performance) -> None:
+        """See that it does not take longer than it may."""
+        run_id = performance.row.id
+        performance.on_deadline = self._deadline
+        with self._changed:
+            self._watched[run_id] = performance
+
+    def _deadline(self, at: float) -> None:
+        with self._changed:
+            if self._planned is None or at < self._planned:
+                self._changed.notify_all()
+
+    def _hire(self) -> None:
+        """Somebody for the line. The condition is held."""
+        if self._waiting:
+            self._changed.notify_all()
+        elif len(self._workers) - len(self._lost) < self._concurrency and not self.is_stopping:
+            worker = threading.Thread(target=self._work, name=f"headwater-run-{len(self._workers)}", daemon=True)
+            self._workers.append(worker)
+            worker.start()
+
+    # -- working -------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        me = threading.get_ident()
+        while True:
+            with self._changed:
+                self._waiting += 1
+                while not self._line and not self.is_stopping:
+                    self._changed.wait()
+                self._waiting -= 1
+                if self.is_stopping:
+                    self._changed.notify_all()
+                    return
+                name = self._line.popleft()
+                self._busy.add(name)
+                self._times.pop(name, None)
+                if self._line:
+                    self._hire()
+            try:
+                self._turn(name)
+            except HeadwaterError as error:
+                log.error("workflow %s stops here: %s", name, error)  # told, not shown
+                with self._changed:
+                    self._busy.discard(name)
+            if me in self._lost:
+                # Another took its place long ago.
+                with self._changed:
+                    self._lost.discard(me)
+                    self._workers.remove(threading.current_thread())
+                self._hub.ring(name)
+                return
+
+    def _turn(self, name: str) -> None:
+        """One run of one workflow; then it is the others' turn."""
+        self.wakeups += 1
+        hosted = self._hub.hosted.get(name)
+        if hosted is None:
+            self._leave(name, None, more=False)
+            return
+        found = self._workflows._next(hosted)  # noqa: SLF001  # two halves of one thing
+        if isinstance(found, Rest):
+            self._leave(name, found.until, more=False)
+            return
+        if isinstance(found, Ask) and found.run.id in self._watched:
+            # Its call has not come back, though nobody waits for it: it may still have its effect. When it has, it rings.
+            self._leave(name, None, more=False)
+            return
+        try:
+            self._workflows.perform(hosted, found, self)
+        finally:
+            with self._changed:
+                performance = self._watched.pop(found.run.id, None)
+            if performance is None or not performance.is_given_up:
+                self._leave(name, None, more=True)
+
+    def _leave(self, name: str, until: int | None, *, more: bool) -> None:
+        with self._changed:
+            self._busy.discard(name)
+            if until is not None:
+                self._times[name] = until
+            if more or name in self._again:
+                self._again.discard(name)
+                if name not in self._line:
+                    self._line.append(name)
+                self._hire()
+            # For the time, or for whoever waits for the end.
+            self._changed.notify_all()
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def _keep_time(self) -> None:
+        while True:
+            with self._changed:
+                if self.is_stopping and not self._watched:
+                    return
+                late = [p for p in self._watched.values() if p.is_late(monotonic())]
+                now = self._hub.now()
+                for name, at in list(self._times.items()):
+                    if at <= now + EARLY_MS and name not in self._line and name not in self._busy:
+                        del self._times[name]
+                        self._line.append(name)
+                        self._hire()
+                if not late:
+                    self._planned = self._next_time(now)
+                    wait = None if self._planned is None else max(self._planned - monotonic(), 0.001)
+                    self._changed.wait(wait)
+                    continue
+            for performance in late:
+                self._give_up(performance)
+
+    def _next_time(self, now: int) -> float | None:
+        times = [monotonic() + (at - now) / 1000 for name, at in self._times.items() if name not in self._busy]
+        times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]
+        return min(times, default=None)
+
+    def _give_up(self, performance: Performance) -> None:
+        """It is late. Its thread is left to itself, and the workflow goes on without it."""
+        name = performance.hosted.spec.name
+        try:
+            performance.give_up()
+        except HeadwaterError as error:
+            log.info("run %s: %s", performance.row.id, error.message)
+        with self._changed:
+            if performance.thread is not None:
+                self._lost.add(performance.thread)
+        self._leave(name, None, more=True)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def stop(self, timeout: float) -> bool:
+        """Start nothing more; wait for runs to end or to stop before they act."""
+        end = monotonic() + timeout
+        with self._changed:
+            self.is_stopping = True
+            for performance in self._watched.values():
+                performance.is_stopping = True
+            self._changed.notify_all()
+            while any(self._is_waited_for(p, end) for p in self._watched.values()):
+                self._changed.wait(0.1 if monotonic() > end else max(end - monotonic(), 0.01))
+            ended = not any(not p.is_given_up for p in self._watched.values())
+        if self in self._hub.wakers:
+            self._hub.wakers.remove(self)
+        return ended
+
+    @staticmethod
+    def _is_waited_for(performance: Performance, end: float) -> bool:
+        """One that acts is waited for as long as it may take; others for so long."""
+        if performance.is_given_up:
+            return False
+        return performance.doing is Doing.MUTATE or monotonic() < end
+
+
+__all__ = ["Host", "Workflows"]

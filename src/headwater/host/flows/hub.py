@@ -1,0 +1,205 @@
+"""The workflows of one open file: transitions on their way to the disk, and who is told of them.
+
+There is one for each storage of this process, whoever opens it and how often: flags and runs under way are known here.
+
+Must never know: how a run is executed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from headwater.errors import HeadwaterError, InvariantError, UsageError
+from headwater.host.storage import Storage
+from headwater.values.ids import MAIN, Millis
+from headwater.workflow.book import Book
+from headwater.workflow.model import Phase, RunRow, Status
+from headwater.workflow.planner import Flags
+from headwater.workflow.recovery import left_active, recover
+from headwater.workflow.ride import Part, Ride
+from headwater.workflow.spec import FlowSpec
+from headwater.workflow.transitions import Begun
+
+if TYPE_CHECKING:
+    from headwater.cells.transaction import Transaction
+    from headwater.host.flows.flow import Workflow
+
+T = TypeVar("T")
+
+
+class Waker(Protocol):
+    """Who executes runs, if somebody does."""
+
+    def wake(self, name: str) -> None:
+        """A workflow may have something to do."""
+
+
+@dataclass(slots=True, eq=False)
+class Hosted:
+    """A workflow that is deployed in this process."""
+
+    flow: Workflow
+    space: Any
+    spec: FlowSpec
+    flow_id: int
+    flags: Flags
+    # What a repairer has put in place of handlers, by name.
+    patched: dict[str, Any] = field(default_factory=dict)
+
+
+class Hub:
+    """What this process does with the workflows of one file."""
+
+    def __init__(self, storage: Storage, now: Callable[[], Millis]) -> None:
+        self._storage = storage
+        self.now = now
+        self.hosted: dict[str, Hosted] = {}
+        # Runs that this process executes.
+        self.alive: set[int] = set()
+        self.wakers: list[Waker] = []
+        # Transactions, for whoever counts them.
+        self.rides = 0
+        self._ids: dict[int, str] = {}
+        self._lock = threading.Lock()
+        self._recovered = False
+
+    # -- transitions ---------------------------------------------------------------------------------------
+
+    def post(self, *parts: Part) -> Ride:
+        """Have it done, without waiting for the disk."""
+        ride = Ride(self.now, self._hear)
+        ride.parts.extend(parts)
+        self._storage.ride(ride)
+        self._storage.nudge()
+        return ride
+
+    def do(self, part: Callable[[Book], T]) -> T:
+        """Have it done: on disk when this returns. Raises what refused it."""
+        ride = Ride(self.now, self._hear)
+        ride.parts.append(part)
+        self._storage.ride(ride)
+        self._storage.wait()
+        answer: T = self.settled(ride)
+        return answer
+
+    def settled(self, ride: Ride) -> Any:  # noqa: ANN401  # what its last part came to
+        """What a ride came to, once it is decided. Raises what refused it."""
+        if not ride.is_decided:
+            raise InvariantError("a transition was waited for, and is not decided")
+        if ride.error is not None:
+            raise ride.error
+        if not ride.is_kept:
+            raise InvariantError(f"a transition was not taken: {ride.verdict}", verdict=ride.verdict)
+        return ride.answer
+
+    def along(self, tx: Transaction) -> Ride:
+        """What goes with the commit of a transaction."""
+        if not isinstance(tx.rider, Ride):
+            tx.rider = Ride(self.now, self._hear)
+        return tx.rider
+
+    def look(self, question: Callable[[Book], T]) -> T:
+        """Ask the tables, as they are now."""
+        return self._storage.call(lambda engine: question(Book(engine.backend.tables, self.now())))
+
+    def wait(self) -> None:
+        """Until everything so far is on disk."""
+        self._storage.wait()
+
+    def _hear(self, ride: Ride) -> None:
+        """Called by whoever decides, with the storage's lock held: flags and bells only."""
+        self.rides += 1
+        book = ride.book
+        if book is None or not ride.is_kept:
+            return
+        self._take_note(ride.answer)
+        for flow_id, topic in book.published:
+            hosted = self._hosted(flow_id)
+            if hosted is not None:
+                for consumer in hosted.spec.consumers:
+                    if topic in consumer.topics:
+                        hosted.flags.dirty.add(consumer.name)
+        for flow_id in book.touched:
+            hosted = self._hosted(flow_id)
+            if hosted is not None:
+                self.ring(hosted.spec.name)
+
+    def _take_note(self, answer: object) -> None:
+        """D2: flags go when the run that looks begins. What is published after that sets them again: in this order."""
+        if isinstance(answer, Begun):
+            hosted = self._hosted(answer.flow.id)
+            if hosted is not None:
+                flags, name = hosted.flags, answer.run.handler
+                flags.resumed = None
+                flags.asked.discard(name)
+                if answer.run.phase == Phase.PREPARING and answer.run.kind == "consumer":
+                    flags.dirty.discard(name)
+                    flags.fresh.discard(name)
+        elif isinstance(answer, RunRow):
+            hosted = self._hosted(answer.flow)
+            if hosted is not None and answer.kind == "consumer" and answer.status != Status.ACTIVE:
+                # D1: what a run has left, or given back, is looked at again, if there is any.
+                if answer.taken or answer.status != Status.COMMITTED:
+                    hosted.flags.dirty.add(answer.handler)
+
+    def _hosted(self, flow_id: int) -> Hosted | None:
+        name = self._ids.get(flow_id)
+        return None if name is None else self.hosted.get(name)
+
+    def ring(self, name: str) -> None:
+        """A workflow may have something to do."""
+        for waker in list(self.wakers):
+            waker.wake(name)
+
+    # -- deploying -----------------------------------------------------------------------------------------
+
+    def add(self, hosted: Hosted) -> None:
+        """A workflow is deployed here from now on."""
+        with self._lock:
+            known = self.hosted.get(hosted.spec.name)
+            if known is not None:
+                # Opened more than once in this process: what is known of it is shared.
+                hosted.flags = known.flags
+            self.hosted[hosted.spec.name] = hosted
+            self._ids[hosted.flow_id] = hosted.spec.name
+
+    def drop(self, space: object) -> None:
+        """A space was closed: its workflows are no longer deployed here."""
+        with self._lock:
+            for name, hosted in list(self.hosted.items()):
+                if hosted.space is space:
+                    del self.hosted[name]
+                    self._ids.pop(hosted.flow_id, None)
+
+    def recover(self) -> list[int]:
+        """W8: runs of a host that is gone. One transaction each: whenever this is stopped, it goes on from there."""
+        with self._lock:
+            if self._recovered:
+                return []
+            found = self.look(lambda book: left_active(book, self.alive))
+            for run_id in found:
+                self.do(lambda book, run_id=run_id: recover(book, run_id))  # type: ignore[misc]  # bound at once
+            self._recovered = True
+            return found
+
+
+_hubs: WeakKeyDictionary[Storage, Hub] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def hub_of(storage: Storage, now: Callable[[], Millis], branch: str = MAIN) -> Hub:
+    """The one of a storage."""
+    if branch != MAIN:
+        raise UsageError(f"workflows are on the main branch; this opening is on {branch!r}", branch=branch)
+    with _making:
+        found = _hubs.get(storage)
+        if found is None:
+            found = _hubs[storage] = Hub(storage, now)
+        return found
+
+
+__all__ = ["HeadwaterError", "Hosted", "Hub", "Waker", "hub_of"]

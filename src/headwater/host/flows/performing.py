@@ -1,0 +1,644 @@
+"""Executing one run: its phases in order, each with what the author wrote for it, each kept before the next begins.
+
+What goes wrong is classified here, at its source. Nothing that an author's function raises, catches or returns late can
+do more than end its own run.
+
+Must never know: which thread this is, and what runs next.
+
+Length: the phases of a run, in their order, and each needs what the one before it kept.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Coroutine
+from concurrent.futures import TimeoutError as LateError
+from inspect import isawaitable
+from random import random
+from threading import get_ident
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from headwater.cells.here import HERE, Frame
+from headwater.cells.sealed import Sealed
+from headwater.errors import (
+    ApprovalError,
+    HeadwaterError,
+    IndeterminateError,
+    InternalError,
+    InvariantError,
+    LogicError,
+    StoreError,
+    TransientError,
+    TransitionError,
+    UserCodeError,
+    WorkflowError,
+)
+from headwater.host.console import LISTENERS, run_begins, run_ends
+from headwater.host.flows.consumer import Consumer
+from headwater.host.flows.flow import Declared, Producer
+from headwater.host.flows.hub import Hosted, Hub
+from headwater.host.flows.plan import (
+    Applied,
+    Event,
+    NotApplied,
+    Nothing,
+    Plan,
+    Skipped,
+    Unknown,
+    moment,
+    wake_ms,
+)
+from headwater.host.flows.run import CURRENT, Acted, Doing, Run
+from headwater.host.report import log
+from headwater.values.codec import decode, encode
+from headwater.values.tree import Value
+from headwater.workflow import transitions
+from headwater.workflow.limits import CONFLICT_MS, RECONCILE_MS, RECONCILE_TRIES
+from headwater.workflow.model import EventRow, Outcome, Phase, RunRow, Trouble
+from headwater.workflow.policy import DEFAULT
+from headwater.workflow.resolution import plan_digest
+from headwater.workflow.transitions import Ask, Begun, Failed, Prepared
+
+if TYPE_CHECKING:
+    from headwater.host.base_space import BaseSpace
+
+T = TypeVar("T")
+
+_PREPARE_ONLY: Final = "{run} only reads: it cannot write {}; write cells in next"
+_MUTATE_ONLY: Final = "{run} acts outside: it cannot write {}; write cells in next"
+
+Await = Callable[[Coroutine[Any, Any, Any], float], Any]
+"""Runs a coroutine to its end, for at most so many seconds."""
+
+
+class LateCall(TransientError):
+    """A phase took longer than it may."""
+
+
+class Performance:
+    """One run under way. `execute` comes to an end whatever happens in it."""
+
+    def __init__(self, hub: Hub, hosted: Hosted, begun: Begun, awaiting: Await) -> None:
+        self.hub = hub
+        self.hosted = hosted
+        self.space: BaseSpace = hosted.space
+        self.begun = begun
+        self.row: RunRow = begun.run
+        self.handler: Declared | Producer = self._handler()
+        self.run = Run(begun.flow, begun.run, self.handler.uses)
+        self._await = awaiting
+        # For whoever looks after time: since when and how long the phase may take, and whether it is over for us.
+        self.doing: Doing | None = None
+        self.deadline: float | None = None
+        self.is_given_up = False
+        # The host is about to end: what has not acted yet does not.
+        self.is_stopping = False
+        self.on_deadline: Callable[[float], None] | None = None
+        self.thread: int | None = None
+
+    def is_late(self, now: float) -> bool:
+        """Its phase takes longer than it may."""
+        return self.deadline is not None and now >= self.deadline and not self.is_given_up
+
+    def _handler(self) -> Declared | Producer:
+        flow, row = self.hosted.flow, self.row
+        found: Declared | Producer
+        found = flow.consumers[row.handler] if row.kind == "consumer" else flow.producers[row.handler]
+        patched = self.hosted.patched.get(row.handler)
+        return found if patched is None else patched
+
+    # -- all of it -----------------------------------------------------------------------------------------
+
+    def execute(self) -> None:
+        """From the phase that the run is in, to its end or to where it stops."""
+        self.thread = get_ident()
+        try:
+            if isinstance(self.handler, Producer):
+                self._produce(self.handler)
+            else:
+                self._consume(self.handler)
+        except TransitionError as error:
+            self._ended(error)
+        except StoreError:
+            # What is on disk is true, and nothing else is: the next opening goes on from it.
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, the run has an end
+            self._failed(error)
+
+    def _ended(self, error: TransitionError) -> None:
+        """Somebody else has moved the run: paused, given up for being late. Not a failure of it."""
+        if error.facts.get("stopped"):
+            self._fail(Failed(kind=Trouble.STOPPED, message=error.message))
+        else:
+            log.info("run %s: %s", self.row.id, error.message)
+
+    def _consume(self, handler: Declared) -> None:
+        consumer = handler.kind()
+        consumer.run = self.run
+        consumer.state = self._state(handler.types.state, handler.types.default)
+        if self.row.phase == Phase.PREPARING:
+            plan = self._prepare(handler, consumer)
+            if plan is None:
+                return
+        if self.row.phase == Phase.PREPARED and self.row.taken and handler.has_mutate:
+            if self.row.ask and self.row.approval != plan_digest(self.row):
+                self.row = self._do(lambda book: transitions.ask(book, self.row.id))
+                return
+            if not self._mutate(handler, consumer):
+                return
+        self._next(handler, consumer)
+
+    # -- calling authors -----------------------------------------------------------------------------------
+
+    def _call(self, doing: Doing, phase: str, fn: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401
+        """One function of the author's, with what is around it; for as long as its phase may take."""
+        run = self.run
+        run.doing = self.doing = doing
+        seconds = self.handler.timeouts.seconds[phase]
+        self.deadline = monotonic() + seconds
+        if self.on_deadline is not None:
+            self.on_deadline(self.deadline)
+        token = CURRENT.set(run)
+        try:
+            result = fn(*args)
+            if isawaitable(result):
+                result = self._wait(result, seconds)
+        finally:
+            CURRENT.reset(token)
+            run.doing = self.doing = None
+            self.deadline = None
+        return result
+
+    def _wait(self, awaitable: Any, seconds: float) -> Any:  # noqa: ANN401  # whatever the author awaits
+        async def awaited() -> Any:  # noqa: ANN401
+            return await awaitable
+
+        try:
+            return self._await(awaited(), seconds)
+        except LateError:
+            raise LateCall(f"{self._named()} took longer than {seconds:g} s") from None
+
+    def _named(self) -> str:
+        return f"{self.row.handler}.{self.doing}" if self.row.kind == "consumer" else f"{self.row.handler}()"
+
+    def _inside(self, read_only: str, work: Callable[[], T]) -> T:
+        """With a transaction around it that only reads."""
+        space = self.space
+        tx = space.begin(self._title(), read_only=read_only)
+        token = HERE.set(Frame(space, tx, None))
+        if LISTENERS:
+            run_begins(space)
+        try:
+            return work()
+        finally:
+            HERE.reset(token)
+            if LISTENERS:
+                run_ends(tx)
+            if tx.is_open:
+                tx.abort()
+
+    def _title(self) -> str:
+        return f"{self.hosted.spec.name}.{self.row.handler}"
+
+    # -- producing -----------------------------------------------------------------------------------------
+
+    def _produce(self, producer: Producer) -> None:
+        given: dict[str, object] = {}
+        if producer.run_at is not None:
+            given[producer.run_at] = self.run
+        if producer.state_at is not None and producer.state is not None:
+            given[producer.state_at] = self._state(producer.state, producer.default)
+
+        def work() -> bytes | None:
+            returned = self._call(Doing.PRODUCE, "produce", lambda: producer.fn(**given))
+            self._check_violation()
+            if returned is None or producer.state is None:
+                return None
+            return encode(producer.state.seal(returned))
+
+        self._land(work, lambda book, state: transitions.produced(book, self.row.id, state, self.hosted.spec))
+
+    # -- preparing -----------------------------------------------------------------------------------------
+
+    def _prepare(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> Plan[Any] | None:
+        """The plan, when it is kept; None: there was nothing to do."""
+        pending = [self._event(handler, row) for row in self.begun.events]
+
+        def work() -> Plan[Any]:
+            made = self._call(Doing.PREPARE, "prepare", consumer.prepare, pending)
+            self._check_violation()
+            if not isinstance(made, Plan):
+                raise LogicError(f"{handler.name}.prepare returned {made!r}; a hw.Plan is expected, or hw.Plan.idle()")
+            return made
+
+        plan = self._inside(_PREPARE_ONLY, work)
+        now = self.hub.now()
+        wake = wake_ms(plan.wake, now, f"{handler.name}.prepare")
+        if plan.is_idle:
+            kept = Prepared(result=encode(None), wake_at=wake)  # type: ignore[arg-type]
+            self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
+            return None
+        result = encode(handler.types.data.seal(plan.data))
+        approval = _digest(result) if plan.ask and plan.take else None
+        kept = Prepared(
+            events=tuple(event.number for event in plan.take),
+            result=result,
+            title=plan.title[:500],
+            wake_at=wake,
+            approval=approval,
+        )
+        self.row = self._do(lambda book: transitions.prepared(book, self.row.id, kept, self.hosted.spec))
+        self.run.title = self.row.title
+        return plan
+
+    def _event(self, handler: Declared, row: EventRow) -> Event[Any]:
+        topic = handler.topics[row.topic]
+        space, payload = self.space, row.payload
+        return Event(
+            row.id, row.message, row.topic, row.attempt, moment(row.created_at), lambda: topic.opened(space, payload)
+        )
+
+    # -- acting --------------------------------------------------------------------------------------------
+
+    def _mutate(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> bool:
+        """The one effect; whether the run goes on."""
+        data = self._data(handler)
+        if not handler.by_call:
+            operation, params = f"{handler.name}.mutate", self.row.prepare_result or b""
+            return self._act(
+                operation,
+                params,
+                lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data),
+                handler.types.result,
+            )
+        try:
+            self._inside(_MUTATE_ONLY, lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data))
+        except Acted:
+            pass
+        except Exception:
+            # Whatever it caught or raised around it: what was asked for, if anything, is what counts.
+            self._check_violation()
+            if self.run.asked is None:
+                raise
+        self._check_violation()
+        if self.run.asked is None:
+            return True
+        called, args, kwargs = self.run.asked
+        asked = called.params(*args, **kwargs)
+        named = {**kwargs, **({"key": self.run.key} if called.takes_key else {})}
+
+        def call() -> Any:  # noqa: ANN401  # what the operation returns
+            return (
+                self._call(Doing.MUTATE, "mutate", called.fn, *args, **named)
+                if not named
+                else self._call(Doing.MUTATE, "mutate", lambda: called.fn(*args, **named))
+            )
+
+        return self._act(called.name, encode(asked), call, called.result)
+
+    def _act(self, operation: str, params: bytes, call: Callable[[], Any], result: Sealed) -> bool:
+        """L11: from here to the end of this, whatever happens, nobody may assume that nothing has."""
+        if self.is_stopping:
+            raise TransitionError("the host ends before the run has acted", stopped=True)
+        # W6: on disk before the call leaves.
+        self.row = self._do(lambda book: transitions.in_flight(book, self.row.id, operation, params))
+        if self.row.outcome == Outcome.SKIPPED:
+            return True
+        try:
+            answer = self._inside(_MUTATE_ONLY, call)
+        except WorkflowError as error:
+            if not error.definite:
+                return self._doubtful(error)
+            self._undone(error)
+            return False
+        except StoreError:
+            raise
+        except KeyboardInterrupt:
+            # The process is about to end: that nobody knows is on disk.
+            raise
+        except BaseException as error:  # noqa: BLE001  # whatever was raised: the call may have left before
+            return self._doubtful(error)
+        return self._answered(answer, result)
+
+    def _answered(self, answer: object, result: Sealed) -> bool:
+        match answer:
+            case NotApplied():
+                self._undone(TransientError(answer.reason or f"{self._title()} says that it did not happen"))
+                return False
+            case Unknown():
+                return self._doubtful(IndeterminateError(answer.reason or "it says that it does not know"))
+            case Applied():
+                answer = answer.result
+        try:
+            kept = encode(result.seal(answer))
+        except HeadwaterError as error:
+            # It has happened, and what came of it cannot be kept: that is not a reason to do it again.
+            return self._doubtful(error)
+        self._applied(kept)
+        # Late, it is learnt what became of it; but the run is no longer this one's.
+        return not self.is_given_up
+
+    def _applied(self, kept: bytes) -> None:
+        row_id = self.row.id
+        self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
+
+    def _undone(self, error: Exception) -> None:
+        """Surely not: the next attempt starts from the beginning."""
+        if self.is_given_up:
+            self._do(lambda book: transitions.not_applied(book, self.row.id, str(error)))
+            return
+        self._fail(self._classified(error), undone=str(error) or type(error).__name__)
+
+    def _doubtful(self, error: BaseException) -> bool:
+        """Ask at once, in the run; if nobody can tell, it is asked in the background, or a person is."""
+        told = f"{type(error).__name__}: {error}"
+        if self.is_given_up:
+            return False
+        answer: object = Unknown(told)
+        can_ask = can_reconcile(self.handler, self._call_row())
+        if can_ask:
+            answer = self.reconcile()
+        match answer:
+            case Applied():
+                try:
+                    self._applied(answered_bytes(self.handler, self._call_row(), answer.result))
+                except (InvariantError, StoreError, TransitionError):
+                    raise
+                except HeadwaterError as misfit:
+                    told = misfit.message
+                else:
+                    return True
+            case NotApplied():
+                if isinstance(error, Exception):
+                    self._undone(error)
+                    return False
+            case _:
+                pass
+        next_at = self.hub.now() + DEFAULT.delay_ms(1) if can_ask else None
+        self._do(lambda book: transitions.uncertain(book, self.row.id, told, next_at))
+        return False
+
+    def _call_row(self) -> Any:  # noqa: ANN401  # a CallRow
+        return self.hub.look(lambda book: book.call_of(book.run(self.row.id)))
+
+    # -- finding out ---------------------------------------------------------------------------------------
+
+    def reconcile(self) -> object:
+        """What the author's code says of the call: an answer, whatever happens."""
+        call = self._call_row()
+        try:
+            return self._inside(_MUTATE_ONLY, lambda: self._reconciled(call))
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a question that fails is one that is not answered
+            return Unknown(f"{type(error).__name__}: {error}")
+
+    def _reconciled(self, call: Any) -> object:  # noqa: ANN401  # a CallRow
+        handler = self.handler
+        assert isinstance(handler, Declared)
+        operation = operation_of(handler, call.operation)
+        if operation is not None:
+            assert operation.reconciler is not None
+            fn, given = operation.reconciler, dict(decode(call.params))  # type: ignore[call-overload]
+            if "key" in _parameters(fn):
+                given["key"] = call.key
+            answer = self._call(Doing.RECONCILE, "reconcile", lambda: fn(**given))
+        else:
+            consumer = handler.kind()
+            consumer.run = self.run
+            consumer.state = self._state(handler.types.state, handler.types.default)
+            answer = self._call(Doing.RECONCILE, "reconcile", consumer.reconcile, self.run, self._data(handler))
+        if not isinstance(answer, Applied | NotApplied | Unknown):
+            raise LogicError(
+                f"reconcile returned {answer!r}; hw.Applied(...), hw.NotApplied() or hw.Unknown() is expected"
+            )
+        return answer
+
+    # -- going on ------------------------------------------------------------------------------------------
+
+    def _next(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> None:
+        if self.row.phase != Phase.EMITTING and handler.has_next:
+            # Not waited for: the commit of the run comes after it.
+            run_id = self.row.id
+            self.hub.post(lambda book: transitions.emitting(book, run_id))
+        data = self._data(handler)
+        outcome = self._outcome(handler)
+        before = consumer.state
+
+        def work() -> bytes | None:
+            consumer.state = before
+            if handler.has_next:
+                self._call(Doing.NEXT, "next", consumer.next, self.run, data, outcome)
+            self._check_violation()
+            if consumer.state is before:
+                return None
+            return encode(handler.types.state.seal(consumer.state))
+
+        def end(book: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
+            if not handler.has_next:
+                transitions.emitting(book, self.row.id)
+            return transitions.consumed(book, self.row.id, state, self.hosted.spec)
+
+        self._land(work, end)
+
+    def _land(self, work: Callable[[], bytes | None], end: Callable[[Any, bytes | None], RunRow]) -> None:
+        """Call, and commit what it wrote and published together with the end of the run.
+
+        If somebody has written what it read, it is called again: that is nobody's failure.
+        """
+        space = self.space
+        until = monotonic() + CONFLICT_MS / 1000
+        pause = 0.001
+        while True:
+            tx = space.begin(self._title(), cause=["run", self.hosted.spec.name, self.row.id])
+            token = HERE.set(Frame(space, tx, None))
+            if LISTENERS:
+                run_begins(space)
+            try:
+                state = work()
+            except BaseException:
+                tx.abort()
+                raise
+            finally:
+                HERE.reset(token)
+                if LISTENERS:
+                    run_ends(tx)
+            ride = self.hub.along(tx)
+            ride.parts.append(lambda book, state=state: end(book, state))
+            # That somebody waits for its end: then it is not told as lost.
+            tx.on_settled(lambda _: None)
+            tx.commit()
+            self.hub.wait()
+            if tx.is_rejected or (ride.is_decided and not ride.is_kept and ride.error is None):
+                if monotonic() > until:
+                    raise TransientError(f"{self._title()} was overtaken by others again and again for 30 s")
+                space.catch_up()
+                sleep(pause * random())  # noqa: S311  # so that two who are in each other's way part
+                pause = min(pause * 2, 0.25)
+                continue
+            self.row = self.hub.settled(ride)
+            return
+
+    # -- values --------------------------------------------------------------------------------------------
+
+    def _open(self, sealed: Sealed, kept: bytes) -> Any:  # noqa: ANN401  # of the author's type
+        return sealed.unseal(self.space, self.space.untracked, decode(kept))
+
+    def _state(self, sealed: Sealed, default: object) -> Any:  # noqa: ANN401  # likewise
+        return default if self.begun.state is None else self._open(sealed, self.begun.state)
+
+    def _data(self, handler: Declared) -> Any:  # noqa: ANN401  # likewise
+        return self._open(handler.types.data, self.row.prepare_result or encode(None))  # type: ignore[arg-type]
+
+    def _outcome(self, handler: Declared) -> Applied[Any] | Skipped | Nothing:
+        match self.row.outcome:
+            case Outcome.APPLIED:
+                call = self._call_row()
+                operation = None if call is None else operation_of(handler, call.operation)
+                sealed = handler.types.result if operation is None else operation.result
+                return Applied(self._open(sealed, self.row.mutation_result or encode(None)))  # type: ignore[arg-type]
+            case Outcome.SKIPPED:
+                return Skipped()
+            case _:
+                return Nothing()
+
+    # -- what goes wrong -----------------------------------------------------------------------------------
+
+    def _do(self, part: Callable[[Any], T]) -> T:
+        return self.hub.do(part)
+
+    def _check_violation(self) -> None:
+        """What was done against the phases ends the run, also if the author's code has caught it."""
+        if self.run.violation is not None:
+            raise self.run.violation
+
+    def _failed(self, error: Exception) -> None:
+        if self.is_given_up:
+            return
+        self._fail(self._classified(error))
+
+    def _fail(self, why: Failed, *, undone: str = "") -> None:
+        retry, spec, run_id = self.handler.retry, self.hosted.spec, self.row.id
+        chance = random()  # noqa: S311  # for jitter, not for secrets
+        try:
+            self._do(lambda book: transitions.failed(book, run_id, why, spec, retry, chance, undone=undone))
+        except TransitionError as error:
+            log.info("run %s: %s", run_id, error.message)
+        self._report(why)
+
+    def _report(self, why: Failed) -> None:
+        text = f"run {self.row.id} of {self._title()} failed: {why.message}"
+        if why.kind in (Trouble.LOGIC, Trouble.INTERNAL):
+            self.space.report(
+                UserCodeError(text, run=self.row.id, workflow=self.hosted.spec.name, event=None, triggers=())
+            )
+        elif why.kind is not Trouble.STOPPED:
+            log.warning("%s", text)
+
+    def _classified(self, error: BaseException) -> Failed:
+        """The class of a failure, by what was raised: never by what it says."""
+        details = "".join(traceback.format_exception(error))
+        message = error.message if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
+        return Failed(kind=kind_of(error, self.handler.retry.on), message=message, details=details)
+
+    def give_up(self) -> None:
+        """It is late: what it comes to is not waited for. Called by whoever looks after time."""
+        self.is_given_up = True
+        seconds = self.handler.timeouts.seconds
+        doing = self.doing
+        text = f"{self._named()} took longer than {seconds.get(_PHASES.get(doing, ''), 0):g} s"
+        if doing is Doing.MUTATE and self.row.outcome == Outcome.UNKNOWN:
+            at = self.hub.now() if can_reconcile(self.handler, self._call_row()) else None
+            self._do(lambda book: transitions.uncertain(book, self.row.id, text, at))
+        else:
+            self._fail(Failed(kind=Trouble.TRANSIENT, message=text))
+
+
+_PHASES: Final[dict[Doing | None, str]] = {
+    Doing.PRODUCE: "produce",
+    Doing.PREPARE: "prepare",
+    Doing.MUTATE: "mutate",
+    Doing.NEXT: "next",
+    Doing.RECONCILE: "reconcile",
+}
+
+
+def kind_of(error: BaseException, on: tuple[type[BaseException], ...]) -> Trouble:
+    """Which class an error is of."""
+    match error:
+        case LateCall():
+            return Trouble.TRANSIENT
+        case _ if on and isinstance(error, on):
+            return Trouble.TRANSIENT
+        case TransientError():
+            return Trouble.TRANSIENT
+        case ApprovalError():
+            return Trouble.AUTH
+        case InternalError() | InvariantError():
+            return Trouble.INTERNAL
+        case _:
+            return Trouble.LOGIC
+
+
+def operation_of(handler: Declared, name: str) -> Any:  # noqa: ANN401  # an Operation, if it is one of a connector's
+    """The operation of that name, of those that a handler uses."""
+    return next((c.operations[name] for c in handler.uses if name in c.operations), None)
+
+
+def can_reconcile(handler: Declared | Producer, call: Any) -> bool:  # noqa: ANN401  # a CallRow
+    """Somebody can be asked what became of a call."""
+    if not isinstance(handler, Declared) or call is None:
+        return False
+    operation = operation_of(handler, call.operation)
+    return handler.has_reconcile if operation is None else operation.reconciler is not None
+
+
+def answered_bytes(handler: Declared | Producer, call: Any, result: object) -> bytes:  # noqa: ANN401  # a CallRow
+    """What a reconciliation found, as it is kept."""
+    assert isinstance(handler, Declared)
+    operation = operation_of(handler, call.operation)
+    sealed = handler.types.result if operation is None else operation.result
+    value: Value = sealed.seal(result)
+    return encode(value)
+
+
+def ask_again(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
+    """In the background, or after a restart: what became of a call that nobody knows of."""
+    begun = Begun(ask.flow, ask.run, hub.look(lambda b: b.handler(ask.run.flow, "consumer", ask.run.handler)).state)
+    performance = Performance(hub, hosted, begun, awaiting)
+    handler, run_id = performance.handler, ask.run.id
+    if not can_reconcile(handler, ask.call):
+        hub.do(lambda book: transitions.still_uncertain(book, run_id, ask.call.error or "", ask.call.tries, None))
+        return
+    performance.handler.timeouts.seconds["reconcile"] = min(
+        performance.handler.timeouts.seconds["reconcile"], RECONCILE_MS / 1000
+    )
+    answer = performance.reconcile()
+    told = getattr(answer, "reason", "") or "it cannot tell yet"
+    if isinstance(answer, Applied):
+        try:
+            kept = answered_bytes(handler, ask.call, answer.result)
+        except HeadwaterError as misfit:
+            answer, told = Unknown(misfit.message), misfit.message
+        else:
+            hub.do(lambda book: transitions.applied(book, run_id, kept, "reconciliation"))
+            return
+    if isinstance(answer, NotApplied):
+        hub.do(lambda book: transitions.not_applied(book, run_id, told, "reconciliation"))
+        return
+    tries = ask.call.tries + 1
+    next_at = None if tries >= RECONCILE_TRIES else hub.now() + DEFAULT.delay_ms(tries)
+    hub.do(lambda book: transitions.still_uncertain(book, run_id, told, tries, next_at))
+
+
+def _digest(result: bytes) -> bytes:
+    from hashlib import sha256  # noqa: PLC0415  # only where somebody is asked
+
+    return sha256(result).digest()
+
+
+def _parameters(fn: Callable[..., Any]) -> Any:  # noqa: ANN401  # of inspect
+    from headwater.host.code import signature_of  # noqa: PLC0415
+
+    return signature_of(fn).parameters

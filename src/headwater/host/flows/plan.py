@@ -1,0 +1,187 @@
+"""What authors give and get in the phases of a consumer: events, a plan, and what became of it.
+
+Must never know: where any of it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from headwater.errors import LogicError, UsageError
+from headwater.host.report import log
+from headwater.values.duration import Duration, to_ms
+from headwater.workflow.limits import WAKE_MAX_MS
+from headwater.workflow.policy import clamp_wake
+
+T_co = TypeVar("T_co", covariant=True)
+D_co = TypeVar("D_co", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+Wake: TypeAlias = datetime | Duration
+"""When to look again: a moment (a datetime with a zone, or ISO 8601), or how long from now."""
+
+
+class Event(Generic[T_co]):
+    """One event of a topic, as a consumer is shown it."""
+
+    __slots__ = ("_data", "_made", "_open", "at", "attempt", "id", "number", "topic")
+
+    def __init__(  # noqa: PLR0917  # one for each column
+        self, number: int, message: str, topic: str, attempt: int, at: datetime, opened: Callable[[], T_co]
+    ) -> None:
+        self.number = number
+        self.id = message
+        """What its publisher calls it."""
+        self.topic = topic
+        self.attempt = attempt
+        """1, and one more each time that a run gave it back."""
+        self.at = at
+        """When it was published."""
+        self._open = opened
+        self._made = False
+        self._data: T_co | None = None
+
+    @property
+    def data(self) -> T_co:
+        """What was published."""
+        if not self._made:
+            self._data, self._made = self._open(), True
+        return cast("T_co", self._data)
+
+    def __repr__(self) -> str:
+        return f"<Event {self.id} of {self.topic}>"
+
+
+class Plan(Generic[D_co]):
+    """What `prepare` has decided: what is to be done, with which events, and what it is called for people.
+
+    With `ask`, a person is asked before `mutate`. `wake` says when to look again if no event comes before.
+    """
+
+    __slots__ = ("ask", "data", "is_idle", "take", "title", "wake")
+
+    def __init__(
+        self,
+        data: D_co,
+        *,
+        take: Sequence[Event[Any]] = (),
+        title: str = "",
+        ask: bool = False,
+        wake: Wake | None = None,
+    ) -> None:
+        for event in take:
+            if not isinstance(cast("object", event), Event):
+                raise LogicError(f"hw.Plan(take=...) takes events that prepare was given, not {event!r}")
+        self.data = data
+        self.take = tuple(take)
+        self.title = str(title)
+        self.ask = bool(ask)
+        self.wake = wake
+        self.is_idle = False
+
+    @classmethod
+    def idle(cls, wake: Wake | None = None) -> Plan[Any]:
+        """Nothing to do now: neither `mutate` nor `next` is called."""
+        plan: Plan[Any] = Plan(None, wake=wake)
+        plan.is_idle = True
+        return plan
+
+    def __repr__(self) -> str:
+        return "<Plan: idle>" if self.is_idle else f"<Plan {self.title!r}: takes {len(self.take)}>"
+
+
+def wake_ms(wake: object, now: int, whose: str) -> int | None:
+    """D16: as a time that is kept, within what the host allows. What is no time is told, and left out."""
+    if wake is None:
+        return None
+    try:
+        if isinstance(wake, str) and ("-" in wake or ":" in wake):
+            wake = datetime.fromisoformat(wake)
+        if isinstance(wake, datetime):
+            if wake.tzinfo is None:
+                raise ValueError("it has no time zone")
+            at = int(wake.timestamp() * 1000)
+        else:
+            at = now + int(min(to_ms(cast("str | float | timedelta", wake), "wake"), WAKE_MAX_MS * 2))
+    except (ValueError, OverflowError, OSError, TypeError, UsageError) as error:
+        log.warning("%s asked to be woken at %r, which is no time (%s); it is not woken", whose, wake, error)
+        return None
+    return clamp_wake(at, now)
+
+
+def moment(ms: int) -> datetime:
+    """As authors get times."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+# --- what became of it ----------------------------------------------------------------------------------------
+
+
+class Applied(Generic[R_co]):
+    """The effect is there. `reconcile` answers so, with what `mutate` would have returned."""
+
+    __match_args__ = ("result",)
+    __slots__ = ("result",)
+
+    def __init__(self, result: R_co) -> None:
+        self.result = result
+
+    def __repr__(self) -> str:
+        return f"Applied({self.result!r})"
+
+
+class NotApplied:
+    """The effect is surely not there, and will not be: it may be done anew."""
+
+    __match_args__ = ("reason",)
+    __slots__ = ("reason",)
+    result: None = None
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"NotApplied({self.reason!r})"
+
+
+class Unknown:
+    """It cannot be told yet: ask again later."""
+
+    __match_args__ = ("reason",)
+    __slots__ = ("reason",)
+    result: None = None
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.reason!r})"
+
+
+class Skipped:
+    """A person has decided that it is not done: told to `next`."""
+
+    __slots__ = ()
+    result: None = None
+
+    def __repr__(self) -> str:
+        return "Skipped()"
+
+
+class Nothing:
+    """There was nothing to call: told to `next`."""
+
+    __slots__ = ()
+    result: None = None
+
+    def __repr__(self) -> str:
+        return "Nothing()"
+
+
+Answer: TypeAlias = Applied[R_co] | NotApplied | Unknown
+"""What `reconcile` says."""
+
+Outcome: TypeAlias = Applied[R_co] | Skipped | Nothing
+"""What `next` is told."""

@@ -1,0 +1,97 @@
+"""The run that handlers are called in: what it is, and the operations that its phase allows.
+
+The phase matrix is enforced here: reads belong to producers and `prepare`, the one mutation to `mutate`, publishing to
+producers and `next`. What is done against it ends the run, whatever the author's code catches.
+
+Must never know: how a phase is called, and when.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from enum import StrEnum
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+from headwater.errors import PhaseError
+from headwater.host.flows.connector import Connector, Operation
+from headwater.workflow.model import FlowRow, RunRow
+from headwater.workflow.runs import key_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Doing(StrEnum):
+    """What of an author's is being called."""
+
+    PRODUCE = "a producer"
+    PREPARE = "prepare"
+    MUTATE = "mutate"
+    RECONCILE = "reconcile"
+    NEXT = "next"
+
+
+class Acted(BaseException):  # no error: mutate has said what is to be done, and ends with it
+    """Leaves `mutate` with its one call, past whatever the author catches."""
+
+
+class Run:
+    """One attempt, as its handlers see it."""
+
+    def __init__(self, flow: FlowRow, row: RunRow, uses: tuple[Connector, ...]) -> None:
+        self.id: int = row.id
+        self.workflow: str = flow.name
+        self.handler: str = row.handler
+        self.attempt: int = row.attempt
+        """1, and one more for each run of its chain."""
+        self.why: str = str(row.why)
+        """What it was started for: event, wake, schedule, manual, retry, recovery, ..."""
+        self.version: int = row.version
+        self.title: str = row.title
+        # Of the run of the chain that has made the call, if there was one.
+        self.key: str = key_of(flow, row.call)
+        """The idempotency key of the effect: give it to whoever is called."""
+        self._uses = uses
+        self.doing: Doing | None = None
+        # Broken against the phases: the run ends with this, whatever its code has caught.
+        self.violation: PhaseError | None = None
+        # The one mutation that `mutate` has asked for. It is made when `mutate` has ended, by whoever performs the run.
+        self.asked: tuple[Operation[..., Any], tuple[object, ...], dict[str, object]] | None = None
+
+    def call(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call an operation of a connector. A mutation is the end of `mutate`: nothing after it is executed."""
+        self._check(operation)
+        if not operation.mutates:
+            return operation.fn(*args, **kwargs)
+        self.asked = (operation, args, kwargs)
+        raise Acted
+
+    def _check(self, operation: Operation[P, R]) -> None:
+        if not isinstance(cast("object", operation), Operation):
+            raise self.violated(f"run.call takes an operation of a connector, not {operation!r}")
+        if operation.connector not in self._uses:
+            name = operation.connector.name
+            raise self.violated(
+                f"{self.handler} calls {operation.name}() and does not say that it uses {name}; declare it with uses={name}"
+            )
+        allowed = (Doing.MUTATE,) if operation.mutates else (Doing.PRODUCE, Doing.PREPARE, Doing.RECONCILE)
+        if self.doing not in allowed:
+            kind = "a mutation" if operation.mutates else "a read"
+            where = " or ".join(allowed)
+            raise self.violated(
+                f"{operation.name}() is {kind} and cannot be called in {self.doing or 'no phase'}; call it in {where}"
+            )
+        if operation.mutates and self.asked is not None:
+            raise self.violated(f"{self.handler} has asked for its one mutation; {operation.name}() would be a second")
+
+    def violated(self, message: str) -> PhaseError:
+        """Remember what was done against the phases, and tell it."""
+        self.violation = self.violation or PhaseError(message, run=self.id)
+        return self.violation
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {self.workflow}.{self.handler}, attempt {self.attempt}>"
+
+
+CURRENT: Final[ContextVar[Run | None]] = ContextVar("headwater-run", default=None)
+"""The run that this code is called in."""

@@ -1,0 +1,111 @@
+"""Topics: where events of a workflow wait, and how they are published.
+
+In a producer, in `next`, in a handler or a transaction, what is published lands with its commit or not at all;
+elsewhere it is a transaction of its own.
+
+Must never know: who consumes what is published.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from headwater.cells.here import HERE, Owner, find
+from headwater.cells.sealed import Sealed
+from headwater.cells.transaction import Transaction
+from headwater.errors import AddressError, UsageError, WriteError
+from headwater.host.base_space import BaseSpace
+from headwater.host.flows.run import CURRENT, Doing
+from headwater.values.codec import decode, encode
+from headwater.values.hints import schema_of
+from headwater.values.schema import ANY
+from headwater.values.tree import Value, freeze
+from headwater.workflow.book import Book
+from headwater.workflow.publishing import Publication, publish
+
+if TYPE_CHECKING:
+    from headwater.host.flows.flow import Workflow
+
+T = TypeVar("T")
+
+_ID_MAX = 1000
+"""Characters of an event's id: of a name, not of a document."""
+
+
+class Topic(Generic[T]):
+    """Events of one kind, each with an id that its source gives it."""
+
+    def __init__(self, owner: Owner, flow: Workflow, name: str, kind: object) -> None:
+        self._owner = owner
+        self._flow = flow
+        self.name = name
+        schema = ANY if kind is Any else schema_of(kind, where=f"topic {name}")
+        self.payload: Sealed = Sealed(owner, f"{flow.full_name}.{name}", (), schema=schema)
+
+    @property
+    def address(self) -> str:
+        """Its name, in full."""
+        return f"{self._flow.full_name}.{self.name}"
+
+    def publish(self, value: T, /, *, id: str, title: str = "") -> None:  # noqa: A002  # as authors say it
+        """Publish an event. The same id again is the same event: while it waits it gets the new value, then never.
+
+        `title` is what people are told that came in.
+        """
+        event = self.publication(self.payload.seal(value), id, title)
+        space, tx = find(self._owner, self)
+        assert isinstance(space, BaseSpace)
+        self._put(space, tx, event)
+
+    def publication(self, value: Value, message: object, title: str, source: str = "") -> Publication:
+        """An event as it is kept. Raises UsageError."""
+        if not isinstance(message, str) or not message or len(message) > _ID_MAX or not message.isprintable():
+            raise UsageError(
+                f"{self.address}.publish(..., id={message!r}): a stable id is expected, as its source has it: printable "
+                f"text of up to {_ID_MAX} characters",
+                topic=self.name,
+            )
+        run = CURRENT.get()
+        if run is not None and run.doing not in (Doing.PRODUCE, Doing.NEXT):
+            raise run.violated(
+                f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
+            )
+        origin = "" if run is not None and run.doing is Doing.NEXT else source or self.name
+        return Publication(self._flow.full_name, self.name, message, encode(value), str(title), origin)
+
+    def from_json(self, space: BaseSpace, given: object) -> Value:
+        """What comes from outside of Python, checked. Raises SchemaError."""
+        frozen = freeze(given, f"what is published to {self.address}")
+        return self.payload.seal(self.payload.unseal(space, space.untracked, frozen))
+
+    def _put(self, space: BaseSpace, tx: Transaction | None, event: Publication) -> None:
+        run = CURRENT.get()
+        run_id = None if run is None else run.id
+
+        def part(book: Book) -> bool:
+            return publish(book, event, None if run_id is None else book.run(run_id))
+
+        hub = space.flows
+        if tx is None or not tx.is_open:
+            hub.post(part)
+            return
+        frame = HERE.get()
+        refused = tx.refusal(space.key(self._flow.full_name, "space"))
+        if refused or (frame is not None and frame.read_only):
+            name = tx.name or "this code"
+            raise WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
+        ride = hub.along(tx)
+        ride.parts.append(part)
+        tx.launch(lambda: ride.parts.remove(part))
+
+    def opened(self, space: BaseSpace, payload: bytes) -> T:
+        """What was published, as authors get it."""
+        try:
+            value: Any = self.payload.unseal(space, space.untracked, decode(payload))
+        except AddressError as error:
+            raise UsageError(error.message) from error
+        found: T = value
+        return found
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.address}>"

@@ -1,0 +1,59 @@
+"""Tables that others keep in the database of a space: theirs to fill, in the transactions of its commits.
+
+Must never know: what they hold. The tables themselves are part of the file's format, so they are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import apsw
+
+from headwater.errors import HeadwaterError, InvariantError
+
+MARK: Final = "beside"
+"""The savepoint of a rider: one at a time."""
+
+
+class SqliteTables:
+    """They are in the same file as everything else, or in one that is only in memory."""
+
+    def __init__(self, db: apsw.Connection, explain: Callable[[apsw.Error], HeadwaterError]) -> None:
+        self._db = db
+        self._explain = explain
+
+    def execute(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, tuple(values)).fetchall()  # type: ignore[arg-type]  # as the caller has them
+        except apsw.ConstraintError as error:
+            # Whoever writes looks first whether it may: that it may not is found here only if it did not look well.
+            message = f"the database refused what must never be so: {error}"
+            raise InvariantError(message, query=query, found=str(error)) from error
+        except apsw.Error as error:
+            raise self._explain(error) from error
+
+    @property
+    def changed(self) -> int:
+        return self._db.changes()
+
+    def begin(self) -> None:
+        if not self._db.in_transaction:
+            self.execute("begin immediate")
+
+    def mark(self) -> None:
+        self.execute(f"savepoint {MARK}")
+
+    def unmark(self, *, keep: bool) -> None:
+        if not keep:
+            self.execute(f"rollback to {MARK}")
+        self.execute(f"release {MARK}")
+
+    def end(self) -> None:
+        """What was begun is done."""
+        if self._db.in_transaction:
+            self.execute("commit")
+
+    def give_up(self) -> None:
+        if self._db.in_transaction:
+            self.execute("rollback")

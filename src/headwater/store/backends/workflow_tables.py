@@ -1,0 +1,165 @@
+"""The tables of workflows, and what the database itself holds true of them.
+
+They are part of the format of a space's file. What may be written when is the business of `workflow.transitions`; that
+there is no second active run, no successor twice, no step back and no event reserved by nobody, is held here, whoever
+writes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+WORKFLOW_TABLES: Final = """
+create table flow(
+    id integer primary key,
+    name text not null unique,
+    salt text not null,
+    version integer not null,
+    -- The user's: what is wanted.
+    intent text not null check(intent in ('active', 'paused', 'archived')),
+    -- The host's: why nothing goes on without a person. Both or none.
+    block text, block_kind text,
+    -- The repairer's: repairs since something last worked, and whether one is under way.
+    repairs integer not null default 0, repairing integer not null default 0,
+    -- The newest run of a chain that is not finished: nothing else is begun before it is resolved.
+    head integer references flow_run(id),
+    retry_at integer, failures integer not null default 0,
+    created_at integer not null, updated_at integer not null,
+    check((block is null) = (block_kind is null)),
+    check(retry_at is null or head is not null)
+) strict;
+
+create table flow_version(
+    flow integer not null references flow(id), version integer not null,
+    print text not null, config blob not null, code blob, why text not null, at integer not null,
+    primary key(flow, version)
+) strict, without rowid;
+
+create table flow_handler(
+    flow integer not null references flow(id), name text not null,
+    kind text not null check(kind in ('producer', 'consumer')),
+    state blob, next_run_at integer, wake_at integer,
+    -- So many pending events are shown at once, after one of them was poison.
+    span integer,
+    gone integer not null default 0,
+    primary key(flow, kind, name),
+    check(kind = 'producer' or next_run_at is null),
+    check(kind = 'consumer' or wake_at is null)
+) strict, without rowid;
+
+create table flow_topic(
+    id integer primary key, flow integer not null references flow(id), name text not null,
+    pending integer not null default 0 check(pending >= 0),
+    parked integer not null default 0 check(parked >= 0),
+    unique(flow, name)
+) strict;
+
+create table flow_run(
+    id integer primary key,
+    flow integer not null references flow(id),
+    handler text not null,
+    kind text not null check(kind in ('producer', 'consumer')),
+    retry_of integer unique references flow_run(id),
+    chain integer not null, attempt integer not null, crashes integer not null default 0,
+    why text not null, version integer not null,
+    phase text not null check(phase in ('preparing', 'prepared', 'mutating', 'mutated', 'emitting', 'committed')),
+    status text not null check(status in ('active', 'paused:transient', 'paused:approval', 'paused:reconciliation',
+        'failed:logic', 'failed:internal', 'committed', 'crashed')),
+    outcome text not null check(outcome in ('none', 'unknown', 'applied', 'failed', 'skipped')),
+    offered integer not null default 0, taken integer not null default 0,
+    title text not null default '', ask integer not null default 0, approval blob,
+    cancelled integer not null default 0,
+    prepare_result blob, mutation_result blob,
+    -- The run that has made the call, if it is another of the chain.
+    effect_of integer references flow_run(id),
+    error_kind text, error text, error_details text,
+    created_at integer not null, updated_at integer not null,
+    check((outcome = 'unknown') = (phase = 'mutating')),
+    check(outcome = 'none' or phase in ('mutating', 'mutated', 'emitting', 'committed')),
+    check((outcome = 'applied') = (mutation_result is not null)),
+    check((phase = 'committed') = (status = 'committed')),
+    check(phase in ('preparing', 'committed') or prepare_result is not null),
+    check(kind = 'consumer' or phase in ('preparing', 'committed')),
+    check(retry_of is null or retry_of < id),
+    check((status in ('active', 'committed')) or error_kind is not null)
+) strict;
+create unique index flow_run_active on flow_run(flow) where status = 'active';
+create index flow_run_chain on flow_run(chain);
+create index flow_run_flow on flow_run(flow, id);
+create trigger flow_run_forward before update of phase on flow_run
+    when instr('preparing prepared mutating mutated emitting committed', new.phase)
+        < instr('preparing prepared mutating mutated emitting committed', old.phase)
+    begin select raise(abort, 'a run goes forward only'); end;
+create trigger flow_run_final before update of phase, status, prepare_result, mutation_result on flow_run
+    when old.status in ('committed', 'failed:internal', 'crashed', 'failed:logic')
+        and not (old.phase = 'mutating' and new.phase = 'mutated' and new.status = old.status)
+    begin select raise(abort, 'a run that has ended stays as it is'); end;
+
+create table flow_event(
+    id integer primary key,
+    topic integer not null references flow_topic(id),
+    message text not null,
+    payload blob not null,
+    status text not null check(status in ('pending', 'reserved', 'consumed', 'skipped', 'parked')),
+    reserved_by integer references flow_run(id),
+    attempt integer not null default 1,
+    created_by integer,
+    created_at integer not null,
+    unique(topic, message),
+    check((status = 'reserved') = (reserved_by is not null))
+) strict;
+create index flow_event_pending on flow_event(topic, id) where status = 'pending';
+create index flow_event_parked on flow_event(topic, id) where status = 'parked';
+create index flow_event_reserved on flow_event(reserved_by) where reserved_by is not null;
+create trigger flow_event_pinned before update of payload on flow_event
+    when old.status <> 'pending'
+    begin select raise(abort, 'what a run was given does not change'); end;
+create trigger flow_event_counted after insert on flow_event
+    begin update flow_topic set pending = pending + 1 where id = new.topic; end;
+create trigger flow_event_moved after update of status on flow_event
+    begin update flow_topic set
+        pending = pending + (new.status = 'pending') - (old.status = 'pending'),
+        parked = parked + (new.status = 'parked') - (old.status = 'parked')
+        where id = new.topic; end;
+
+create table flow_take(
+    run integer not null references flow_run(id), event integer not null references flow_event(id),
+    attempt integer not null,
+    disposition text not null check(disposition in ('reserved', 'consumed', 'released', 'skipped', 'parked', 'moved')),
+    primary key(run, event)
+) strict, without rowid;
+create index flow_take_event on flow_take(event);
+create trigger flow_take_final before update on flow_take
+    when old.disposition <> 'reserved' or new.run <> old.run or new.event <> old.event
+    begin select raise(abort, 'what became of an event in a run is said once'); end;
+
+create table flow_input(
+    id integer primary key, flow integer not null references flow(id),
+    source text not null, message text not null, title text not null,
+    created_by integer, created_at integer not null,
+    skipped_at integer,
+    unique(flow, source, message)
+) strict;
+create table flow_cause(
+    event integer not null references flow_event(id), input integer not null references flow_input(id),
+    primary key(event, input)
+) strict, without rowid;
+create index flow_cause_input on flow_cause(input);
+
+create table flow_call(
+    run integer primary key references flow_run(id),
+    operation text not null, params blob not null, key text not null unique,
+    status text not null check(status in ('in_flight', 'applied', 'failed', 'needs_reconcile', 'indeterminate')),
+    result blob, error text,
+    tries integer not null default 0, next_at integer,
+    resolved_by text check(resolved_by in ('call', 'reconciliation', 'user_applied', 'user_not_applied', 'user_skip')),
+    resolved_at integer, at integer not null,
+    check((status = 'applied') = (result is not null)),
+    check((status in ('applied', 'failed')) = (resolved_by is not null)),
+    check((status = 'needs_reconcile') = (next_at is not null))
+) strict;
+create index flow_call_open on flow_call(next_at) where status = 'needs_reconcile';
+create trigger flow_call_final before update on flow_call
+    when old.status in ('applied', 'failed')
+    begin select raise(abort, 'what became of a call is said once'); end;
+"""

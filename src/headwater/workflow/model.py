@@ -1,0 +1,248 @@
+"""The records of workflows: one struct for each row, and the words that stand in them.
+
+Must never know: how they come about.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from headwater.values.ids import Millis
+
+HandlerKind: TypeAlias = Literal["producer", "consumer"]
+
+
+class Phase(StrEnum):
+    """How far a run has come. Forward only; that something went wrong is told by the status."""
+
+    PREPARING = "preparing"
+    PREPARED = "prepared"
+    MUTATING = "mutating"
+    MUTATED = "mutated"
+    EMITTING = "emitting"
+    COMMITTED = "committed"
+
+
+class Status(StrEnum):
+    """What a run waits for, or how it ended."""
+
+    ACTIVE = "active"
+    TRANSIENT = "paused:transient"
+    APPROVAL = "paused:approval"
+    RECONCILIATION = "paused:reconciliation"
+    LOGIC = "failed:logic"
+    INTERNAL = "failed:internal"
+    COMMITTED = "committed"
+    CRASHED = "crashed"
+
+
+class Outcome(StrEnum):
+    """What is known of the one effect of a run. Unknown from the moment the call leaves until somebody knows."""
+
+    NONE = "none"
+    UNKNOWN = "unknown"
+    APPLIED = "applied"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Why(StrEnum):
+    """What a run was started for."""
+
+    DEPLOY = "deploy"
+    EVENT = "event"
+    WAKE = "wake"
+    SCHEDULE = "schedule"
+    MANUAL = "manual"
+    RETRY = "retry"
+    RECOVERY = "recovery"
+    APPROVED = "approved"
+    RECONCILED = "reconciled"
+    FIXED = "fixed"
+
+
+class Trouble(StrEnum):
+    """Classes of failure. Told apart where they happen, never by the text of a message."""
+
+    TRANSIENT = "transient"
+    LOGIC = "logic"
+    AUTH = "auth"
+    PERMISSION = "permission"
+    INDETERMINATE = "indeterminate"
+    INTERNAL = "internal"
+    ASK = "ask"
+    """A person is asked before the mutation."""
+    STOPPED = "stopped"
+    """The workflow was paused, or the host ended: no fault of the run, and not counted."""
+    CRASHED = "crashed"
+
+
+class Intent(StrEnum):
+    """What the user wants of a workflow."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    ARCHIVED = "archived"
+
+
+class EventStatus(StrEnum):
+    """Where an event is on its way through a topic."""
+
+    PENDING = "pending"
+    RESERVED = "reserved"
+    CONSUMED = "consumed"
+    SKIPPED = "skipped"
+    PARKED = "parked"
+
+
+class CallStatus(StrEnum):
+    """What is known of a call to the outside."""
+
+    IN_FLIGHT = "in_flight"
+    APPLIED = "applied"
+    FAILED = "failed"
+    NEEDS_RECONCILE = "needs_reconcile"
+    INDETERMINATE = "indeterminate"
+
+
+ResolvedBy: TypeAlias = Literal["call", "reconciliation", "user_applied", "user_not_applied", "user_skip"]
+
+
+class FlowRow(msgspec.Struct, frozen=True, gc=False):
+    """One workflow: what the user wants of it, what blocks it, and the chain it has to finish."""
+
+    id: int
+    name: str
+    salt: str
+    version: int
+    intent: Intent
+    block: str | None
+    block_kind: str | None
+    repairs: int
+    repairing: int
+    head: int | None
+    retry_at: Millis | None
+    failures: int
+    created_at: Millis
+    updated_at: Millis
+
+
+class RunRow(msgspec.Struct, frozen=True, gc=False):
+    """One attempt. A run that is tried again is another row, which names this one."""
+
+    id: int
+    flow: int
+    handler: str
+    kind: HandlerKind
+    retry_of: int | None
+    chain: int
+    attempt: int
+    crashes: int
+    why: Why
+    version: int
+    phase: Phase
+    status: Status
+    outcome: Outcome
+    offered: int
+    taken: int
+    title: str
+    ask: int
+    approval: bytes | None
+    cancelled: int
+    prepare_result: bytes | None
+    mutation_result: bytes | None
+    effect_of: int | None
+    error_kind: Trouble | None
+    error: str | None
+    error_details: str | None
+    created_at: Millis
+    updated_at: Millis
+
+    @property
+    def call(self) -> int:
+        """The run of the chain whose call this one goes on from: its own, or an earlier one's."""
+        return self.id if self.effect_of is None else self.effect_of
+
+
+class EventRow(msgspec.Struct, frozen=True, gc=False):
+    """One event of a topic, as a consumer is shown it."""
+
+    id: int
+    topic: str
+    message: str
+    payload: bytes
+    status: EventStatus
+    attempt: int
+    created_at: Millis
+
+
+class CallRow(msgspec.Struct, frozen=True, gc=False):
+    """A call to the outside: written before it leaves."""
+
+    run: int
+    operation: str
+    params: bytes
+    key: str
+    status: CallStatus
+    result: bytes | None
+    error: str | None
+    tries: int
+    next_at: Millis | None
+    resolved_by: ResolvedBy | None
+    resolved_at: Millis | None
+    at: Millis
+
+
+class HandlerRow(msgspec.Struct, frozen=True, gc=False):
+    """What is remembered of a producer or consumer between its runs."""
+
+    flow: int
+    name: str
+    kind: HandlerKind
+    state: bytes | None
+    next_run_at: Millis | None
+    wake_at: Millis | None
+    span: int | None
+    gone: int
+
+
+class TopicRow(msgspec.Struct, frozen=True, gc=False):
+    """A topic, and how many of its events wait."""
+
+    id: int
+    flow: int
+    name: str
+    pending: int
+    parked: int
+
+
+class InputRow(msgspec.Struct, frozen=True, gc=False):
+    """Something that came from outside, as people know it."""
+
+    id: int
+    flow: int
+    source: str
+    message: str
+    title: str
+    created_by: int | None
+    created_at: Millis
+    skipped_at: Millis | None
+
+
+def columns(kind: type[msgspec.Struct], table: str = "") -> str:
+    """As a query names them."""
+    prefix = f"{table}." if table else ""
+    return ", ".join(f"{prefix}{name}" for name in kind.__struct_fields__)
+
+
+RUN: Final = columns(RunRow)
+FLOW: Final = columns(FlowRow)
+CALL: Final = columns(CallRow)
+HANDLER: Final = columns(HandlerRow)
+TOPIC: Final = columns(TopicRow)
+INPUT: Final = columns(InputRow)
+EVENT: Final = "event.id, topic.name, event.message, event.payload, event.status, event.attempt, event.created_at"
+FROM_EVENT: Final = "flow_event as event join flow_topic as topic on topic.id = event.topic"

@@ -1,0 +1,94 @@
+"""Which run of a workflow is next: what is not finished before what is new, consumers before producers, oldest first.
+
+Flags are in memory only: they change with every event, and after a restart they are made again from what is kept.
+
+Must never know: threads, and other workflows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from headwater.values.ids import Millis
+from headwater.workflow.book import Book
+from headwater.workflow.model import FlowRow, HandlerKind, HandlerRow, Intent, TopicRow, Why
+from headwater.workflow.spec import FlowSpec
+
+
+@dataclass(slots=True, eq=False)
+class Flags:
+    """Why a workflow may have something to do although no time has come."""
+
+    # Consumers that have to look once, whatever is there: after a deployment.
+    fresh: set[str] = field(default_factory=set)
+    # Consumers with events that they have not looked at.
+    dirty: set[str] = field(default_factory=set)
+    # Producers that somebody has asked for.
+    asked: set[str] = field(default_factory=set)
+    # The chain that is not finished was taken up by somebody: that is why it goes on.
+    resumed: Why | None = None
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A handler that can run now, and what for."""
+
+    handler: HandlerRow
+    kind: HandlerKind
+    why: Why
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """Nothing to do before a time; without one: before something happens."""
+
+    until: Millis | None = None
+
+
+def choose(book: Book, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | Rest:
+    """The next run that follows from none. The workflow is idle, and no chain of it is open."""
+    if flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing:
+        return Rest()
+    topics = book.topics(flow.id)
+    rows = {(row.kind, row.name): row for row in book.handlers(flow.id)}
+    waiting: list[tuple[int, int, Due]] = []
+    times: list[Millis] = []
+    for consumer in spec.consumers:
+        row = rows["consumer", consumer.name]
+        due = _consumer_due(book, row, [topics[name] for name in consumer.topics], flags)
+        if due is not None:
+            waiting.append(due)
+        elif row.wake_at is not None:
+            times.append(row.wake_at)
+    if waiting:
+        # W13: the one with the oldest event; those that were woken without one after them.
+        return min(waiting, key=lambda each: each[:2])[2]
+    for producer in spec.producers:
+        row = rows["producer", producer.name]
+        if row.next_run_at is not None and row.next_run_at <= book.now:
+            why = Why.MANUAL if producer.name in flags.asked else Why.SCHEDULE
+            waiting.append((row.next_run_at, len(waiting), Due(row, "producer", why)))
+        elif row.next_run_at is not None:
+            times.append(row.next_run_at)
+    if waiting:
+        return min(waiting, key=lambda each: each[:2])[2]
+    return Rest(min(times, default=None))
+
+
+def _consumer_due(book: Book, row: HandlerRow, topics: list[TopicRow], flags: Flags) -> tuple[int, int, Due] | None:
+    pending = any(topic.pending for topic in topics)
+    is_woken = row.wake_at is not None and row.wake_at <= book.now
+    if pending and row.name in flags.dirty:
+        oldest = book.oldest([topic.id for topic in topics if topic.pending])
+        return 0, oldest or 0, Due(row, "consumer", Why.EVENT)
+    if is_woken:
+        return 1, row.wake_at or 0, Due(row, "consumer", Why.WAKE)
+    if row.name in flags.fresh:
+        return 2, 0, Due(row, "consumer", Why.DEPLOY)
+    return None
+
+
+def flags_after_restart(book: Book, flow: FlowRow, spec: FlowSpec) -> Flags:
+    """What was in memory when the last host ended, as far as it matters: who has events that wait."""
+    topics = book.topics(flow.id)
+    return Flags(dirty={c.name for c in spec.consumers if any(topics[name].pending for name in c.topics)})

@@ -1,0 +1,67 @@
+"""How often something is tried again, and when.
+
+Must never know: chance (it is handed a number), and what is tried.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.errors import DeclarationError, UsageError
+from headwater.values.duration import Duration, to_ms
+from headwater.workflow.limits import BACKOFF_MAX_MS, BACKOFF_MS, TRIES, WAKE_MAX_MS, WAKE_MIN_MS
+
+
+class Retry:
+    """`hw.Retry(5, backoff="30s", on=OSError)`: so many retries, doubling waits, for these errors of the author's code.
+
+    `jitter` is the part of a wait that is left to chance, from 0 to 1: so that many who failed together do not come
+    back together.
+    """
+
+    __slots__ = ("backoff_ms", "jitter", "max_ms", "on", "tries")
+
+    def __init__(
+        self,
+        tries: int = TRIES,
+        *,
+        backoff: Duration = BACKOFF_MS / 1000,
+        max: Duration = BACKOFF_MAX_MS / 1000,  # noqa: A002  # as authors say it
+        on: type[BaseException] | tuple[type[BaseException], ...] = (),
+        jitter: float = 0.0,
+    ) -> None:
+        if type(tries) is not int or tries < 0:
+            raise DeclarationError(f"hw.Retry({tries!r}): a number of retries, 0 or more, is expected")
+        kinds: object = on if isinstance(on, tuple) else (on,)
+        assert isinstance(kinds, tuple)
+        if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+            raise DeclarationError(f"hw.Retry(on={on!r}): classes of exceptions are expected")
+        if not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
+            raise DeclarationError(f"hw.Retry(jitter={jitter!r}): a part from 0 to 1 is expected")
+        try:
+            self.backoff_ms = to_ms(backoff, "hw.Retry(backoff=...)")
+            self.max_ms = to_ms(max, "hw.Retry(max=...)")
+        except UsageError as error:
+            raise DeclarationError(error.message, **error.facts) from None
+        self.tries = tries
+        self.on: tuple[type[BaseException], ...] = kinds
+        self.jitter = float(jitter)
+
+    def __repr__(self) -> str:
+        return (
+            f"hw.Retry({self.tries}, backoff={self.backoff_ms / 1000}, max={self.max_ms / 1000}, jitter={self.jitter})"
+        )
+
+    def delay_ms(self, failures: int, chance: float = 0.0) -> int:
+        """Before the retry that follows so many failures in a row; `chance` is between 0 and 1."""
+        # Not raised to a power that no number holds.
+        wait = min(self.backoff_ms * 2 ** min(max(failures - 1, 0), 64), self.max_ms)
+        return int(wait * (1 - self.jitter * chance))
+
+
+DEFAULT: Final = Retry()
+
+
+def clamp_wake(wake_at: int, now: int) -> int:
+    """A time that a consumer may be woken at: not at once again, and not in a year."""
+    return min(max(wake_at, now + WAKE_MIN_MS), now + WAKE_MAX_MS)

@@ -1,0 +1,93 @@
+"""Events into topics: each id once, and the inputs that they are about.
+
+Must never know: who consumes them, and what is in them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.errors import NotFoundError
+from headwater.workflow.book import Book
+from headwater.workflow.model import FlowRow, RunRow, TopicRow
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """An event on its way into a topic."""
+
+    flow: str
+    topic: str
+    message: str
+    """The id that its source gives it: stable, so that the same thing published twice is one event."""
+    payload: bytes
+    title: str = ""
+    source: str = ""
+    """Where it comes from, for people; empty: from a run, whose inputs are its own."""
+
+
+def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
+    """Put it there; whether it is new. D8: one that waits gets the new payload, one that a run was given does not."""
+    flow, topic = _topic(book, event)
+    known = book.one("select id, status from flow_event where topic = ? and message = ?", topic.id, event.message)
+    if known is None:
+        row = book.execute(
+            "insert into flow_event(topic, message, payload, status, created_by, created_at) "
+            "values (?, ?, ?, 'pending', ?, ?) returning id",
+            topic.id,
+            event.message,
+            event.payload,
+            None if run is None else run.id,
+            book.now,
+        )
+        event_id: int = row[0][0]
+        book.published[flow.id, topic.name] = None
+        book.touch(flow.id)
+    else:
+        event_id = known[0]
+        if known[1] == "pending":
+            book.execute("update flow_event set payload = ? where id = ?", event.payload, event_id)
+    _cause(book, flow, event, event_id, run)
+    return known is None
+
+
+def _topic(book: Book, event: Publication) -> tuple[FlowRow, TopicRow]:
+    flow = book.flow_named(event.flow)
+    topic = None if flow is None else book.topics(flow.id).get(event.topic)
+    if flow is None or topic is None:
+        message = (
+            f"there is no topic {event.topic} of a workflow {event.flow} in this space: open the app that declares it "
+            "once, so that it is deployed"
+        )
+        raise NotFoundError(message, flow=event.flow, topic=event.topic)
+    return flow, topic
+
+
+def _cause(book: Book, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
+    """What comes from a consumer is about all that its run was about; everything else is an input of its own."""
+    if run is not None and run.kind == "consumer":
+        book.execute(
+            "insert into flow_cause select distinct ?, cause.input from flow_take as take "
+            "join flow_cause as cause on cause.event = take.event where take.run = ? on conflict do nothing",
+            event_id,
+            run.id,
+        )
+        return
+    source = event.source or event.topic
+    book.execute(
+        "insert into flow_input(flow, source, message, title, created_by, created_at) values (?, ?, ?, ?, ?, ?) "
+        "on conflict do nothing",
+        flow.id,
+        source,
+        event.message,
+        event.title or f"{event.topic} {event.message}",
+        None if run is None else run.id,
+        book.now,
+    )
+    book.execute(
+        "insert into flow_cause select ?, id from flow_input where flow = ? and source = ? and message = ? "
+        "on conflict do nothing",
+        event_id,
+        flow.id,
+        source,
+        event.message,
+    )

@@ -1,0 +1,42 @@
+"""Repairs by a program: a new version for code that is wrong, or a stop that a person sees.
+
+Must never know: who repairs.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.errors import TransitionError
+from headwater.workflow.book import Book
+from headwater.workflow.deploy import add_version
+from headwater.workflow.flows import set_flow
+from headwater.workflow.limits import ERROR_MAX
+from headwater.workflow.model import FlowRow
+
+
+def _under_repair(book: Book, flow_id: int, run_id: int) -> FlowRow:
+    flow = book.flow(flow_id)
+    if not flow.repairing or flow.head != run_id:
+        raise TransitionError(f"{flow.name} is not under repair any more", workflow=flow.name)
+    return flow
+
+
+def repaired(book: Book, flow_id: int, run_id: int, handler: str, source: str) -> FlowRow:
+    """A new version, which the chain goes on with. What the program declares stays as it is."""
+    flow = _under_repair(book, flow_id, run_id)
+    row = book.one("select print, config, code from flow_version where flow = ? and version = ?", flow.id, flow.version)
+    assert row is not None
+    print_, config, code = row
+    known = {} if code is None else msgspec.msgpack.decode(code, type=dict[str, str])
+    code = msgspec.msgpack.encode({**known, handler: source})
+    version = flow.version + 1
+    add_version(book, flow.id, version, print_, config, code, f"repaired {handler} after run {run_id}")
+    changes = {"version": version, "repairing": 0, "repairs": flow.repairs + 1, "retry_at": book.now}
+    return set_flow(book, flow, **changes)
+
+
+def gave_up(book: Book, flow_id: int, run_id: int, text: str) -> FlowRow:
+    """No repair: a person has to look."""
+    flow = _under_repair(book, flow_id, run_id)
+    return set_flow(book, flow, repairing=0, repairs=flow.repairs + 1, block=text[:ERROR_MAX], block_kind="logic")

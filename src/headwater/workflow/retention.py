@@ -1,0 +1,33 @@
+"""Letting go of finished runs. Events and inputs stay: an id that was published once is never taken for new.
+
+Must never know: when that is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.workflow.book import Book
+
+BATCH: Final = 256
+"""Chains at once: twice as many as are finished meanwhile, so that a long history gets shorter."""
+
+
+def prune(book: Book, flow: int, keep: int) -> int:
+    """Drop the oldest finished chains beyond the newest `keep` runs; how many runs went."""
+    newest = book.one("select id from flow_run where flow = ? order by id desc limit 1 offset ?", flow, keep)
+    if newest is None:
+        return 0
+    # Whole chains, by their first run; one that is not finished stays, however old it is.
+    query = (
+        "select distinct chain from flow_run as run where flow = ? and id <= ? and not exists "
+        "(select 1 from flow_run as other where other.chain = run.chain and (other.id > ? or "
+        "other.id = (select head from flow where id = ?) or other.status = 'active')) order by chain limit ?"
+    )
+    chains = [row[0] for row in book.execute(query, flow, newest[0], newest[0], flow, BATCH)]
+    if not chains:
+        return 0
+    among = ", ".join("?" * len(chains))
+    for table in ("flow_take", "flow_call"):
+        book.execute(f"delete from {table} where run in (select id from flow_run where chain in ({among}))", *chains)
+    return book.change(f"delete from flow_run where chain in ({among})", *chains)

@@ -1,0 +1,61 @@
+"""A transition on its way: parts that are done in one transaction, and what is told when they are on disk.
+
+Must never know: threads, and how it is brought to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from headwater.errors import HeadwaterError
+from headwater.store.commit import Committed, Operation, Tables, Verdict
+from headwater.values.ids import DocKey, Millis
+from headwater.values.tree import Maybe
+from headwater.workflow import status
+from headwater.workflow.book import Book
+
+Part: TypeAlias = Callable[[Book], Any]
+"""One transition. It may be called more than once, if the disk has refused what it was part of."""
+
+
+class Ride:
+    """What a commit takes along; `answer` is what its last part came to."""
+
+    def __init__(self, now: Callable[[], Millis], hear: Callable[[Ride], None]) -> None:
+        self._now = now
+        self._hear = hear
+        self.parts: list[Part] = []
+        self.answer: Any = None
+        self.book: Book | None = None
+        # decided(): what became of it.
+        self.is_decided = False
+        self.error: HeadwaterError | None = None
+        self.verdict: Verdict | None = None
+
+    def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        """All parts, in order; then the status documents follow."""
+        book = self.book = Book(tables, self._now(), look)
+        try:
+            for part in list(self.parts):
+                self.answer = part(book)
+        except HeadwaterError as error:
+            self.error = error
+            raise
+        self.error = None
+        operations: list[Operation] = []
+        for flow in book.touched:
+            operations += status.operations(book, flow)
+        return operations
+
+    def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """It is on disk, or not."""
+        self.verdict = verdict
+        self.error = error or self.error
+        self.is_decided = True
+        self._hear(self)
+
+    @property
+    def is_kept(self) -> bool:
+        """It is on disk."""
+        return type(self.verdict) is Committed

@@ -1,0 +1,133 @@
+"""The status document of a workflow: what users see, written in the transaction that made it so.
+
+Must never know: how it is shown, and what time it is for whoever looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from headwater.store.commit import Operation, PatchDoc, SetDoc
+from headwater.values.address import doc_key
+from headwater.values.ids import DocKey
+from headwater.values.patch import Add, PatchOp, Remove, Replace
+from headwater.values.tree import ABSENT, Maybe, Value, freeze, is_array, is_map, same
+from headwater.workflow.book import Book
+from headwater.workflow.limits import RECENT
+from headwater.workflow.model import FlowRow, Intent, RunRow, Status, Trouble
+from headwater.workflow.phases import Restart, restart_of
+from headwater.workflow.words import told
+
+RUNNING: Final = "Running"
+IDLE: Final = "Idle"
+ATTENTION: Final = "Needs attention"
+STOPPED: Final = "Stopped"
+
+
+def key_of(name: str) -> DocKey:
+    """Where the status of a workflow is: in the document of its own name."""
+    return doc_key(name)
+
+
+def operations(book: Book, flow_id: int) -> list[Operation]:
+    """What has to be written so that the document says how things are; nothing, if it does."""
+    flow = book.flow(flow_id)
+    key = key_of(flow.name)
+    before = book.look(key)
+    after = _fields(book, flow, before)
+    if not is_map(before):
+        return [SetDoc(key, freeze(after, f"the status of {flow.name}"))]
+    ops: list[PatchOp] = []
+    for name, value in after.items():
+        wanted = freeze(value, f"the status of {flow.name}")
+        there: Maybe = before.get(name, ABSENT)
+        if there is ABSENT:
+            ops.append(Add((name,), wanted))
+        elif not same(there, wanted):
+            ops += _inside(name, there, wanted)
+    return [PatchDoc(key, tuple(ops))] if ops else []
+
+
+def _inside(name: str, before: Maybe, after: Value) -> list[PatchOp]:
+    """The numbers of topics one by one: who reads one is not told of the others."""
+    if not (is_map(before) and is_map(after)):
+        return [Replace((name,), after)]
+    ops: list[PatchOp] = [Remove((name, key)) for key in before if key not in after]
+    for key, value in after.items():
+        if key not in before:
+            ops.append(Add((name, key), value))
+        elif not same(before[key], value):
+            ops.append(Replace((name, key), value))
+    return ops
+
+
+def _fields(book: Book, flow: FlowRow, before: Maybe) -> Mapping[str, object]:
+    topics = book.topics(flow.id)
+    active = book.active(flow.id)
+    head = None if flow.head is None else book.run(flow.head)
+    state, sentence = sentence_of(flow, active, head)
+    times = [row.next_run_at for row in book.handlers(flow.id) if row.next_run_at is not None]
+    recent = before.get("recent") if is_map(before) else None
+    lines: list[object] = list(recent) if is_array(recent) else []
+    if flow.id in book.said:
+        lines = [{"at": book.now, "text": book.said[flow.id]}, *lines][:RECENT]
+    current = active or head
+    return {
+        "state": state,
+        "sentence": sentence,
+        "version": flow.version,
+        "next_at": min(times, default=None),
+        "retry_at": flow.retry_at,
+        "run": None if current is None else current.id,
+        "pending": {name: topic.pending for name, topic in topics.items()},
+        "parked": sum(topic.parked for topic in topics.values()),
+        "recent": lines,
+    }
+
+
+def sentence_of(flow: FlowRow, active: RunRow | None, head: RunRow | None) -> tuple[str, str]:
+    """How a workflow is, in one word and one sentence. Phases, handlers and numbers of runs stay out of it."""
+    if flow.intent == Intent.ARCHIVED:
+        return STOPPED, "Archived."
+    if flow.block is not None:
+        return ATTENTION, _blocked(flow, head)
+    if active is not None:
+        paused = " It stops before it acts." if flow.intent == Intent.PAUSED else ""
+        return RUNNING, f"{active.handler} is at work.{paused}"
+    if flow.intent == Intent.PAUSED:
+        return STOPPED, "Paused."
+    if flow.repairing:
+        return RUNNING, "Something failed, and a repair is under way."
+    if head is not None:
+        return _unfinished(flow, head)
+    return IDLE, "Waiting for something to do."
+
+
+def _unfinished(flow: FlowRow, head: RunRow) -> tuple[str, str]:
+    if restart_of(head.outcome) is Restart.WAIT:
+        return RUNNING, f"Finding out whether {told(head)} happened."
+    if head.status == Status.TRANSIENT and head.error_kind == Trouble.TRANSIENT:
+        return IDLE, f"Trying again after a failure ({flow.failures} so far): {head.error}"
+    return RUNNING, f"{head.handler} goes on in a moment."
+
+
+_ADVICE: Final = {
+    "ask": "Approve it or reject it.",
+    "indeterminate": "Say whether it happened.",
+    "exhausted": "When the reason is gone, resume.",
+    "logic": "It needs a new version of the code, or resume to try again.",
+    "auth": "Sign in again, then resume.",
+    "permission": "Grant it, then resume.",
+    "internal": "This is a fault of the host or of a connector. Report it; resume tries again.",
+    "crashes": "Look for what ends the host, then resume.",
+}
+
+
+def _blocked(flow: FlowRow, head: RunRow | None) -> str:
+    if flow.block_kind == "ask" and head is not None:
+        return f"Waiting for you to approve: {head.title or head.handler}. {_ADVICE['ask']}"
+    if flow.block_kind == "indeterminate" and head is not None:
+        return f"Nobody knows whether {told(head)} happened. {_ADVICE['indeterminate']}"
+    text = (flow.block or "").rstrip(". \n")
+    return f"{text}. {_ADVICE.get(flow.block_kind or '', '')}".strip()

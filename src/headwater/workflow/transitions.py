@@ -1,0 +1,505 @@
+"""What happens to a run, from its beginning to its end: each function is one transaction, whole or not at all.
+
+    begin -> prepared -> in_flight -> applied | not_applied | uncertain -> emitting -> committed
+          failed, at any of these; and the chain goes on with `begin`
+
+Length: every transition of a run stands here, so that what can happen to one is read in one place.
+
+What users do to runs is in `resolution`, what a restart finds in `recovery`.
+
+Must never know: who calls handlers, and how.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from headwater.errors import TransitionError
+from headwater.values.ids import Millis
+from headwater.workflow import runs
+from headwater.workflow.book import Book
+from headwater.workflow.flows import set_flow, set_handler
+from headwater.workflow.limits import CRASHES, ERROR_MAX, PRUNE_EVERY, REPAIRS, WAKE_MAX_MS
+from headwater.workflow.model import (
+    CallRow,
+    EventRow,
+    FlowRow,
+    HandlerKind,
+    HandlerRow,
+    Intent,
+    Outcome,
+    Phase,
+    ResolvedBy,
+    RunRow,
+    Status,
+    Trouble,
+    Why,
+)
+from headwater.workflow.phases import Restart, Step, restart_of
+from headwater.workflow.planner import Due, Flags, Rest, choose
+from headwater.workflow.policy import Retry
+from headwater.workflow.retention import prune
+from headwater.workflow.schedule import next_after
+from headwater.workflow.spec import FlowSpec
+from headwater.workflow.words import told
+
+# --- beginning ------------------------------------------------------------------------------------------------
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A run that is to be executed now, from its phase on."""
+
+    flow: FlowRow
+    run: RunRow
+    state: bytes | None
+    events: tuple[EventRow, ...] = ()
+    """What `prepare` is shown; or what the run holds, if it goes on later."""
+    call: CallRow | None = None
+
+
+class Repair(msgspec.Struct, frozen=True):
+    """A handler is to be repaired."""
+
+    flow: FlowRow
+    run: RunRow
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A call whose outcome nobody knows is to be asked about now."""
+
+    flow: FlowRow
+    run: RunRow
+    call: CallRow
+
+
+Next: TypeAlias = Begun | Ask | Repair | Rest
+
+
+def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
+    """The next run of a workflow, as the planner has it; or when to look again.
+
+    W1: never a second one beside a run that is active, nor a new one while a chain is not finished.
+    """
+    flow = book.flow_named(name)
+    assert flow is not None
+    if book.active(flow.id) is not None:
+        return Rest()
+    flow = _mend_clock(book, flow, spec)
+    if flow.head is not None:
+        return _go_on(book, flow, book.run(flow.head), spec, flags)
+    due = choose(book, flow, spec, flags)
+    if isinstance(due, Rest):
+        return due
+    events = _shown(book, flow, due.handler, due.kind, spec)
+    run = runs.insert(book, flow, due.handler.name, due.kind, due.why, offered=len(events))
+    _begins(book, due)
+    return Begun(flow, run, due.handler.state, tuple(events))
+
+
+def peek(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Rest:
+    """When something is due; nothing is begun."""
+    flow = book.flow_named(name)
+    assert flow is not None
+    if book.active(flow.id) is not None or flow.intent != Intent.ACTIVE or flow.block is not None:
+        return Rest()
+    if flow.head is None:
+        due = choose(book, flow, spec, flags)
+        return due if isinstance(due, Rest) else Rest(book.now)
+    head = book.run(flow.head)
+    if flow.repairing:
+        return Rest(book.now)
+    if restart_of(Outcome(head.outcome)) is not Restart.WAIT:
+        return Rest(flow.retry_at)
+    call = book.call_of(head)
+    return Rest(None if call is None else call.next_at)
+
+
+def _mend_clock(book: Book, flow: FlowRow, spec: FlowSpec) -> FlowRow:
+    """W11: if the clock was set back, what was due soon is not due in hours."""
+    if flow.updated_at <= book.now:
+        return flow
+    for row in book.handlers(flow.id):
+        if row.kind == "producer" and row.next_run_at is not None:
+            schedule = spec.producer(row.name).schedule
+            latest = book.now if schedule is None else next_after(schedule, book.now)
+            if row.next_run_at > latest:
+                set_handler(book, row, next_run_at=latest)
+        elif row.wake_at is not None and row.wake_at > book.now + WAKE_MAX_MS:
+            set_handler(book, row, wake_at=book.now + WAKE_MAX_MS)
+    # From here on by the clock as it is now.
+    retry_at = flow.retry_at
+    if retry_at is not None and retry_at > book.now:
+        retry_at = Millis(min(retry_at, book.now + max(retry_at - flow.updated_at, 0)))
+    return set_flow(book, flow, retry_at=retry_at)
+
+
+def _begins(book: Book, due: Due) -> None:
+    """D17: a time that a consumer has asked for is used up when its run begins."""
+    if due.kind == "consumer" and due.handler.wake_at is not None and due.handler.wake_at <= book.now:
+        set_handler(book, due.handler, wake_at=None)
+
+
+def _shown(book: Book, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec) -> list[EventRow]:
+    if kind == "producer":
+        return []
+    consumer = spec.consumer(row.name)
+    topics = book.topics(flow.id)
+    return book.pending([topics[name].id for name in consumer.topics], row.span or consumer.peek)
+
+
+def _go_on(book: Book, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags) -> Next:
+    """The chain that is not finished."""
+    if flow.intent != Intent.ACTIVE or flow.block is not None:
+        return Rest()
+    if flow.repairing:
+        return Repair(flow, head)
+    restart = restart_of(Outcome(head.outcome))
+    if restart is Restart.WAIT:
+        return _ask(book, flow, head)
+    if flow.retry_at is None:
+        return Rest()
+    if flow.retry_at > book.now:
+        return Rest(flow.retry_at)
+    row = book.handler(flow.id, head.kind, head.handler)
+    if row.gone:
+        return Rest()
+    if head.status == Status.APPROVAL and head.phase == Phase.PREPARED and head.approval is not None:
+        # The very plan that a person has approved: the same attempt goes on.
+        run = runs.move(book, head, Step.APPROVED, error_kind=None, error=None, error_details=None)
+        set_flow(book, flow, retry_at=None)
+        return Begun(flow, run, row.state, tuple(book.events_of(run)))
+    keeps = restart is Restart.EMIT
+    events = [] if keeps else _shown(book, flow, row, head.kind, spec)
+    run = runs.insert_after(book, flow, head, flags.resumed or _why(head), keeps=keeps, offered=len(events))
+    set_flow(book, flow, head=run.id, retry_at=None)
+    if keeps:
+        return Begun(flow, run, row.state, tuple(book.events_of(run)), book.call_of(run))
+    _begins(book, Due(row, head.kind, Why.RETRY))
+    return Begun(flow, run, row.state, tuple(events))
+
+
+def _why(head: RunRow) -> Why:
+    if head.outcome != Outcome.NONE and head.status in (Status.RECONCILIATION, Status.CRASHED):
+        return Why.RECONCILED
+    return {Status.CRASHED: Why.RECOVERY, Status.APPROVAL: Why.APPROVED}.get(Status(head.status), Why.RETRY)
+
+
+def _ask(book: Book, flow: FlowRow, head: RunRow) -> Next:
+    call = book.call_of(head)
+    if call is None or call.next_at is None:
+        return Rest()
+    if call.next_at > book.now:
+        return Rest(call.next_at)
+    return Ask(flow, head, call)
+
+
+# --- on its way -----------------------------------------------------------------------------------------------
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What `prepare` came to."""
+
+    events: tuple[int, ...] = ()
+    result: bytes
+    title: str = ""
+    wake_at: Millis | None = None
+    approval: bytes | None = None
+    """What a person would approve: they are asked, unless it was approved in this chain."""
+
+
+def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
+    """W3, W9: the plan, what it takes and when to wake are kept together."""
+    run = _active(book, run_id)
+    flow = book.flow(run.flow)
+    row = book.handler(run.flow, "consumer", run.handler)
+    if row.wake_at != plan.wake_at:
+        set_handler(book, row, wake_at=plan.wake_at)
+    topics = book.topics(flow.id)
+    allowed = [topics[name].id for name in spec.consumer(run.handler).topics]
+    taken = runs.reserve(book, run, plan.events, allowed)
+    asks = plan.approval is not None and plan.approval != run.approval
+    columns = {"prepare_result": plan.result, "taken": taken, "title": plan.title, "ask": int(asks)}
+    run = runs.move(book, run, Step.PREPARED, **columns)
+    if taken:
+        book.touch(flow.id)
+    return run
+
+
+def ask(book: Book, run_id: int) -> RunRow:
+    """A person is asked before the mutation. What was taken stays taken: it is this plan that is approved, or not."""
+    run = _active(book, run_id)
+    what = run.title or f"the next step of {run.handler}"
+    return _stop(book, run, Step.APPROVAL, Trouble.ASK, f"waits for an approval of: {what}", block="ask")
+
+
+def in_flight(book: Book, run_id: int, operation: str, params: bytes) -> RunRow:
+    """W6: that a call is about to leave is on disk before it does. From here on its outcome is unknown.
+
+    Whoever paused the workflow or cancelled the run before this, has prevented it.
+    """
+    run = _active(book, run_id)
+    flow = book.flow(run.flow)
+    if flow.intent != Intent.ACTIVE:
+        raise TransitionError(f"{flow.name} was paused before run {run_id} acted", stopped=True)
+    if run.cancelled:
+        return runs.move(book, run, Step.SKIPPED)
+    runs.write_call(book, flow, run, operation, params)
+    return runs.move(book, run, Step.IN_FLIGHT)
+
+
+def skipped(book: Book, run_id: int) -> RunRow:
+    """Nothing was called, because somebody cancelled the run."""
+    return runs.move(book, _active(book, run_id), Step.SKIPPED)
+
+
+def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
+    """The effect is there."""
+    run = book.run(run_id)
+    runs.resolve_call(book, run, by, result=result)
+    run = runs.move(book, run, Step.APPLIED, mutation_result=result)
+    if run.status != Status.ACTIVE:
+        set_flow(book, book.flow(run.flow), block=None, block_kind=None, retry_at=book.now)
+    return run
+
+
+def not_applied(book: Book, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
+    """The effect is surely not there. What the run held waits again."""
+    run = book.run(run_id)
+    runs.resolve_call(book, run, by, result=None, error=error[:ERROR_MAX])
+    run = runs.move(book, run, Step.NOT_APPLIED)
+    if run.status != Status.ACTIVE:
+        runs.release(book, run)
+        set_flow(book, book.flow(run.flow), block=None, block_kind=None, retry_at=book.now)
+    return run
+
+
+def uncertain(book: Book, run_id: int, error: str, next_at: Millis | None) -> RunRow:
+    """Nobody knows, and the run cannot wait for it. Events stay with it (D4)."""
+    run = _active(book, run_id)
+    runs.leave_call_open(book, run, next_at, error=error[:ERROR_MAX])
+    block = None if next_at is not None else "indeterminate"
+    message = f"nobody knows whether {told(run)} happened: {error}"
+    return _stop(book, run, Step.RECONCILIATION, Trouble.INDETERMINATE, message, block=block)
+
+
+def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
+    """It was asked about once more, in vain. Without a next time, only a person can tell."""
+    run = book.run(run_id)
+    if run.outcome != Outcome.UNKNOWN:
+        raise TransitionError(f"what became of run {run_id} is known already", run=run_id)
+    runs.leave_call_open(book, run, next_at, tries=tries, error=error[:ERROR_MAX])
+    if next_at is None:
+        text = f"nobody knows whether {told(run)} happened"
+        set_flow(book, book.flow(run.flow), block=text, block_kind="indeterminate")
+    return run
+
+
+def emitting(book: Book, run_id: int) -> RunRow:
+    """`next` is called."""
+    return runs.move(book, _active(book, run_id), Step.EMITTING)
+
+
+# --- the end --------------------------------------------------------------------------------------------------
+
+
+def consumed(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
+    """W9: what the run took is consumed with its commit, or never."""
+    run = _active(book, run_id)
+    row = book.handler(run.flow, "consumer", run.handler)
+    if run.outcome == Outcome.SKIPPED:
+        runs.release(book, run, "skipped", "skipped")
+    else:
+        runs.release(book, run, "consumed", "consumed")
+    if row.span is not None and run.taken:
+        # What was poison is behind it: more is shown again, a little at a time.
+        span = row.span * 2
+        set_handler(book, row, span=None if span >= spec.consumer(run.handler).peek else span)
+    if state is not None:
+        set_handler(book, row, state=state)
+    run = runs.move(book, run, Step.COMMITTED)
+    if run.taken:
+        book.said[run.flow] = told(run, book)
+    return _finished(book, run, spec)
+
+
+def idle(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
+    """`prepare` found nothing to do: only when to wake is kept."""
+    prepared(book, run_id, plan, spec)
+    run = runs.move(book, book.run(run_id), Step.COMMITTED)
+    return _finished(book, run, spec)
+
+
+def produced(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
+    """What it published is part of the same transaction, and so is when it runs next."""
+    run = _active(book, run_id)
+    row = book.handler(run.flow, "producer", run.handler)
+    schedule = spec.producer(run.handler).schedule
+    next_at = None if schedule is None else next_after(schedule, book.now)
+    set_handler(book, row, next_run_at=next_at, state=row.state if state is None else state)
+    run = runs.move(book, run, Step.COMMITTED)
+    return _finished(book, run, spec)
+
+
+def _finished(book: Book, run: RunRow, spec: FlowSpec) -> RunRow:
+    """The chain is done, and with it what was counted of it."""
+    flow = book.flow(run.flow)
+    if flow.head is not None or flow.failures or flow.repairs:
+        none = {"head": None, "retry_at": None, "failures": 0, "repairs": 0}
+        set_flow(book, flow, **none)
+    book.touch(flow.id)
+    if spec.keep_runs is not None and run.id % PRUNE_EVERY == 0:
+        prune(book, flow.id, spec.keep_runs)
+    return run
+
+
+# --- what went wrong ------------------------------------------------------------------------------------------
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong in a run, classified where it happened."""
+
+    kind: Trouble
+    message: str
+    details: str = ""
+    service: str = ""
+
+
+_STEPS = {
+    Trouble.TRANSIENT: Step.TRANSIENT,
+    Trouble.STOPPED: Step.TRANSIENT,
+    Trouble.LOGIC: Step.LOGIC,
+    Trouble.AUTH: Step.APPROVAL,
+    Trouble.PERMISSION: Step.APPROVAL,
+    Trouble.INTERNAL: Step.INTERNAL,
+}
+
+
+def failed(
+    book: Book, run_id: int, why: Failed, spec: FlowSpec, retry: Retry, chance: float = 0.0, *, undone: str = ""
+) -> RunRow:
+    """Any failure or pause: the status, the error, what becomes of the events and when the chain goes on, together.
+
+    `undone`: the call has surely had no effect, and that is learnt with this.
+    """
+    run = _active(book, run_id)
+    flow = book.flow(run.flow)
+    steps = [_STEPS[why.kind]]
+    if undone:
+        runs.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
+        steps.insert(0, Step.NOT_APPLIED)
+    run = _end(book, run, steps, why)
+    if restart_of(Outcome(run.outcome)) is Restart.FRESH:
+        runs.release(book, run)
+    flow = set_flow(book, flow, head=run.id, retry_at=None)
+    if why.kind is Trouble.STOPPED:
+        set_flow(book, flow, retry_at=book.now)
+    elif why.kind is Trouble.TRANSIENT:
+        _later(book, flow, run, why, spec, retry, chance)
+    elif why.kind is Trouble.LOGIC:
+        _wrong(book, flow, run, why, spec)
+    else:
+        set_flow(book, flow, block=why.message[:ERROR_MAX], block_kind=why.kind.value)
+    return run
+
+
+def _later(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec, retry: Retry, chance: float) -> None:
+    """L6: when it is tried again, and how often it was, outlives the process."""
+    failures = flow.failures + 1
+    if failures <= retry.tries:
+        set_flow(book, flow, failures=failures, retry_at=Millis(book.now + retry.delay_ms(failures, chance)))
+    elif not _is_parked(book, flow, run, spec):
+        text = f"{run.handler} failed {failures} times: {why.message}"
+        set_flow(book, flow, failures=failures, block=text[:ERROR_MAX], block_kind="exhausted")
+
+
+def _wrong(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec) -> None:
+    """The code is wrong: another version of it is needed, unless it is one event that it cannot deal with."""
+    if _is_parked(book, flow, run, spec):
+        return
+    if spec.has_fixer and flow.repairs < REPAIRS:
+        set_flow(book, flow, repairing=1)
+    else:
+        text = f"{run.handler} is wrong: {why.message}"
+        set_flow(book, flow, block=text[:ERROR_MAX], block_kind="logic")
+
+
+def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
+    """If the workflow would rather go on: the events of the run one at a time, and the one that fails alone is parked.
+
+    Each round either shows fewer events or parks one: so it ends.
+    """
+    if spec.on_poison != "park" or run.kind != "consumer" or restart_of(Outcome(run.outcome)) is not Restart.FRESH:
+        return False
+    shown = _poison(book, flow, run, spec)
+    if not shown:
+        return False
+    row = book.handler(flow.id, "consumer", run.handler)
+    set_handler(book, row, span=1)
+    if len(shown) == 1:
+        book.execute("update flow_event set status = 'parked' where id = ? and status = 'pending'", shown[0])
+        book.said[flow.id] = f"{told(run, book)}: parked, {run.error}"
+        set_flow(book, flow, head=None, retry_at=None, failures=0)
+    else:
+        set_flow(book, flow, retry_at=book.now, failures=0)
+    return True
+
+
+def _poison(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]:
+    """What it may be: the events the run had taken, or was shown."""
+    if run.taken:
+        return [row[0] for row in book.execute("select event from flow_take where run = ?", run.id)]
+    topics = book.topics(flow.id)
+    pending = book.pending([topics[name].id for name in spec.consumer(run.handler).topics], run.offered)
+    return [event.id for event in pending]
+
+
+def crashed(book: Book, run: RunRow) -> RunRow:
+    """The host ended in the middle of it. It stays the head of its chain until it has a successor (W8)."""
+    crashes = run.crashes + 1
+    text = f"the host ended while {run.handler} was {run.phase}"
+    run = _end(book, run, [Step.CRASHED], Failed(kind=Trouble.CRASHED, message=text), crashes=crashes)
+    flow = book.flow(run.flow)
+    restart = restart_of(Outcome(run.outcome))
+    if restart is Restart.WAIT:
+        runs.leave_call_open(book, run, book.now, error=text)
+        set_flow(book, flow, head=run.id, retry_at=None)
+        return run
+    if restart is Restart.FRESH:
+        runs.release(book, run)
+    if crashes >= CRASHES:
+        text = f"the host has ended {crashes} times in a row while {run.handler} was {run.phase}"
+        set_flow(book, flow, head=run.id, retry_at=None, block=text, block_kind="crashes")
+    else:
+        # The first time at once; then as after failures, so that a host that ends in it does so ever less often.
+        wait = Retry().delay_ms(crashes - 1) if crashes > 1 else 0
+        set_flow(book, flow, head=run.id, retry_at=Millis(book.now + wait))
+    return run
+
+
+# --- parts ----------------------------------------------------------------------------------------------------
+
+
+def _active(book: Book, run_id: int) -> RunRow:
+    """A run that is being executed. Raises TransitionError: somebody else has ended it."""
+    run = book.run(run_id)
+    if run.status != Status.ACTIVE:
+        raise TransitionError(f"run {run_id} of {run.handler} is not active any more: it is {run.status}", run=run_id)
+    return run
+
+
+def _end(book: Book, run: RunRow, steps: list[Step], why: Failed, **more: object) -> RunRow:
+    columns = {"error_kind": why.kind, "error": why.message[:ERROR_MAX], "error_details": why.details[:ERROR_MAX]}
+    run = runs.move(book, run, *steps, **columns, **more)
+    book.touch(run.flow)
+    return run
+
+
+def _stop(book: Book, run: RunRow, what: Step, kind: Trouble, message: str, *, block: str | None) -> RunRow:
+    """The run waits, and holds what it has."""
+    run = _end(book, run, [what], Failed(kind=kind, message=message))
+    flow = book.flow(run.flow)
+    text = None if block is None else message[:ERROR_MAX]
+    set_flow(book, flow, head=run.id, retry_at=None, block=text, block_kind=block)
+    return run
