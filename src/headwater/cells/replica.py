@@ -90,7 +90,7 @@ class Replica(View):
         with self.turn:
             return self._commit(operations, reads, preconditions, source)
 
-    def _commit(
+    def _commit(  # noqa: PLR0917  # every write passes here
         self,
         operations: Sequence[Operation],
         reads: Iterable[Read | PendingRead],
@@ -173,7 +173,7 @@ class Replica(View):
                 break
         return pending
 
-    def _commit_many(
+    def _commit_many(  # noqa: PLR0917  # likewise
         self,
         operations: Sequence[Operation],
         reads: Iterable[Read | PendingRead],

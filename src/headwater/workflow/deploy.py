@@ -125,7 +125,9 @@ def _can_go_on(book: Book, flow: FlowRow) -> bool:
     return restart_of(Outcome(book.run(flow.head).outcome)) is not Restart.WAIT
 
 
-def add_version(book: Book, flow: int, version: int, print_: str, config: bytes, code: bytes | None, why: str) -> None:
+def add_version(  # noqa: PLR0917  # one for each column
+    book: Book, flow: int, version: int, print_: str, config: bytes, code: bytes | None, why: str
+) -> None:
     """One more version: what runs from now on are pinned to."""
     book.execute(
         "insert into flow_version(flow, version, print, config, code, why, at) values (?, ?, ?, ?, ?, ?, ?)",
@@ -162,7 +164,7 @@ def _check_loss(book: Book, flow: FlowRow, spec: FlowSpec, *, force: bool) -> No
         return
     if not force:
         message = (
-            f"workflow {flow.name}: run {head.id} of {head.handler} is not finished ({head.status}), and {head.handler} "
+            f"workflow {flow.name}: run {head.id} of {head.handler} is not finished ({head.status}), and its handler "
             "is gone; bring it back until it is, or deploy with force=True to give it up"
         )
         raise TransitionError(message, flow=flow.name, run=head.id)

@@ -154,7 +154,8 @@ def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
     state, sentence = sentence_of(row, active, head)
     times = [each.next_run_at for each in book.handlers(row.id) if each.next_run_at is not None]
     stale = book.execute(
-        "select count(distinct cause.input) from flow_event as event join flow_cause as cause on cause.event = event.id "
+        "select count(distinct cause.input) from flow_event as event "
+        "join flow_cause as cause on cause.event = event.id "
         "join flow_topic as topic on topic.id = event.topic where topic.flow = ? and event.status = 'pending' "
         "and event.created_at < ?",
         row.id,
@@ -163,7 +164,8 @@ def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
     last = [
         RunRow(*each)
         for each in book.execute(
-            f"select {RUN} from flow_run where flow = ? and status = 'committed' and taken > 0 order by id desc limit ?",
+            f"select {RUN} from flow_run where flow = ? and status = 'committed' and taken > 0 "
+            "order by id desc limit ?",
             row.id,
             recent,
         )

@@ -1,8 +1,8 @@
 """The one table of what can happen to a run, and what follows from where it stopped.
 
 Phase, status and outcome are three things: how far it came, what it waits for, and what is known of its effect. A step
-moves them; a pair that is not in the table is refused. What becomes of a run that stopped, and of the events it held, is
-decided by the outcome alone (`restart_of`): never by the phase.
+moves them; a pair that is not in the table is refused. What becomes of a run that stopped, and of the events it
+held, is decided by the outcome alone (`restart_of`): never by the phase.
 
 Must never know: rows, and who asks.
 """

@@ -36,7 +36,8 @@ class Retry:
         assert isinstance(kinds, tuple)
         if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
             raise DeclarationError(f"hw.Retry(on={on!r}): classes of exceptions are expected")
-        if not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
+        part: object = jitter
+        if not isinstance(part, int | float) or not 0 <= part <= 1:
             raise DeclarationError(f"hw.Retry(jitter={jitter!r}): a part from 0 to 1 is expected")
         try:
             self.backoff_ms = to_ms(backoff, "hw.Retry(backoff=...)")

@@ -86,7 +86,9 @@ def _fields(book: Book, flow: FlowRow, before: Maybe) -> Mapping[str, object]:
     }
 
 
-def sentence_of(flow: FlowRow, active: RunRow | None, head: RunRow | None) -> tuple[str, str]:
+def sentence_of(  # noqa: PLR0911  # one for each way to be
+    flow: FlowRow, active: RunRow | None, head: RunRow | None
+) -> tuple[str, str]:
     """How a workflow is, in one word and one sentence. Phases, handlers and numbers of runs stay out of it."""
     if flow.intent == Intent.ARCHIVED:
         return STOPPED, "Archived."

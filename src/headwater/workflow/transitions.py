@@ -149,7 +149,9 @@ def _shown(book: Book, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: 
     return book.pending([topics[name].id for name in consumer.topics], row.span or consumer.peek)
 
 
-def _go_on(book: Book, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags) -> Next:
+def _go_on(  # noqa: PLR0911  # one for each way to stop
+    book: Book, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags
+) -> Next:
     """The chain that is not finished."""
     if flow.intent != Intent.ACTIVE or flow.block is not None:
         return Rest()
@@ -376,7 +378,7 @@ _STEPS = {
 }
 
 
-def failed(
+def failed(  # noqa: PLR0917  # what is known where it happens
     book: Book, run_id: int, why: Failed, spec: FlowSpec, retry: Retry, chance: float = 0.0, *, undone: str = ""
 ) -> RunRow:
     """Any failure or pause: the status, the error, what becomes of the events and when the chain goes on, together.
@@ -404,7 +406,9 @@ def failed(
     return run
 
 
-def _later(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec, retry: Retry, chance: float) -> None:
+def _later(  # noqa: PLR0917  # likewise
+    book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec, retry: Retry, chance: float
+) -> None:
     """L6: when it is tried again, and how often it was, outlives the process."""
     failures = flow.failures + 1
     if failures <= retry.tries:

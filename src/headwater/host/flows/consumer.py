@@ -44,12 +44,19 @@ class Consumer(ABC, Generic[In, Data, Result]):
     def mutate(
         self, run: Run, data: Data
     ) -> (
-        Result | Applied[Result] | NotApplied | Unknown | Awaitable[Result | Applied[Result] | NotApplied | Unknown | None] | None
+        Result
+        | Applied[Result]
+        | NotApplied
+        | Unknown
+        | Awaitable[Result | Applied[Result] | NotApplied | Unknown | None]
+        | None
     ):
         """The one effect. Never called again for the same run; `run.key` names it for whoever is called."""
 
-    def reconcile(
-        self, run: Run, data: Data
+    def reconcile(  # for those that have none
+        self,
+        run: Run,  # noqa: ARG002  # what those that have one are given
+        data: Data,  # noqa: ARG002  # likewise
     ) -> Applied[Result] | NotApplied | Unknown | Awaitable[Applied[Result] | NotApplied | Unknown]:
         """After a crash or a timeout: did it happen? Without this method, a person is asked."""
         from headwater.host.flows.plan import Unknown  # noqa: PLC0415  # it imports this module

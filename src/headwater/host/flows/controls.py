@@ -78,7 +78,10 @@ class Controls(ABC):
         hub.do(lambda book: resolution.cancel(self._own(book, run), run))
 
     def reconcile(self, run: int, answer: Answer[object] | Skipped) -> None:
-        """Say what became of a call: `hw.Applied(result)`, `hw.NotApplied()`, `hw.Skipped()`; `hw.Unknown()`: ask again."""
+        """Say what became of a call: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`.
+
+        With `hw.Unknown()`, the connector is asked again.
+        """
         hub, _ = self._place()
 
         def part(book: Book) -> object:

@@ -126,7 +126,7 @@ def patch(handler: Declared | Producer, source: str, flow: Workflow) -> Declared
     exec(compile(tree, f"<repair of {handler.name}>", "exec"), names)  # noqa: S102  # see above: whom the author trusts
     made = names.get(name) if any(node.name == name for node in defined) else None
     patched = copy(handler)
-    patched.source = source  # type: ignore[union-attr]  # what it is shown as next time
+    patched.source = source
     if isinstance(patched, Declared):
         if not (isclass(made) and issubclass(made, Consumer)):
             raise LogicError(f"the repair of {handler.name} defines no class {name} of hw.Consumer")

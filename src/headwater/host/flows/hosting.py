@@ -127,7 +127,7 @@ class Workflows:
 
     def _until(self, hosted: Hosted) -> int | None:
         found = self.hub.look(lambda book: transitions.peek(book, hosted.spec.name, hosted.spec, hosted.flags))
-        return found.until if isinstance(found, Rest) else self.hub.now()
+        return found.until
 
     def start(self, concurrency: int = CONCURRENCY) -> None:
         """Have a host execute runs in the background, until the space is closed. Once more is no harm."""
@@ -146,7 +146,7 @@ class Workflows:
         return 0 if self._host is None else self._host.wakeups
 
     def stop(self, timeout: float = STOP_MS / 1000) -> bool:
-        """Let runs come to an end, or to where they can stop; whether all did in time. Never in the middle of a call."""
+        """Let runs come to an end, or to where they can stop; whether all did. Never in the middle of a call."""
         host, self._host = self._host, None
         ended = host is None or host.stop(timeout)
         self._loop.close()
@@ -290,7 +290,7 @@ class Host:
             self._leave(name, found.until, more=False)
             return
         if isinstance(found, Ask) and found.run.id in self._watched:
-            # Its call has not come back, though nobody waits for it: it may still have its effect. When it has, it rings.
+            # Its call has not come back: it may still have its effect. When it has, it rings.
             self._leave(name, None, more=False)
             return
         try:

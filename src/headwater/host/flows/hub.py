@@ -69,12 +69,13 @@ class Hub:
 
     # -- transitions ---------------------------------------------------------------------------------------
 
-    def post(self, *parts: Part) -> Ride:
-        """Have it done, without waiting for the disk."""
+    def post(self, *parts: Part, soon: bool = True) -> Ride:
+        """Have it done, without waiting for the disk. If not soon, then with whatever comes next."""
         ride = Ride(self.now, self._hear)
         ride.parts.extend(parts)
         self._storage.ride(ride)
-        self._storage.nudge()
+        if soon:
+            self._storage.nudge()
         return ride
 
     def do(self, part: Callable[[Book], T]) -> T:
@@ -141,10 +142,10 @@ class Hub:
                     flags.fresh.discard(name)
         elif isinstance(answer, RunRow):
             hosted = self._hosted(answer.flow)
-            if hosted is not None and answer.kind == "consumer" and answer.status != Status.ACTIVE:
-                # D1: what a run has left, or given back, is looked at again, if there is any.
-                if answer.taken or answer.status != Status.COMMITTED:
-                    hosted.flags.dirty.add(answer.handler)
+            has_ended = answer.kind == "consumer" and answer.status != Status.ACTIVE
+            # D1: what a run has left, or given back, is looked at again, if there is any.
+            if hosted is not None and has_ended and (answer.taken or answer.status != Status.COMMITTED):
+                hosted.flags.dirty.add(answer.handler)
 
     def _hosted(self, flow_id: int) -> Hosted | None:
         name = self._ids.get(flow_id)

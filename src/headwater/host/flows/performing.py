@@ -11,13 +11,14 @@ Length: the phases of a run, in their order, and each needs what the one before 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Coroutine
-from concurrent.futures import TimeoutError as LateError
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import TimeoutError as Elapsed
+from functools import partial
 from inspect import isawaitable
 from random import random
 from threading import get_ident
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from headwater.cells.here import HERE, Frame
 from headwater.cells.sealed import Sealed
@@ -52,8 +53,10 @@ from headwater.host.flows.plan import (
 from headwater.host.flows.run import CURRENT, Acted, Doing, Run
 from headwater.host.report import log
 from headwater.values.codec import decode, encode
+from headwater.values.ids import Millis
 from headwater.values.tree import Value
 from headwater.workflow import transitions
+from headwater.workflow.book import Book
 from headwater.workflow.limits import CONFLICT_MS, RECONCILE_MS, RECONCILE_TRIES
 from headwater.workflow.model import EventRow, Outcome, Phase, RunRow, Trouble
 from headwater.workflow.policy import DEFAULT
@@ -72,7 +75,7 @@ Await = Callable[[Coroutine[Any, Any, Any], float], Any]
 """Runs a coroutine to its end, for at most so many seconds."""
 
 
-class LateCall(TransientError):
+class LateError(TransientError):
     """A phase took longer than it may."""
 
 
@@ -176,8 +179,8 @@ class Performance:
 
         try:
             return self._await(awaited(), seconds)
-        except LateError:
-            raise LateCall(f"{self._named()} took longer than {seconds:g} s") from None
+        except Elapsed:
+            raise LateError(f"{self._named()} took longer than {seconds:g} s") from None
 
     def _named(self) -> str:
         return f"{self.row.handler}.{self.doing}" if self.row.kind == "consumer" else f"{self.row.handler}()"
@@ -234,9 +237,9 @@ class Performance:
 
         plan = self._inside(_PREPARE_ONLY, work)
         now = self.hub.now()
-        wake = wake_ms(plan.wake, now, f"{handler.name}.prepare")
+        wake = _millis(wake_ms(plan.wake, now, f"{handler.name}.prepare"))
         if plan.is_idle:
-            kept = Prepared(result=encode(None), wake_at=wake)  # type: ignore[arg-type]
+            kept = Prepared(result=encode(None), wake_at=wake)
             self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
             return None
         result = encode(handler.types.data.seal(plan.data))
@@ -330,6 +333,8 @@ class Performance:
                 return self._doubtful(IndeterminateError(answer.reason or "it says that it does not know"))
             case Applied():
                 answer = answer.result
+            case _:
+                pass
         try:
             kept = encode(result.seal(answer))
         except HeadwaterError as error:
@@ -375,7 +380,7 @@ class Performance:
                     return False
             case _:
                 pass
-        next_at = self.hub.now() + DEFAULT.delay_ms(1) if can_ask else None
+        next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1)) if can_ask else None
         self._do(lambda book: transitions.uncertain(book, self.row.id, told, next_at))
         return False
 
@@ -400,7 +405,7 @@ class Performance:
         operation = operation_of(handler, call.operation)
         if operation is not None:
             assert operation.reconciler is not None
-            fn, given = operation.reconciler, dict(decode(call.params))  # type: ignore[call-overload]
+            fn, given = operation.reconciler, dict(cast("Mapping[str, object]", decode(call.params)))
             if "key" in _parameters(fn):
                 given["key"] = call.key
             answer = self._call(Doing.RECONCILE, "reconcile", lambda: fn(**given))
@@ -421,7 +426,7 @@ class Performance:
         if self.row.phase != Phase.EMITTING and handler.has_next:
             # Not waited for: the commit of the run comes after it.
             run_id = self.row.id
-            self.hub.post(lambda book: transitions.emitting(book, run_id))
+            self.hub.post(lambda book: transitions.emitting(book, run_id), soon=False)
         data = self._data(handler)
         outcome = self._outcome(handler)
         before = consumer.state
@@ -465,7 +470,7 @@ class Performance:
                 if LISTENERS:
                     run_ends(tx)
             ride = self.hub.along(tx)
-            ride.parts.append(lambda book, state=state: end(book, state))
+            ride.parts.append(partial(_end_with, end, state))
             # That somebody waits for its end: then it is not told as lost.
             tx.on_settled(lambda _: None)
             tx.commit()
@@ -489,7 +494,7 @@ class Performance:
         return default if self.begun.state is None else self._open(sealed, self.begun.state)
 
     def _data(self, handler: Declared) -> Any:  # noqa: ANN401  # likewise
-        return self._open(handler.types.data, self.row.prepare_result or encode(None))  # type: ignore[arg-type]
+        return self._open(handler.types.data, self.row.prepare_result or encode(None))
 
     def _outcome(self, handler: Declared) -> Applied[Any] | Skipped | Nothing:
         match self.row.outcome:
@@ -497,7 +502,7 @@ class Performance:
                 call = self._call_row()
                 operation = None if call is None else operation_of(handler, call.operation)
                 sealed = handler.types.result if operation is None else operation.result
-                return Applied(self._open(sealed, self.row.mutation_result or encode(None)))  # type: ignore[arg-type]
+                return Applied(self._open(sealed, self.row.mutation_result or encode(None)))
             case Outcome.SKIPPED:
                 return Skipped()
             case _:
@@ -567,7 +572,7 @@ _PHASES: Final[dict[Doing | None, str]] = {
 def kind_of(error: BaseException, on: tuple[type[BaseException], ...]) -> Trouble:
     """Which class an error is of."""
     match error:
-        case LateCall():
+        case LateError():
             return Trouble.TRANSIENT
         case _ if on and isinstance(error, on):
             return Trouble.TRANSIENT
@@ -628,8 +633,16 @@ def ask_again(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
         hub.do(lambda book: transitions.not_applied(book, run_id, told, "reconciliation"))
         return
     tries = ask.call.tries + 1
-    next_at = None if tries >= RECONCILE_TRIES else hub.now() + DEFAULT.delay_ms(tries)
+    next_at = None if tries >= RECONCILE_TRIES else Millis(hub.now() + DEFAULT.delay_ms(tries))
     hub.do(lambda book: transitions.still_uncertain(book, run_id, told, tries, next_at))
+
+
+def _millis(at: int | None) -> Millis | None:
+    return None if at is None else Millis(at)
+
+
+def _end_with(end: Callable[[Book, bytes | None], RunRow], state: bytes | None, book: Book) -> RunRow:
+    return end(book, state)
 
 
 def _digest(result: bytes) -> bytes:

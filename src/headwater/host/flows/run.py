@@ -72,7 +72,7 @@ class Run:
         if operation.connector not in self._uses:
             name = operation.connector.name
             raise self.violated(
-                f"{self.handler} calls {operation.name}() and does not say that it uses {name}; declare it with uses={name}"
+                f"{self.handler} calls {operation.name}() and does not say that it uses {name}: declare uses={name}"
             )
         allowed = (Doing.MUTATE,) if operation.mutates else (Doing.PRODUCE, Doing.PREPARE, Doing.RECONCILE)
         if self.doing not in allowed:

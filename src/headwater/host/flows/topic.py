@@ -61,8 +61,8 @@ class Topic(Generic[T]):
         """An event as it is kept. Raises UsageError."""
         if not isinstance(message, str) or not message or len(message) > _ID_MAX or not message.isprintable():
             raise UsageError(
-                f"{self.address}.publish(..., id={message!r}): a stable id is expected, as its source has it: printable "
-                f"text of up to {_ID_MAX} characters",
+                f"{self.address}.publish(..., id={message!r}): a stable id is expected, as its source has it: "
+                f"printable text of up to {_ID_MAX} characters",
                 topic=self.name,
             )
         run = CURRENT.get()

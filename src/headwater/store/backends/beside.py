@@ -25,7 +25,7 @@ class SqliteTables:
 
     def execute(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
-            return self._db.execute(query, tuple(values)).fetchall()  # type: ignore[arg-type]  # as the caller has them
+            return self._db.execute(query, tuple(values)).fetchall()
         except apsw.ConstraintError as error:
             # Whoever writes looks first whether it may: that it may not is found here only if it did not look well.
             message = f"the database refused what must never be so: {error}"
