@@ -22,7 +22,8 @@ import msgspec
 
 from headwater.errors import LogicError, TransitionError
 from headwater.host.flows.consumer import Consumer, Types
-from headwater.host.flows.flow import Declared, Producer, Workflow
+from headwater.host.flows.declared import Declared, Producer
+from headwater.host.flows.flow import Workflow
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.report import log
 from headwater.workflow import repairs

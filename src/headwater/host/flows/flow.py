@@ -6,30 +6,29 @@ Must never know: when anything of it runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from inspect import Parameter, getsource
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, cast, get_args
+from inspect import getsource
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
 from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Owner, find
-from headwater.cells.sealed import Sealed
-from headwater.errors import DeclarationError, NameRefusedError, UsageError
+from headwater.errors import DeclarationError, NameRefusedError
 from headwater.host.base_space import BaseSpace
-from headwater.host.code import is_async, is_generator, signature_of
+from headwater.host.code import is_async, is_generator
 from headwater.host.flows.connector import Connector, Operation
-from headwater.host.flows.consumer import Consumer, Types, overrides, sealed_state
+from headwater.host.flows.consumer import Consumer
 from headwater.host.flows.controls import Controls
-from headwater.host.flows.run import Run
+from headwater.host.flows.declared import Declared, Producer, Timeout, Timeouts
 from headwater.host.flows.topic import Topic
-from headwater.values.duration import Duration, to_ms
+from headwater.values.duration import Duration
 from headwater.workflow.deploy import check
-from headwater.workflow.limits import KEEP_RUNS, PEEK, PEEK_MAX, PHASE_MS
+from headwater.workflow.limits import KEEP_RUNS, PEEK, PEEK_MAX
 from headwater.workflow.policy import DEFAULT, Retry
-from headwater.workflow.schedule import Schedule, in_words, make_schedule
-from headwater.workflow.spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
+from headwater.workflow.schedule import in_words, make_schedule
+from headwater.workflow.spec import FlowSpec, OnPoison
 
 if TYPE_CHECKING:
     from headwater.host.flows.hub import Hub
@@ -38,10 +37,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 C = TypeVar("C", bound=type[Consumer[Any, Any, Any]])
-
-PhaseName: TypeAlias = Literal["produce", "prepare", "mutate", "next", "reconcile"]
-Timeout: TypeAlias = Duration | Mapping[PhaseName, Duration]
-"""How long each phase may take: the same for all, or one for each."""
 
 _MANY: Final = 200
 
@@ -65,120 +60,6 @@ class Status(Doc):
     """Events that were put aside because they fail."""
     recent: list[dict[str, str | int]] = []  # noqa: RUF012  # a field
     """What was done last, newest first: `at` and `text`."""
-
-
-class Producer:
-    """A function that polls the outside and publishes what it finds."""
-
-    def __init__(  # noqa: PLR0917  # made in one place
-        self,
-        owner: Owner,
-        fn: Callable[..., Any],
-        name: str,
-        schedule: Schedule | None,
-        retry: Retry,
-        timeout: Timeouts,
-    ) -> None:
-        self.fn = fn
-        self.name = name
-        self.schedule = schedule
-        self.retry = retry
-        self.timeouts = timeout
-        self.uses: tuple[Connector, ...] = ()
-        # What a repairer has written, if one has.
-        self.source: str | None = None
-        self.default: object = None
-        where = f"producer {name}()"
-        # Which parameters take the run and the state, if any do.
-        self.run_at: str | None = None
-        self.state_at: str | None = None
-        for parameter in signature_of(fn).parameters.values():
-            if parameter.annotation in (Run, "Run", "hw.Run"):
-                self.run_at = parameter.name
-            elif self.state_at is None and parameter.kind is not Parameter.VAR_KEYWORD:
-                self.state_at = parameter.name
-                self.default = None if parameter.default is Parameter.empty else parameter.default
-            else:
-                message = (
-                    f"{where} takes {parameter}: a producer takes its state, and a run (annotated hw.Run), or neither"
-                )
-                raise DeclarationError(message, name=name)
-        self.state: Sealed | None = None
-        if self.state_at is not None:
-            self.state = sealed_state(owner, fn, self.state_at, where)
-
-    @property
-    def spec(self) -> ProducerSpec:
-        """As it is kept."""
-        return ProducerSpec(name=self.name, schedule=self.schedule)
-
-
-class Declared:
-    """A consumer's class, and the rules it runs by."""
-
-    def __init__(
-        self,
-        owner: Owner,
-        kind: type[Consumer[Any, Any, Any]],
-        name: str,
-        topics: tuple[Topic[Any], ...],
-        *,
-        retry: Retry,
-        timeout: Timeouts,
-        peek: int,
-        uses: tuple[Connector, ...],
-    ) -> None:
-        self.name = name
-        self.topics = {topic.name: topic for topic in topics}
-        self.retry = retry
-        self.timeouts = timeout
-        self.peek = peek
-        self.uses = uses
-        # What a repairer has written, if one has.
-        self.source: str | None = None
-        self.use(kind, Types(owner, kind, f"consumer {name}"))
-
-    def use(self, kind: type[Consumer[Any, Any, Any]], types: Types) -> None:
-        """The class whose methods are called."""
-        self.kind = kind
-        self.types = types
-        self.has_mutate = overrides(kind, "mutate")
-        self.has_next = overrides(kind, "next")
-        self.has_reconcile = overrides(kind, "reconcile")
-
-    @property
-    def by_call(self) -> bool:
-        """Its mutate only says which operation of a connector is to be called."""
-        return any(connector.mutates for connector in self.uses)
-
-    @property
-    def spec(self) -> ConsumerSpec:
-        """As it is kept."""
-        return ConsumerSpec(
-            name=self.name,
-            topics=tuple(self.topics),
-            peek=self.peek,
-            mutates=self.has_mutate,
-            reconciles=self.has_reconcile or self.by_call,
-        )
-
-
-class Timeouts:
-    """How long each phase may take, in seconds."""
-
-    def __init__(self, given: Timeout | None, where: str) -> None:
-        self.seconds: dict[str, float] = dict.fromkeys(get_args(PhaseName), PHASE_MS / 1000)
-        if given is None:
-            return
-        phases = given if isinstance(given, Mapping) else dict.fromkeys(self.seconds, given)
-        for phase, duration in phases.items():
-            if phase not in self.seconds:
-                known = ", ".join(self.seconds)
-                raise DeclarationError(f"{where}: timeout= names {phase!r}, which is no phase; there is {known}")
-            try:
-                self.seconds[phase] = to_ms(duration, f"{where}, timeout") / 1000
-            except UsageError as error:
-                raise DeclarationError(error.message, **error.facts) from None
 
 
 Fixer: TypeAlias = Callable[..., Any]

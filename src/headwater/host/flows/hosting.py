@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.errors import HeadwaterError, StoreError
 from headwater.host.flows.fixing import repair
 from headwater.host.flows.hub import Hosted, Hub
-from headwater.host.flows.performing import Performance, ask_again
+from headwater.host.flows.performing import Performance
+from headwater.host.flows.reconciling import ask_again
 from headwater.host.flows.run import Doing
 from headwater.host.report import log
 from headwater.workflow import transitions

@@ -36,8 +36,9 @@ from headwater.errors import (
     WorkflowError,
 )
 from headwater.host.console import LISTENERS, run_begins, run_ends
+from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_of
 from headwater.host.flows.consumer import Consumer
-from headwater.host.flows.flow import Declared, Producer
+from headwater.host.flows.declared import Declared, Producer
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.plan import (
     Applied,
@@ -54,14 +55,13 @@ from headwater.host.flows.run import CURRENT, Acted, Doing, Run
 from headwater.host.report import log
 from headwater.values.codec import decode, encode
 from headwater.values.ids import Millis
-from headwater.values.tree import Value
 from headwater.workflow import transitions
 from headwater.workflow.book import Book
-from headwater.workflow.limits import CONFLICT_MS, RECONCILE_MS, RECONCILE_TRIES
+from headwater.workflow.limits import CONFLICT_MS
 from headwater.workflow.model import EventRow, Outcome, Phase, RunRow, Trouble
 from headwater.workflow.policy import DEFAULT
 from headwater.workflow.resolution import plan_digest
-from headwater.workflow.transitions import Ask, Begun, Failed, Prepared
+from headwater.workflow.transitions import Begun, Failed, Prepared
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
@@ -584,57 +584,6 @@ def kind_of(error: BaseException, on: tuple[type[BaseException], ...]) -> Troubl
             return Trouble.INTERNAL
         case _:
             return Trouble.LOGIC
-
-
-def operation_of(handler: Declared, name: str) -> Any:  # noqa: ANN401  # an Operation, if it is one of a connector's
-    """The operation of that name, of those that a handler uses."""
-    return next((c.operations[name] for c in handler.uses if name in c.operations), None)
-
-
-def can_reconcile(handler: Declared | Producer, call: Any) -> bool:  # noqa: ANN401  # a CallRow
-    """Somebody can be asked what became of a call."""
-    if not isinstance(handler, Declared) or call is None:
-        return False
-    operation = operation_of(handler, call.operation)
-    return handler.has_reconcile if operation is None else operation.reconciler is not None
-
-
-def answered_bytes(handler: Declared | Producer, call: Any, result: object) -> bytes:  # noqa: ANN401  # a CallRow
-    """What a reconciliation found, as it is kept."""
-    assert isinstance(handler, Declared)
-    operation = operation_of(handler, call.operation)
-    sealed = handler.types.result if operation is None else operation.result
-    value: Value = sealed.seal(result)
-    return encode(value)
-
-
-def ask_again(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
-    """In the background, or after a restart: what became of a call that nobody knows of."""
-    begun = Begun(ask.flow, ask.run, hub.look(lambda b: b.handler(ask.run.flow, "consumer", ask.run.handler)).state)
-    performance = Performance(hub, hosted, begun, awaiting)
-    handler, run_id = performance.handler, ask.run.id
-    if not can_reconcile(handler, ask.call):
-        hub.do(lambda book: transitions.still_uncertain(book, run_id, ask.call.error or "", ask.call.tries, None))
-        return
-    performance.handler.timeouts.seconds["reconcile"] = min(
-        performance.handler.timeouts.seconds["reconcile"], RECONCILE_MS / 1000
-    )
-    answer = performance.reconcile()
-    told = getattr(answer, "reason", "") or "it cannot tell yet"
-    if isinstance(answer, Applied):
-        try:
-            kept = answered_bytes(handler, ask.call, answer.result)
-        except HeadwaterError as misfit:
-            answer, told = Unknown(misfit.message), misfit.message
-        else:
-            hub.do(lambda book: transitions.applied(book, run_id, kept, "reconciliation"))
-            return
-    if isinstance(answer, NotApplied):
-        hub.do(lambda book: transitions.not_applied(book, run_id, told, "reconciliation"))
-        return
-    tries = ask.call.tries + 1
-    next_at = None if tries >= RECONCILE_TRIES else Millis(hub.now() + DEFAULT.delay_ms(tries))
-    hub.do(lambda book: transitions.still_uncertain(book, run_id, told, tries, next_at))
 
 
 def _millis(at: int | None) -> Millis | None:
