@@ -101,7 +101,7 @@ class Book:
 
     def handlers(self, flow_id: int) -> list[HandlerRow]:
         """Those of a workflow that are there."""
-        query = f"select {HANDLER} from flow_handler where flow = ? and gone = 0 order by name"
+        query = f"select {HANDLER} from flow_handler where flow = ? and gone = 0"
         return [HandlerRow(*row) for row in self.execute(query, flow_id)]
 
     def topics(self, flow_id: int) -> dict[str, TopicRow]:

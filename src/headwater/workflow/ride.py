@@ -20,13 +20,14 @@ Part: TypeAlias = Callable[[Book], Any]
 
 
 class Ride:
-    """What a commit takes along; `answer` is what its last part came to."""
+    """What a commit takes along."""
 
     def __init__(self, now: Callable[[], Millis], hear: Callable[[Ride], None]) -> None:
         self._now = now
         self._hear = hear
         self.parts: list[Part] = []
-        self.answer: Any = None
+        # What each part came to.
+        self.answers: list[Any] = []
         self.book: Book | None = None
         # decided(): what became of it.
         self.is_decided = False
@@ -37,8 +38,7 @@ class Ride:
         """All parts, in order; then the status documents follow."""
         book = self.book = Book(tables, self._now(), look)
         try:
-            for part in list(self.parts):
-                self.answer = part(book)
+            self.answers = [part(book) for part in list(self.parts)]
         except HeadwaterError as error:
             self.error = error
             raise
@@ -54,6 +54,11 @@ class Ride:
         self.error = error or self.error
         self.is_decided = True
         self._hear(self)
+
+    @property
+    def answer(self) -> Any:  # noqa: ANN401  # whatever it is
+        """What the last part came to."""
+        return self.answers[-1]
 
     @property
     def is_kept(self) -> bool:

@@ -10,9 +10,10 @@ from typing import Final
 
 from headwater.store.commit import Operation, PatchDoc, SetDoc
 from headwater.values.address import doc_key
+from headwater.values.frozen import FrozenList
 from headwater.values.ids import DocKey
 from headwater.values.patch import Add, PatchOp, Remove, Replace
-from headwater.values.tree import ABSENT, Maybe, Value, freeze, is_array, is_map, same
+from headwater.values.tree import ABSENT, Map, Maybe, freeze, is_array, is_map
 from headwater.workflow.book import Book
 from headwater.workflow.limits import RECENT
 from headwater.workflow.model import FlowRow, Intent, RunRow, Status, Trouble
@@ -40,24 +41,24 @@ def operations(book: Book, flow_id: int) -> list[Operation]:
         return [SetDoc(key, freeze(after, f"the status of {flow.name}"))]
     ops: list[PatchOp] = []
     for name, value in after.items():
-        wanted = freeze(value, f"the status of {flow.name}")
         there: Maybe = before.get(name, ABSENT)
         if there is ABSENT:
-            ops.append(Add((name,), wanted))
-        elif not same(there, wanted):
-            ops += _inside(name, there, wanted)
+            ops.append(Add((name,), freeze(value, name)))
+        elif type(value) is dict and is_map(there):
+            ops += _inside(name, there, value)
+        # Texts, numbers and lists of one kind: Python's own comparison tells them apart.
+        elif there != value:
+            ops.append(Replace((name,), freeze(value, name)))
     return [PatchDoc(key, tuple(ops))] if ops else []
 
 
-def _inside(name: str, before: Maybe, after: Value) -> list[PatchOp]:
+def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
     """The numbers of topics one by one: who reads one is not told of the others."""
-    if not (is_map(before) and is_map(after)):
-        return [Replace((name,), after)]
     ops: list[PatchOp] = [Remove((name, key)) for key in before if key not in after]
     for key, value in after.items():
         if key not in before:
             ops.append(Add((name, key), value))
-        elif not same(before[key], value):
+        elif before[key] != value:
             ops.append(Replace((name, key), value))
     return ops
 
@@ -68,10 +69,12 @@ def _fields(book: Book, flow: FlowRow, before: Maybe) -> Mapping[str, object]:
     head = None if flow.head is None else book.run(flow.head)
     state, sentence = sentence_of(flow, active, head)
     times = [row.next_run_at for row in book.handlers(flow.id) if row.next_run_at is not None]
-    recent = before.get("recent") if is_map(before) else None
-    lines: list[object] = list(recent) if is_array(recent) else []
+    lines = before.get("recent") if is_map(before) else None
+    if not is_array(lines):
+        lines = FrozenList()
+    said: object = lines
     if flow.id in book.said:
-        lines = [{"at": book.now, "text": book.said[flow.id]}, *lines][:RECENT]
+        said = [{"at": book.now, "text": book.said[flow.id]}, *lines[: RECENT - 1]]
     current = active or head
     return {
         "state": state,
@@ -82,7 +85,7 @@ def _fields(book: Book, flow: FlowRow, before: Maybe) -> Mapping[str, object]:
         "run": None if current is None else current.id,
         "pending": {name: topic.pending for name, topic in topics.items()},
         "parked": sum(topic.parked for topic in topics.values()),
-        "recent": lines,
+        "recent": said,
     }
 
 

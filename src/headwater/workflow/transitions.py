@@ -98,6 +98,11 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
     return Begun(flow, run, due.handler.state, tuple(events))
 
 
+def begin_after(book: Book, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
+    """The same, in the transaction that ends a run of `handler`: what that has left is not noted in the flags yet."""
+    return begin(book, name, spec, Flags(flags.fresh, flags.dirty | {handler}, flags.asked, flags.resumed))
+
+
 def peek(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Rest:
     """When something is due; nothing is begun."""
     flow = book.flow_named(name)

@@ -109,12 +109,14 @@ class Workflows:
         while line and (limit is None or done < limit):
             name = line.popleft()
             hosted = self.hub.hosted[name]
-            found = self._next(hosted)
+            found: Next | None = self._next(hosted)
+            while found is not None and not isinstance(found, Rest):
+                done += isinstance(found, Begun)
+                goes_on = not line and (limit is None or done < limit)
+                found = self.perform(hosted, found, goes_on=goes_on)
+                self._space.catch_up()
             if isinstance(found, Rest):
                 continue
-            self.perform(hosted, found)
-            done += isinstance(found, Begun)
-            self._space.catch_up()
             line.append(name)
             # What one publishes may be for another.
             line.extend(other for other in self.names if other not in line)
@@ -159,21 +161,30 @@ class Workflows:
         spec, flags = hosted.spec, hosted.flags
         return self.hub.do(lambda book: transitions.begin(book, spec.name, spec, flags))
 
-    def perform(self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None = None) -> None:
-        """Execute what was begun. Whatever happens in it, the run is not left as if somebody were at it."""
+    def perform(
+        self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None = None, *, goes_on: bool = False
+    ) -> Next | None:
+        """Execute what was begun. Whatever happens in it, the run is not left as if somebody were at it.
+
+        If it `goes_on`, the next run is begun in the transaction that ends this one: that is returned.
+        """
         if isinstance(found, Ask):
             ask_again(self.hub, hosted, found, self._loop.run)
-            return
+            return None
         if isinstance(found, Repair):
             repair(self.hub, hosted, found, self._loop.run)
-            return
+            return None
         hub, run_id = self.hub, found.run.id
         hub.alive.add(run_id)
         try:
             performance = Performance(hub, hosted, found, self._loop.run)
+            if goes_on:
+                spec, flags = hosted.spec, hosted.flags
+                performance.then = lambda handler, book: transitions.begin_after(book, handler, spec.name, spec, flags)
             if host is not None:
                 host.watch(performance)
             performance.execute()
+            return performance.followed_by
         except StoreError:
             raise
         except BaseException as error:
@@ -181,6 +192,7 @@ class Workflows:
             hub.do(lambda book: recover(book, run_id))
             if host is None or isinstance(error, KeyboardInterrupt):
                 raise
+            return None
         finally:
             hub.alive.discard(run_id)
 
@@ -286,21 +298,27 @@ class Host:
         if hosted is None:
             self._leave(name, None, more=False)
             return
-        found = self._workflows._next(hosted)  # noqa: SLF001  # two halves of one thing
-        if isinstance(found, Rest):
-            self._leave(name, found.until, more=False)
-            return
-        if isinstance(found, Ask) and found.run.id in self._watched:
-            # Its call has not come back: it may still have its effect. When it has, it rings.
-            self._leave(name, None, more=False)
-            return
-        try:
-            self._workflows.perform(hosted, found, self)
-        finally:
-            with self._changed:
-                performance = self._watched.pop(found.run.id, None)
-            if performance is None or not performance.is_given_up:
-                self._leave(name, None, more=True)
+        found: Next | None = self._workflows._next(hosted)  # noqa: SLF001  # two halves of one thing
+        while found is not None and not isinstance(found, Rest):
+            if isinstance(found, Ask) and found.run.id in self._watched:
+                # Its call has not come back: it may still have its effect. When it has, it rings.
+                found = Rest()
+                break
+            run_id = found.run.id
+            performance: Performance | None = None
+            try:
+                # Whoever waits for a turn gets one; else the next run is begun with the end of this one.
+                found = self._workflows.perform(hosted, found, self, goes_on=not self._line and not self.is_stopping)
+            except BaseException:
+                self._leave(name, None, more=False)
+                raise
+            finally:
+                with self._changed:
+                    performance = self._watched.pop(run_id, None)
+            if performance is not None and performance.is_given_up:
+                # The workflow has gone on without it.
+                return
+        self._leave(name, found.until if isinstance(found, Rest) else None, more=found is None)
 
     def _leave(self, name: str, until: int | None, *, more: bool) -> None:
         with self._changed:

@@ -117,7 +117,8 @@ class Hub:
         book = ride.book
         if book is None or not ride.is_kept:
             return
-        self._take_note(ride.answer)
+        for answer in ride.answers:
+            self._take_note(answer)
         for flow_id, topic in book.published:
             hosted = self._hosted(flow_id)
             if hosted is not None:

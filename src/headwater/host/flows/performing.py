@@ -45,6 +45,7 @@ from headwater.host.flows.plan import (
     Event,
     NotApplied,
     Nothing,
+    Pending,
     Plan,
     Skipped,
     Unknown,
@@ -61,7 +62,7 @@ from headwater.workflow.limits import CONFLICT_MS
 from headwater.workflow.model import EventRow, Outcome, Phase, RunRow, Trouble
 from headwater.workflow.policy import DEFAULT
 from headwater.workflow.resolution import plan_digest
-from headwater.workflow.transitions import Begun, Failed, Prepared
+from headwater.workflow.transitions import Begun, Failed, Next, Prepared
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
@@ -91,6 +92,7 @@ class Performance:
         self.handler: Declared | Producer = self._handler()
         self.run = Run(begun.flow, begun.run, self.handler.uses)
         self._await = awaiting
+        self.operation = ""
         # For whoever looks after time: since when and how long the phase may take, and whether it is over for us.
         self.doing: Doing | None = None
         self.deadline: float | None = None
@@ -99,6 +101,9 @@ class Performance:
         self.is_stopping = False
         self.on_deadline: Callable[[float], None] | None = None
         self.thread: int | None = None
+        # What is begun in the transaction that ends this run, if nobody else waits for a turn.
+        self.then: Callable[[str, Book], Next] | None = None
+        self.followed_by: Next | None = None
 
     def is_late(self, now: float) -> bool:
         """Its phase takes longer than it may."""
@@ -226,7 +231,7 @@ class Performance:
 
     def _prepare(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> Plan[Any] | None:
         """The plan, when it is kept; None: there was nothing to do."""
-        pending = [self._event(handler, row) for row in self.begun.events]
+        pending: Pending[Any] = Pending(self.begun.events, lambda row: self._event(handler, row))
 
         def work() -> Plan[Any]:
             made = self._call(Doing.PREPARE, "prepare", consumer.prepare, pending)
@@ -304,6 +309,7 @@ class Performance:
         """L11: from here to the end of this, whatever happens, nobody may assume that nothing has."""
         if self.is_stopping:
             raise TransitionError("the host ends before the run has acted", stopped=True)
+        self.operation = operation
         # W6: on disk before the call leaves.
         self.row = self._do(lambda book: transitions.in_flight(book, self.row.id, operation, params))
         if self.row.outcome == Outcome.SKIPPED:
@@ -471,6 +477,8 @@ class Performance:
                     run_ends(tx)
             ride = self.hub.along(tx)
             ride.parts.append(partial(_end_with, end, state))
+            if self.then is not None:
+                ride.parts.append(partial(self.then, self.row.handler))
             # That somebody waits for its end: then it is not told as lost.
             tx.on_settled(lambda _: None)
             tx.commit()
@@ -482,7 +490,11 @@ class Performance:
                 sleep(pause * random())  # noqa: S311  # so that two who are in each other's way part
                 pause = min(pause * 2, 0.25)
                 continue
-            self.row = self.hub.settled(ride)
+            self.hub.settled(ride)
+            if self.then is None:
+                self.row = ride.answers[-1]
+            else:
+                self.row, self.followed_by = ride.answers[-2:]
             return
 
     # -- values --------------------------------------------------------------------------------------------
@@ -499,14 +511,20 @@ class Performance:
     def _outcome(self, handler: Declared) -> Applied[Any] | Skipped | Nothing:
         match self.row.outcome:
             case Outcome.APPLIED:
-                call = self._call_row()
-                operation = None if call is None else operation_of(handler, call.operation)
+                operation = operation_of(handler, self._operation())
                 sealed = handler.types.result if operation is None else operation.result
                 return Applied(self._open(sealed, self.row.mutation_result or encode(None)))
             case Outcome.SKIPPED:
                 return Skipped()
             case _:
                 return Nothing()
+
+    def _operation(self) -> str:
+        """What was called: here, or by the run that this one goes on from."""
+        if not self.operation:
+            call = self._call_row()
+            self.operation = call.operation if call is not None else ""
+        return self.operation
 
     # -- what goes wrong -----------------------------------------------------------------------------------
 

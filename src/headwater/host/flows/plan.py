@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from headwater.errors import LogicError, UsageError
 from headwater.host.report import log
 from headwater.values.duration import Duration, to_ms
 from headwater.workflow.limits import WAKE_MAX_MS
+from headwater.workflow.model import EventRow
 from headwater.workflow.policy import clamp_wake
 
 T_co = TypeVar("T_co", covariant=True)
@@ -52,6 +53,38 @@ class Event(Generic[T_co]):
 
     def __repr__(self) -> str:
         return f"<Event {self.id} of {self.topic}>"
+
+
+class Pending(Sequence[Event[T_co]]):
+    """Events that wait, oldest first: each is made when it is looked at."""
+
+    __slots__ = ("_made", "_make", "_rows")
+
+    def __init__(self, rows: Sequence[EventRow], make: Callable[[EventRow], Event[T_co]]) -> None:
+        self._rows = rows
+        self._make = make
+        self._made: dict[int, Event[T_co]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Event[T_co]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event[T_co]]: ...
+    def __getitem__(self, index: int | slice) -> Event[T_co] | list[Event[T_co]]:
+        if isinstance(index, slice):
+            return [self._at(each) for each in range(*index.indices(len(self._rows)))]
+        return self._at(range(len(self._rows))[index])
+
+    def _at(self, index: int) -> Event[T_co]:
+        event = self._made.get(index)
+        if event is None:
+            event = self._made[index] = self._make(self._rows[index])
+        return event
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} pending events>"
 
 
 class Plan(Generic[D_co]):

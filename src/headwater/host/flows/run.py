@@ -48,15 +48,20 @@ class Run:
         """What it was started for: event, wake, schedule, manual, retry, recovery, ..."""
         self.version: int = row.version
         self.title: str = row.title
-        # Of the run of the chain that has made the call, if there was one.
-        self.key: str = key_of(flow, row.call)
-        """The idempotency key of the effect: give it to whoever is called."""
+        self._flow = flow
+        self._call = row.call
         self._uses = uses
         self.doing: Doing | None = None
         # Broken against the phases: the run ends with this, whatever its code has caught.
         self.violation: PhaseError | None = None
         # The one mutation that `mutate` has asked for. It is made when `mutate` has ended, by whoever performs the run.
         self.asked: tuple[Operation[..., Any], tuple[object, ...], dict[str, object]] | None = None
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of the effect: give it to whoever is called."""
+        # Of the run of the chain that has made the call, if it is another.
+        return key_of(self._flow, self._call)
 
     def call(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call an operation of a connector. A mutation is the end of `mutate`: nothing after it is executed."""
