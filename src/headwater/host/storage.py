@@ -157,6 +157,23 @@ class Storage:
         """Have something done to other tables of the database, in its turn; `rider.decided` is called then."""
         self.submit(Submission(Commit(RIDING, UNNUMBERED), rider=rider), helps=True)
 
+    def serve(self, ended: threading.Lock) -> None:
+        """Wait for something that was submitted: `ended` is held, and let go when that is decided.
+
+        Whoever comes when nobody is at work decides for all that come meanwhile. So those who wait are woken once, when
+        their own is done, instead of taking turns to find out.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                while self._waiting or self._group:
+                    self._work()
+            finally:
+                self._lock.release()
+            if self._waiting:
+                # Somebody came in between, and found the lock taken.
+                self._bell.set()
+        ended.acquire()
+
     def nudge(self) -> None:
         """Have what waits decided now, by the space's thread."""
         self._bell.set()

@@ -24,7 +24,7 @@ class Ride:
 
     def __init__(self, now: Callable[[], Millis], hear: Callable[[Ride], None]) -> None:
         self._now = now
-        self._hear = hear
+        self.hear = hear
         self.parts: list[Part] = []
         # What each part came to.
         self.answers: list[Any] = []
@@ -53,7 +53,7 @@ class Ride:
         self.verdict = verdict
         self.error = error or self.error
         self.is_decided = True
-        self._hear(self)
+        self.hear(self)
 
     @property
     def answer(self) -> Any:  # noqa: ANN401  # whatever it is

@@ -1,6 +1,6 @@
 """What happens to a run, from its beginning to its end: each function is one transaction, whole or not at all.
 
-    begin -> prepared -> in_flight -> applied | not_applied | uncertain -> emitting -> committed
+    begin -> prepared -> in_flight -> applied | not_applied | uncertain -> consumed
           failed, at any of these; and the chain goes on with `begin`
 
 Length: every transition of a run stands here, so that what can happen to one is read in one place.
@@ -303,11 +303,6 @@ def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Mi
     return run
 
 
-def emitting(book: Book, run_id: int) -> RunRow:
-    """`next` is called."""
-    return runs.move(book, _active(book, run_id), Step.EMITTING)
-
-
 # --- the end --------------------------------------------------------------------------------------------------
 
 
@@ -325,7 +320,7 @@ def consumed(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> Ru
         set_handler(book, row, span=None if span >= spec.consumer(run.handler).peek else span)
     if state is not None:
         set_handler(book, row, state=state)
-    run = runs.move(book, run, Step.COMMITTED)
+    run = runs.move(book, run, *([] if run.phase == Phase.EMITTING else [Step.EMITTING]), Step.COMMITTED)
     if run.taken:
         book.said[run.flow] = told(run, book)
     return _finished(book, run, spec)
@@ -384,15 +379,26 @@ _STEPS = {
 
 
 def failed(  # noqa: PLR0917  # what is known where it happens
-    book: Book, run_id: int, why: Failed, spec: FlowSpec, retry: Retry, chance: float = 0.0, *, undone: str = ""
+    book: Book,
+    run_id: int,
+    why: Failed,
+    spec: FlowSpec,
+    retry: Retry,
+    chance: float = 0.0,
+    *,
+    undone: str = "",
+    emitting: bool = False,
 ) -> RunRow:
     """Any failure or pause: the status, the error, what becomes of the events and when the chain goes on, together.
 
-    `undone`: the call has surely had no effect, and that is learnt with this.
+    `undone`: the call has surely had no effect, and that is learnt with this. `emitting`: it was `next` that failed. That
+    `next` is called is no checkpoint of its own: what it does lands with the commit.
     """
     run = _active(book, run_id)
     flow = book.flow(run.flow)
     steps = [_STEPS[why.kind]]
+    if emitting and run.phase != Phase.EMITTING:
+        steps.insert(0, Step.EMITTING)
     if undone:
         runs.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
         steps.insert(0, Step.NOT_APPLIED)

@@ -21,10 +21,11 @@ def told(run: RunRow, book: Book | None = None) -> str:
 def inputs_of(book: Book, run: RunRow, limit: int = 4) -> list[str]:
     """The titles of what a run is about."""
     query = (
-        "select distinct input.title from flow_take as take join flow_cause as cause on cause.event = take.event "
-        "join flow_input as input on input.id = cause.input where take.run = ? order by input.id limit ?"
+        "select input.title from flow_take as take join flow_cause as cause on cause.event = take.event "
+        "join flow_input as input on input.id = cause.input where take.run = ? limit ?"
     )
-    return [row[0] for row in book.execute(query, run.id, limit)]
+    # Each once, in the order of the events. Not asked of the database: it would sort them first.
+    return list(dict.fromkeys(row[0] for row in book.execute(query, run.id, limit * 4)))[:limit]
 
 
 def listed(titles: list[str], most: int = 3) -> str:

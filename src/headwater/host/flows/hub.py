@@ -82,10 +82,27 @@ class Hub:
         """Have it done: on disk when this returns. Raises what refused it."""
         ride = Ride(self.now, self._hear)
         ride.parts.append(part)
+        ended = self.hold(ride)
         self._storage.ride(ride)
-        self._storage.wait()
+        self._storage.serve(ended)
         answer: T = self.settled(ride)
         return answer
+
+    def hold(self, ride: Ride) -> threading.Lock:
+        """What `serve` waits for, when the ride was sent."""
+        ended = threading.Lock()
+        ended.acquire()
+
+        def hear(ride: Ride) -> None:
+            self._hear(ride)
+            ended.release()
+
+        ride.hear = hear
+        return ended
+
+    def serve(self, ended: threading.Lock) -> None:
+        """Until a ride that was sent is decided."""
+        self._storage.serve(ended)
 
     def settled(self, ride: Ride) -> Any:  # noqa: ANN401  # what its last part came to
         """What a ride came to, once it is decided. Raises what refused it."""

@@ -93,6 +93,8 @@ class Performance:
         self.run = Run(begun.flow, begun.run, self.handler.uses)
         self._await = awaiting
         self.operation = ""
+        # `next` has its turn.
+        self.is_emitting = False
         # For whoever looks after time: since when and how long the phase may take, and whether it is over for us.
         self.doing: Doing | None = None
         self.deadline: float | None = None
@@ -429,10 +431,7 @@ class Performance:
     # -- going on ------------------------------------------------------------------------------------------
 
     def _next(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> None:
-        if self.row.phase != Phase.EMITTING and handler.has_next:
-            # Not waited for: the commit of the run comes after it.
-            run_id = self.row.id
-            self.hub.post(lambda book: transitions.emitting(book, run_id), soon=False)
+        self.is_emitting = True
         data = self._data(handler)
         outcome = self._outcome(handler)
         before = consumer.state
@@ -447,8 +446,6 @@ class Performance:
             return encode(handler.types.state.seal(consumer.state))
 
         def end(book: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
-            if not handler.has_next:
-                transitions.emitting(book, self.row.id)
             return transitions.consumed(book, self.row.id, state, self.hosted.spec)
 
         self._land(work, end)
@@ -481,8 +478,10 @@ class Performance:
                 ride.parts.append(partial(self.then, self.row.handler))
             # That somebody waits for its end: then it is not told as lost.
             tx.on_settled(lambda _: None)
+            ended = self.hub.hold(ride)
             tx.commit()
-            self.hub.wait()
+            if not tx.is_rejected:
+                self.hub.serve(ended)
             if tx.is_rejected or (ride.is_decided and not ride.is_kept and ride.error is None):
                 if monotonic() > until:
                     raise TransientError(f"{self._title()} was overtaken by others again and again for 30 s")
@@ -544,8 +543,13 @@ class Performance:
     def _fail(self, why: Failed, *, undone: str = "") -> None:
         retry, spec, run_id = self.handler.retry, self.hosted.spec, self.row.id
         chance = random()  # noqa: S311  # for jitter, not for secrets
+        emitting = self.is_emitting
         try:
-            self._do(lambda book: transitions.failed(book, run_id, why, spec, retry, chance, undone=undone))
+            self._do(
+                lambda book: transitions.failed(
+                    book, run_id, why, spec, retry, chance, undone=undone, emitting=emitting
+                )
+            )
         except TransitionError as error:
             log.info("run %s: %s", run_id, error.message)
         self._report(why)

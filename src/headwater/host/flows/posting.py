@@ -1,0 +1,234 @@
+"""What is posted to a topic: read within limits, checked, written in batches, and answered when it is on disk.
+
+What arrives while a batch is being written goes with the next one: many posts share an fsync.
+
+Must never know: who is let in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from email.utils import formatdate
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from headwater.errors import ClosedError, HeadwaterError, NotFoundError, UnavailableError, UsageError
+from headwater.host.base_space import BaseSpace
+from headwater.host.flows.hub import Hosted, Hub
+from headwater.host.flows.topic import Topic
+from headwater.host.report import log
+from headwater.workflow.book import Book
+from headwater.workflow.publishing import Publication, publish
+
+BODY_MAX: Final = 1024 * 1024
+"""Bytes of one payload: an event names what happened. What is larger is kept elsewhere, and named in it."""
+
+HELD_MAX: Final = 64 * BODY_MAX
+"""Bytes of payloads that are being received at the same time; who comes then is asked to come again."""
+
+BODY_S: Final = 30.0
+"""How long somebody may take to send a payload: connections that say nothing are not kept for them."""
+
+TITLE_MAX: Final = 500
+"""Characters of what people are told that came in: a line, not a letter."""
+
+_KEY: Final = "idempotency-key"
+_HOW: Final = "send the payload as JSON with `Content-Type: application/json` and a stable id as `Idempotency-Key`"
+
+
+# --- what comes in --------------------------------------------------------------------------------------------
+
+
+class Door:
+    """Takes posts: checks them, has them written, and answers."""
+
+    def __init__(self, space: BaseSpace) -> None:
+        self._space = space
+        self._inflow = Inflow(space.flows)
+        self._held = 0
+
+    async def post(self, request: Request) -> Response:
+        """One event."""
+        hosted, topic = self._find(request.path_params["workflow"], request.path_params["topic"])
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise HTTPException(415, f"{kind or 'no type'} is not taken; {_HOW}")
+        key, title = _key_of(request), _text_of(request, "title")[:TITLE_MAX]
+        value = topic.from_json(hosted.space, await self._body(request))
+        event = topic.publication(value, key, title, source="http")
+        is_new = await self._inflow.put(event)
+        return JSONResponse({"id": key, "new": is_new}, 202, _plain_headers())
+
+    def _find(self, workflow: str, name: str) -> tuple[Hosted, Topic[Any]]:
+        """By the name of the workflow in full, or without its app's."""
+        hosted = self._space.flows.hosted
+        there = {full: hosted[full] for full in self._space.workflows.names if full in hosted}
+        short = [full for full in there if full.rpartition(".")[2] == workflow]
+        full = workflow if workflow in there else short[0] if len(short) == 1 else None
+        if full is None:
+            raise NotFoundError(f"there is no workflow {workflow!r} here{_meant(workflow, there)}")
+        topic = there[full].flow.topics.get(name)
+        if topic is None:
+            raise NotFoundError(f"workflow {full} has no topic {name!r}{_meant(name, there[full].flow.topics)}")
+        return there[full], topic
+
+    async def _body(self, request: Request) -> object:
+        told = request.headers.get("content-length", "")
+        if told.isdigit() and int(told) > BODY_MAX:
+            raise _too_large()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for chunk in request.stream():
+                    body += chunk
+                    self._held += len(chunk)
+                    if len(body) > BODY_MAX:
+                        raise _too_large()
+                    if self._held > HELD_MAX:
+                        raise HTTPException(503, "too much is being received; send it again in a moment")
+        except TimeoutError:
+            raise HTTPException(408, f"the payload did not arrive within {BODY_S:g} s") from None
+        except ClientDisconnect:
+            # Nobody is there to be answered, and nothing was written.
+            raise HTTPException(400, "the connection was closed before the payload was complete") from None
+        finally:
+            self._held -= len(body)
+        try:
+            return msgspec.json.decode(bytes(body))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise HTTPException(400, f"the payload is not JSON: {error}; {_HOW}") from None
+
+
+class Inflow:
+    """Publications that wait for the disk. One batch is written at a time; who comes meanwhile goes with the next."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._waiting: list[tuple[Publication, asyncio.Future[bool]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def put(self, event: Publication) -> bool:
+        """Whether it is new; on disk when this returns. Raises what refused it."""
+        decided: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((event, decided))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write_all())
+        return await decided
+
+    async def _write_all(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                found = await asyncio.to_thread(self._write, [event for event, _ in batch])
+                for (_, decided), answer in zip(batch, found, strict=True):
+                    if decided.done():
+                        # Who asked has gone; it is written all the same.
+                        continue
+                    if isinstance(answer, HeadwaterError):
+                        decided.set_exception(answer)
+                    else:
+                        decided.set_result(answer)
+        finally:
+            self._writing = None
+
+    def _write(self, batch: list[Publication]) -> list[bool | HeadwaterError]:
+        """Submitted one after the other, waited for together."""
+        asked: list[Callable[[], bool]] = []
+        for event in batch:
+            try:
+                ride = self._hub.post(partial(_published, event), soon=False)
+            except HeadwaterError as error:
+                asked.append(partial(_raised, error))
+            else:
+                asked.append(partial(self._hub.settled, ride))
+        answers: list[bool | HeadwaterError] = []
+        self._hub.wait()
+        for answer in asked:
+            try:
+                answers.append(answer())
+            except HeadwaterError as error:
+                answers.append(error)
+        return answers
+
+
+def _published(event: Publication, book: Book) -> bool:
+    return publish(book, event)
+
+
+def _raised(error: HeadwaterError) -> bool:
+    raise error
+
+
+def _key_of(request: Request) -> str:
+    """The id of the event. In quotes, as the draft of a standard has it, or without, as most send it."""
+    given = request.headers.getlist(_KEY)
+    if len(given) != 1:
+        found = "there is none" if not given else f"there are {len(given)}"
+        message = (
+            f"one header `Idempotency-Key` is expected, and {found}: send the id that the event has where it comes "
+            "from, the same one whenever it is sent again"
+        )
+        raise HTTPException(400, message)
+    key = _text_of(request, _KEY).strip()
+    return key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
+
+
+def _text_of(request: Request, name: str) -> str:
+    """A header as text: UTF-8, whatever old rules say."""
+    given = request.headers.get(name, "").encode("latin-1")
+    try:
+        return given.decode()
+    except UnicodeDecodeError:
+        raise HTTPException(400, f"the header {name.title()} is not UTF-8") from None
+
+
+def _meant(word: str, names: Collection[str]) -> str:
+    every = {each: full for full in names for each in (full, full.rpartition(".")[2])}
+    close = list(dict.fromkeys(every[each] for each in get_close_matches(word, every, n=3, cutoff=0.6)))
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; there is {', '.join(sorted(names)) or 'none'}"
+
+
+# --- answers --------------------------------------------------------------------------------------------------
+
+
+def _too_large() -> HTTPException:
+    message = f"the payload has more than {BODY_MAX} bytes; keep it elsewhere, and post where it is"
+    # What is left of it is not read.
+    return HTTPException(413, message, headers={"connection": "close"})
+
+
+def _plain_headers(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {"date": formatdate(usegmt=True), "cache-control": "no-store", **(more or {})}
+
+
+def answer(status: int, message: str, code: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    body = {"error": message, **({"code": code} if code else {})}
+    return JSONResponse(body, status, _plain_headers(headers))
+
+
+async def told(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return answer(error.status_code, error.detail, headers=error.headers)
+
+
+async def refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HeadwaterError)
+    match error:
+        case NotFoundError():
+            return answer(404, error.message, error.code)
+        case ClosedError() | UnavailableError():
+            return answer(503, error.message, error.code, {"retry-after": "1"})
+        case UsageError():
+            return answer(400, error.message, error.code)
+        case _:
+            log.error("what was posted could not be written: %s", error)  # told, not shown
+            return answer(500, "it could not be written; the log of the host says why", error.code)

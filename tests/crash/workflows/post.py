@@ -1,0 +1,173 @@
+"""A small post office to kill: letters come in, are posted at an outside service, and noted; each once.
+
+`poll` publishes LETTERS. `Send` posts them, two at a time, and asks the service what became of a call that nobody knows
+of. Its `next` publishes to a second topic, whose consumer `Note` acts nowhere and counts in a cell.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import headwater as hw
+from tests.support.service import CALLER
+
+LETTERS = ("ann", "bob", "cyd")
+AT_ONCE = 2
+RETRY = hw.Retry(5, backoff="30s", on=OSError)
+
+
+@dataclass(frozen=True)
+class Letter:
+    to: str
+
+
+class Client:
+    """What a connector is made of: the service's answers, as the errors that authors raise."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self._place = urlsplit(url)
+        self._timeout = timeout
+
+    def post(self, key: str, events: Sequence[str]) -> int:
+        status, answer = self._ask("POST", "effects", {"key": key, "events": list(events)})
+        match status:
+            case 200:
+                return int(answer["receipt"])
+            case 401 | 403:
+                # It says itself that it has refused: nothing has happened.
+                raise hw.ApprovalError("the post office does not know us", service="post", definite=True)
+            case 429:
+                raise hw.TransientError("the post office is busy", definite=True)
+            case _:
+                raise OSError(f"the post office says {status}")
+
+    def look(self, key: str) -> hw.Applied[int] | hw.NotApplied | hw.Unknown:
+        _, answer = self._ask("GET", f"effects/{key}", None)
+        match answer["state"]:
+            case "applied":
+                return hw.Applied(int(answer["receipt"]))
+            case "absent":
+                return hw.NotApplied("the post office has never heard of it")
+            case _:
+                return hw.Unknown("it is on its way")
+
+    def _ask(self, method: str, path: str, body: object) -> tuple[int, dict[str, Any]]:
+        connection = HTTPConnection(self._place.netloc, timeout=self._timeout)
+        try:
+            text = None if body is None else json.dumps(body)
+            headers = {CALLER: str(os.getpid())}
+            connection.request(method, f"{self._place.path}/{path}", text, headers)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+
+class Sending(hw.Consumer[Letter, list[str], int]):
+    """What all senders share: the plan, and what follows from a call."""
+
+    client: Client
+    office: Office
+
+    def prepare(self, pending: Sequence[hw.Event[Letter]]) -> hw.Plan[list[str]]:
+        if not pending:
+            return hw.Plan.idle()
+        chosen = pending[:AT_ONCE]
+        return hw.Plan([event.id for event in chosen], take=chosen, title=f"Post {len(chosen)} letters")
+
+    def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+        for to in data:
+            self.office.sent.key(to).value = outcome.result or 0
+            self.office.notes.publish(Letter(to), id=f"note {to}")
+
+
+class Office:
+    """The app, and what a test looks at."""
+
+    def __init__(
+        self, url: str, kind: str = "class", *, timeout: float = 10.0, letters: Sequence[str] = LETTERS, name: str = ""
+    ) -> None:
+        self.letters = tuple(letters)
+        self.app = hw.App("post")
+        self.sent = self.app.cell("sent", dict[str, int]())
+        # How often each was noted.
+        self.noted = self.app.cell("noted", dict[str, int]())
+        self.flow = self.app.workflow("office")
+        self.mail = self.flow.topic("mail", Letter)
+        self.notes = self.flow.topic("notes", Letter)
+        client = Client(url, timeout)
+        self._declare(client, kind)
+
+    def _declare(self, client: Client, kind: str) -> None:
+        office, flow = self, self.flow
+
+        @flow.producer(every="1h")
+        def poll() -> None:
+            for to in office.letters:
+                office.mail.publish(Letter(to), id=to, title=f"Letter to {to}")
+
+        match kind:
+            case "class":
+
+                class Send(Sending):
+                    def mutate(self, run: hw.Run, data: list[str]) -> int:
+                        return client.post(run.key, data)
+
+                    def reconcile(
+                        self, run: hw.Run, data: list[str]
+                    ) -> hw.Applied[int] | hw.NotApplied | hw.Unknown:
+                        return client.look(run.key)
+
+                flow.consumer(self.mail, retry=RETRY)(Send)
+                Send.office = self
+            case "mute":
+
+                class Mute(Sending):
+                    """Nobody can be asked what became of its calls."""
+
+                    def mutate(self, run: hw.Run, data: list[str]) -> int:
+                        return client.post(run.key, data)
+
+                flow.consumer(self.mail, retry=RETRY)(Mute)
+                Mute.office = self
+            case "connector":
+                service = flow.connector("service")
+
+                @service.mutation
+                def post(letters: list[str], key: str) -> int:
+                    return client.post(key, letters)
+
+                @post.reconcile
+                def was_posted(letters: list[str], key: str) -> hw.Applied[int] | hw.NotApplied | hw.Unknown:
+                    return client.look(key)
+
+                class Call(Sending):
+                    def mutate(self, run: hw.Run, data: list[str]) -> int:
+                        return run.call(post, data)
+
+                flow.consumer(self.mail, retry=RETRY, uses=service)(Call)
+                Call.office = self
+            case _:
+                raise AssertionError(kind)
+
+        @flow.consumer(self.notes)
+        class Note(hw.Consumer[Letter, list[str], None]):
+            def prepare(self, pending: Sequence[hw.Event[Letter]]) -> hw.Plan[list[str]]:
+                return hw.Plan([event.data.to for event in pending], take=pending) if pending else hw.Plan.idle()
+
+            def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[None]) -> None:
+                for to in data:
+                    # Reads what is there: one that is noted twice is seen.
+                    office.noted.key(to).value = office.noted.value.get(to, 0) + 1
+
+    @property
+    def is_done(self) -> bool:
+        """Everything that came in was dealt with, and so was all that followed from it."""
+        inputs = self.flow.inputs()
+        return len(inputs) == len(self.letters) and all(each.status == "done" for each in inputs)
