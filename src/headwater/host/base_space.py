@@ -103,6 +103,8 @@ class BaseSpace(Home):
         # Workflows are deployed although something that waits would be given up.
         self.forces: bool = options.force
         self._workflows: Workflows | None = None
+        # Somebody comes when there is something to take in, or its time has come.
+        self.is_woken: bool = True
 
     @property
     def on_console(self) -> OnConsole | None:

@@ -33,17 +33,16 @@ class Space(BaseSpace):
         self, lease: Lease, owner: object, options: Options, *, wake: Callable[[], None] | None = None
     ) -> None:
         replica = lease.storage.attach(branch=options.branch, wake=wake)
-        # Somebody comes when it is time for what waits.
-        self._is_woken = wake is not None
         self._wake = wake
         # Transactions that another space waits for.
         self._owed: list[Transaction] = []
         super().__init__(lease, replica, owner, options)
+        self.is_woken = wake is not None
         self.place = (lease.storage, options.branch)
 
     def add_node(self, function: object, spec: NodeSpec) -> Node:
         """Only plain functions can be run here. A slow one is not made to wait where nobody would come for it."""
-        spec.no_auto_debounce = spec.no_auto_debounce or not self._is_woken
+        spec.no_auto_debounce = spec.no_auto_debounce or not self.is_woken
         if spec.is_async:
             message = f"{spec.name}() is async and needs an event loop: open the app with `async with app.aopen(...)`"
             raise DeclarationError(message, name=spec.name)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import headwater as hw
@@ -25,6 +25,9 @@ RETRY = hw.Retry(5, backoff="30s", on=OSError)
 @dataclass(frozen=True)
 class Letter:
     to: str
+
+
+Answer: TypeAlias = hw.Applied[int] | hw.NotApplied | hw.Unknown
 
 
 class Client:
@@ -47,7 +50,7 @@ class Client:
             case _:
                 raise OSError(f"the post office says {status}")
 
-    def look(self, key: str) -> hw.Applied[int] | hw.NotApplied | hw.Unknown:
+    def look(self, key: str) -> Answer:
         _, answer = self._ask("GET", f"effects/{key}", None)
         match answer["state"]:
             case "applied":
@@ -69,29 +72,11 @@ class Client:
             connection.close()
 
 
-class Sending(hw.Consumer[Letter, list[str], int]):
-    """What all senders share: the plan, and what follows from a call."""
-
-    client: Client
-    office: Office
-
-    def prepare(self, pending: Sequence[hw.Event[Letter]]) -> hw.Plan[list[str]]:
-        if not pending:
-            return hw.Plan.idle()
-        chosen = pending[:AT_ONCE]
-        return hw.Plan([event.id for event in chosen], take=chosen, title=f"Post {len(chosen)} letters")
-
-    def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
-        for to in data:
-            self.office.sent.key(to).value = outcome.result or 0
-            self.office.notes.publish(Letter(to), id=f"note {to}")
-
-
 class Office:
     """The app, and what a test looks at."""
 
     def __init__(
-        self, url: str, kind: str = "class", *, timeout: float = 10.0, letters: Sequence[str] = LETTERS, name: str = ""
+        self, url: str, kind: str = "class", *, patience: float = 10.0, letters: Sequence[str] = LETTERS
     ) -> None:
         self.letters = tuple(letters)
         self.app = hw.App("post")
@@ -101,7 +86,7 @@ class Office:
         self.flow = self.app.workflow("office")
         self.mail = self.flow.topic("mail", Letter)
         self.notes = self.flow.topic("notes", Letter)
-        client = Client(url, timeout)
+        client = Client(url, patience)
         self._declare(client, kind)
 
     def _declare(self, client: Client, kind: str) -> None:
@@ -112,49 +97,46 @@ class Office:
             for to in office.letters:
                 office.mail.publish(Letter(to), id=to, title=f"Letter to {to}")
 
-        match kind:
-            case "class":
+        class Mute(hw.Consumer[Letter, list[str], int]):
+            """Nobody can be asked what became of its calls."""
 
-                class Send(Sending):
-                    def mutate(self, run: hw.Run, data: list[str]) -> int:
-                        return client.post(run.key, data)
+            def prepare(self, pending: Sequence[hw.Event[Letter]]) -> hw.Plan[list[str]]:
+                if not pending:
+                    return hw.Plan.idle()
+                chosen = pending[:AT_ONCE]
+                return hw.Plan([event.id for event in chosen], take=chosen, title=f"Post {len(chosen)} letters")
 
-                    def reconcile(
-                        self, run: hw.Run, data: list[str]
-                    ) -> hw.Applied[int] | hw.NotApplied | hw.Unknown:
-                        return client.look(run.key)
+            def mutate(self, run: hw.Run, data: list[str]) -> int:
+                return client.post(run.key, data)
 
-                flow.consumer(self.mail, retry=RETRY)(Send)
-                Send.office = self
-            case "mute":
+            def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+                for to in data:
+                    office.sent.key(to).value = outcome.result or 0
+                    office.notes.publish(Letter(to), id=f"note {to}")
 
-                class Mute(Sending):
-                    """Nobody can be asked what became of its calls."""
+        class Send(Mute):
+            def reconcile(self, run: hw.Run, data: list[str]) -> Answer:
+                return client.look(run.key)
 
-                    def mutate(self, run: hw.Run, data: list[str]) -> int:
-                        return client.post(run.key, data)
+        service = flow.connector("service")
 
-                flow.consumer(self.mail, retry=RETRY)(Mute)
-                Mute.office = self
-            case "connector":
-                service = flow.connector("service")
+        @service.mutation
+        def post(letters: list[str], key: str) -> int:
+            return client.post(key, letters)
 
-                @service.mutation
-                def post(letters: list[str], key: str) -> int:
-                    return client.post(key, letters)
+        @post.reconcile
+        def was_posted(letters: list[str], key: str) -> Answer:
+            return client.look(key)
 
-                @post.reconcile
-                def was_posted(letters: list[str], key: str) -> hw.Applied[int] | hw.NotApplied | hw.Unknown:
-                    return client.look(key)
+        class Call(Mute):
+            """Only says what is to be called."""
 
-                class Call(Sending):
-                    def mutate(self, run: hw.Run, data: list[str]) -> int:
-                        return run.call(post, data)
+            def mutate(self, run: hw.Run, data: list[str]) -> int:
+                return run.call(post, data)  # type: ignore[call-arg]  # the key is given by whoever calls
 
-                flow.consumer(self.mail, retry=RETRY, uses=service)(Call)
-                Call.office = self
-            case _:
-                raise AssertionError(kind)
+        chosen: type[Mute] = {"class": Send, "mute": Mute, "connector": Call}[kind]
+        uses = service if chosen is Call else ()
+        flow.consumer(self.mail, name="Send", retry=RETRY, uses=uses)(chosen)
 
         @flow.consumer(self.notes)
         class Note(hw.Consumer[Letter, list[str], None]):

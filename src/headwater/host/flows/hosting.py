@@ -155,6 +155,11 @@ class Workflows:
         self._loop.close()
         return ended
 
+    def after_run(self) -> None:
+        """What follows from a run in a space that nobody wakes: nobody else might come for it."""
+        if not self._space.is_woken:
+            self._space.nudge()
+
     # -- one thing at a time -------------------------------------------------------------------------------
 
     def _next(self, hosted: Hosted) -> Next:
@@ -244,6 +249,7 @@ class Host:
         performance.on_deadline = self._deadline
         with self._changed:
             self._watched[run_id] = performance
+            performance.is_stopping = self.is_stopping
 
     def _deadline(self, at: float) -> None:
         with self._changed:
@@ -315,6 +321,7 @@ class Host:
             finally:
                 with self._changed:
                     performance = self._watched.pop(run_id, None)
+            self._workflows.after_run()
             if performance is not None and performance.is_given_up:
                 # The workflow has gone on without it.
                 return
@@ -382,19 +389,18 @@ class Host:
             for performance in self._watched.values():
                 performance.is_stopping = True
             self._changed.notify_all()
-            while any(self._is_waited_for(p, end) for p in self._watched.values()):
+            # Also one that is about to begin something, which nobody watches yet.
+            while (self._busy and monotonic() < end) or any(self._acts(p) for p in self._watched.values()):
                 self._changed.wait(0.1 if monotonic() > end else max(end - monotonic(), 0.01))
-            ended = not any(not p.is_given_up for p in self._watched.values())
+            ended = not self._busy
         if self in self._hub.wakers:
             self._hub.wakers.remove(self)
         return ended
 
     @staticmethod
-    def _is_waited_for(performance: Performance, end: float) -> bool:
-        """One that acts is waited for as long as it may take; others for so long."""
-        if performance.is_given_up:
-            return False
-        return performance.doing is Doing.MUTATE or monotonic() < end
+    def _acts(performance: Performance) -> bool:
+        """One that acts is waited for as long as it may take."""
+        return performance.doing is Doing.MUTATE and not performance.is_given_up
 
 
 __all__ = ["Host", "Workflows"]

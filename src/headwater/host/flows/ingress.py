@@ -1,9 +1,9 @@
 """HTTP ingress: what others send goes into topics. `POST /topics/{workflow}/{topic}`, answered when it is on disk.
 
 Whoever posts names the event with `Idempotency-Key`: sent again, it is the same event, so whoever heard no answer just
-asks again. What arrives while a batch is being written goes with the next one: many posts share an fsync.
+asks again. Imported only where it is wanted: nothing else of Headwater needs an HTTP server.
 
-Must never know: who consumes what is posted.
+Must never know: what is done with a post.
 """
 
 from __future__ import annotations
@@ -11,32 +11,23 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from difflib import get_close_matches
-from email.utils import formatdate
-from functools import partial
 from hmac import compare_digest
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from headwater.errors import ClosedError, HeadwaterError, NotFoundError, UnavailableError, UsageError
+from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.host.base_space import BaseSpace
-from headwater.host.flows.hub import Hosted, Hub
-from headwater.host.flows.topic import Topic
-from headwater.host.report import log
-from headwater.workflow.book import Book
-from headwater.workflow.publishing import Publication, publish
+from headwater.host.flows.posting import Door, answer, refused, told
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -50,18 +41,21 @@ STOP_S: Final = 5.0
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 """What this machine calls itself."""
 
+
 def ingress_app(space: BaseSpace, *, token: str | None = None, hosts: Collection[str] = LOCAL) -> Starlette:
     """The workflows of an open space as an ASGI app, for a server of one's own.
 
     With a token, whoever posts sends it as `Authorization: Bearer ...`. `hosts` are the names it is reached by.
     """
     guard = Middleware(_Guard, token=_checked_token(token), hosts=frozenset(map(str.lower, hosts)))
-    door = Door(space)
-    return Starlette(
-        routes=[Route("/topics/{workflow}/{topic}", door.post, methods=["POST"])],
+    app = Starlette(
+        routes=[Route("/topics/{workflow}/{topic}", Door(space).post, methods=["POST"])],
         middleware=[guard],
         exception_handlers={HTTPException: told, HeadwaterError: refused},
     )
+    # One address for each topic: nobody is sent on with what they post.
+    app.router.redirect_slashes = False
+    return app
 
 
 def serve_ingress(
@@ -179,7 +173,7 @@ class _Guard:
         self._token = token
         self._hosts = hosts
         # Bound to every address of the machine: any of them may be meant, but no name that somebody else made up.
-        self._any_address = any(is_address(host) and ip_address(host).is_unspecified for host in hosts)
+        self._any_address = any(address is not None and address.is_unspecified for address in map(_address_of, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -193,7 +187,7 @@ class _Guard:
         host = _name_of(f"//{given}")
         if not host:
             return answer(400, f"Host: {given!r} is no name of a host")
-        if host not in self._hosts and not (self._any_address and is_address(host)):
+        if host not in self._hosts and not (self._any_address and _address_of(host)):
             # A page that somebody else serves may reach this address under a name of theirs.
             return answer(421, f"this is not {host}; ask for it by the address it is served at")
         origin = headers.get("origin")
@@ -210,12 +204,8 @@ class _Guard:
         return scheme.lower() == "bearer" and compare_digest(token.strip().encode(), self._token)
 
 
-def is_address(host: str) -> bool:
-    """Whether that is a number, and not a name."""
-    return _address_of(host) is not None
-
-
 def _address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The number that it is, if it is no name."""
     try:
         return ip_address(host)
     except ValueError:

@@ -5,7 +5,7 @@ Must never know: where any of it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
@@ -104,11 +104,8 @@ class Plan(Generic[D_co]):
         ask: bool = False,
         wake: Wake | None = None,
     ) -> None:
-        for event in take:
-            if not isinstance(cast("object", event), Event):
-                raise LogicError(f"hw.Plan(take=...) takes events that prepare was given, not {event!r}")
+        self.take: tuple[Event[Any], ...] = _events(take)
         self.data = data
-        self.take = tuple(take)
         self.title = str(title)
         self.ask = bool(ask)
         self.wake = wake
@@ -123,6 +120,22 @@ class Plan(Generic[D_co]):
 
     def __repr__(self) -> str:
         return "<Plan: idle>" if self.is_idle else f"<Plan {self.title!r}: takes {len(self.take)}>"
+
+
+def _events(take: object) -> tuple[Event[Any], ...]:
+    """What a plan takes, each once. Raises LogicError."""
+    if isinstance(take, Event) or not isinstance(take, Iterable):
+        raise LogicError(f"hw.Plan(take=...) takes a list of events, not {take!r}; write take=[event], or take=pending")
+    found: list[Event[Any]] = []
+    numbers: set[int] = set()
+    for event in cast("Iterable[object]", take):
+        if not isinstance(event, Event):
+            raise LogicError(f"hw.Plan(take=...) takes events that prepare was given, not {event!r}")
+        if event.number in numbers:
+            raise LogicError(f"hw.Plan(take=...) takes {event!r} twice; take each event once")
+        numbers.add(event.number)
+        found.append(event)
+    return tuple(found)
 
 
 def wake_ms(wake: object, now: int, whose: str) -> int | None:

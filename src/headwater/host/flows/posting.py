@@ -211,16 +211,19 @@ def _plain_headers(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def answer(status: int, message: str, code: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    """A refusal in one sentence."""
     body = {"error": message, **({"code": code} if code else {})}
     return JSONResponse(body, status, _plain_headers(headers))
 
 
 async def told(_request: Request, error: Exception) -> Response:
+    """What HTTP itself says no to."""
     assert isinstance(error, HTTPException)
     return answer(error.status_code, error.detail, headers=error.headers)
 
 
 async def refused(_request: Request, error: Exception) -> Response:
+    """What Headwater says no to, in its own words."""
     assert isinstance(error, HeadwaterError)
     match error:
         case NotFoundError():
