@@ -5,6 +5,8 @@ either confirms it or takes it back. What others commit arrives in the order of 
 threads take turns is the business of `host.attached`.
 
 Must never know: who listens, how commits travel, which thread decides them.
+
+Length: the commonest commits are spelled out, beside the general way that does the same.
 """
 
 from __future__ import annotations

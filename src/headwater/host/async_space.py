@@ -332,7 +332,8 @@ class AsyncSpace(BaseSpace):
             message = "an async function cannot close the space that it runs in: it would wait for its own end"
             raise UsageError(message, space=self.name)
         try:
-            await asyncio.to_thread(self._stop_workflows)
+            if self._workflows is not None:
+                await asyncio.to_thread(self._stop_workflows)
             await self._drain()
             await self._flights.end()
             self.mail.leave()

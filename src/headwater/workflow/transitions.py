@@ -100,7 +100,13 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
 
 def begin_after(book: Book, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
     """The same, in the transaction that ends a run of `handler`: what that has left is not noted in the flags yet."""
-    return begin(book, name, spec, Flags(flags.fresh, flags.dirty | {handler}, flags.asked, flags.resumed))
+    dirty = flags.dirty | {handler}
+    flow = book.flow_named(name) if book.published else None
+    if flow is not None:
+        # Nor is what it has published.
+        news = {topic for known, topic in book.published if known == flow.id}
+        dirty |= {consumer.name for consumer in spec.consumers if news & set(consumer.topics)}
+    return begin(book, name, spec, Flags(flags.fresh, dirty, flags.asked, flags.resumed))
 
 
 def peek(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Rest:

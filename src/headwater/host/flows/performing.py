@@ -11,22 +11,20 @@ Length: the phases of a run, in their order, and each needs what the one before 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import TimeoutError as Elapsed
 from functools import partial
 from inspect import isawaitable
 from random import random
 from threading import get_ident
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater.cells.here import HERE, Frame
 from headwater.cells.sealed import Sealed
 from headwater.errors import (
-    ApprovalError,
     HeadwaterError,
     IndeterminateError,
-    InternalError,
     InvariantError,
     LogicError,
     StoreError,
@@ -53,6 +51,7 @@ from headwater.host.flows.plan import (
     wake_ms,
 )
 from headwater.host.flows.run import CURRENT, Acted, Doing, Run
+from headwater.host.flows.trouble import LateError, kind_of
 from headwater.host.report import log
 from headwater.values.codec import decode, encode
 from headwater.values.ids import Millis
@@ -74,10 +73,6 @@ _MUTATE_ONLY: Final = "{run} acts outside: it cannot write {}; write cells in ne
 
 Await = Callable[[Coroutine[Any, Any, Any], float], Any]
 """Runs a coroutine to its end, for at most so many seconds."""
-
-
-class LateError(TransientError):
-    """A phase took longer than it may."""
 
 
 class Performance:
@@ -296,14 +291,10 @@ class Performance:
             return True
         called, args, kwargs = self.run.asked
         asked = called.params(*args, **kwargs)
-        named = {**kwargs, **({"key": self.run.key} if called.takes_key else {})}
+        named = called.named(args, kwargs, self.run.key)
 
         def call() -> Any:  # noqa: ANN401  # what the operation returns
-            return (
-                self._call(Doing.MUTATE, "mutate", called.fn, *args, **named)
-                if not named
-                else self._call(Doing.MUTATE, "mutate", lambda: called.fn(*args, **named))
-            )
+            return self._call(Doing.MUTATE, "mutate", lambda: called.fn(**named))
 
         return self._act(called.name, encode(asked), call, called.result)
 
@@ -413,9 +404,7 @@ class Performance:
         operation = operation_of(handler, call.operation)
         if operation is not None:
             assert operation.reconciler is not None
-            fn, given = operation.reconciler, dict(cast("Mapping[str, object]", decode(call.params)))
-            if "key" in _parameters(fn):
-                given["key"] = call.key
+            fn, given = operation.reconciler, operation.question(self.space, call.params, call.key)
             answer = self._call(Doing.RECONCILE, "reconcile", lambda: fn(**given))
         else:
             consumer = handler.kind()
@@ -591,23 +580,6 @@ _PHASES: Final[dict[Doing | None, str]] = {
 }
 
 
-def kind_of(error: BaseException, on: tuple[type[BaseException], ...]) -> Trouble:
-    """Which class an error is of."""
-    match error:
-        case LateError():
-            return Trouble.TRANSIENT
-        case _ if on and isinstance(error, on):
-            return Trouble.TRANSIENT
-        case TransientError():
-            return Trouble.TRANSIENT
-        case ApprovalError():
-            return Trouble.AUTH
-        case InternalError() | InvariantError():
-            return Trouble.INTERNAL
-        case _:
-            return Trouble.LOGIC
-
-
 def _millis(at: int | None) -> Millis | None:
     return None if at is None else Millis(at)
 
@@ -620,9 +592,3 @@ def _digest(result: bytes) -> bytes:
     from hashlib import sha256  # noqa: PLC0415  # only where somebody is asked
 
     return sha256(result).digest()
-
-
-def _parameters(fn: Callable[..., Any]) -> Any:  # noqa: ANN401  # of inspect
-    from headwater.host.code import signature_of  # noqa: PLC0415
-
-    return signature_of(fn).parameters

@@ -83,6 +83,11 @@ class Pending(Sequence[Event[T_co]]):
             event = self._made[index] = self._make(self._rows[index])
         return event
 
+    def stray(self, taken: Iterable[Event[Any]]) -> Event[Any] | None:
+        """One of those that is none of these, if there is any: its number may mean something else here."""
+        ours = {id(event) for event in self._made.values()}
+        return next((event for event in taken if id(event) not in ours), None)
+
     def __repr__(self) -> str:
         return f"<{len(self)} pending events>"
 
@@ -106,7 +111,7 @@ class Plan(Generic[D_co]):
     ) -> None:
         self.take: tuple[Event[Any], ...] = _events(take)
         self.data = data
-        self.title = str(title)
+        self.title = str(title or "")
         self.ask = bool(ask)
         self.wake = wake
         self.is_idle = False

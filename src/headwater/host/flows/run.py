@@ -73,7 +73,10 @@ class Run:
 
     def _check(self, operation: Operation[P, R]) -> None:
         if not isinstance(cast("object", operation), Operation):
-            raise self.violated(f"run.call takes an operation of a connector, not {operation!r}")
+            raise self.violated(
+                f"run.call takes an operation of a connector, not {operation!r}; declare it with @connector.read or "
+                "@connector.mutation"
+            )
         if operation.connector not in self._uses:
             name = operation.connector.name
             raise self.violated(
@@ -88,6 +91,19 @@ class Run:
             )
         if operation.mutates and self.asked is not None:
             raise self.violated(f"{self.handler} has asked for its one mutation; {operation.name}() would be a second")
+
+    def check_direct(self, operation: Operation[P, R]) -> None:
+        """An operation is called as a plain function. A mutation that nobody has written down first is none of a run's.
+
+        The one effect of a class that acts itself may be one, and so may a part of the one that was asked for.
+        """
+        acts_itself = not any(connector.mutates for connector in self._uses)
+        if operation.mutates and not (self.doing is Doing.MUTATE and (acts_itself or self.asked is not None)):
+            short = operation.name.rpartition(".")[2]
+            raise self.violated(
+                f"{operation.name}() is a mutation, and {self.handler} calls it directly in {self.doing or 'no phase'}"
+                f"; write run.call({short}, ...) in mutate"
+            )
 
     def violated(self, message: str) -> PhaseError:
         """Remember what was done against the phases, and tell it."""

@@ -1,0 +1,292 @@
+"""What is posted is an event once it is answered, once for each key, or it is refused with what to do instead."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import httpx
+import pytest
+
+import headwater as hw
+from headwater.host.flows import posting
+from headwater.host.flows.ingress import Ingress, ingress_app, serve_ingress
+from tests.flows_ingress.shop import Shop, key
+
+PLACED = "/topics/orders/placed"
+TEA = {"item": "tea", "count": 2}
+
+
+def test_a_post_is_an_event_that_a_consumer_sees(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
+    answer = client.post(PLACED, json=TEA, headers=key("evt-1") | {"Title": "Tea for Ann"})
+    assert (answer.status_code, answer.json()) == (202, {"id": "evt-1", "new": True})
+    space.workflows.drain()
+    assert shop.sold == [("evt-1", "tea", 2)]
+    told = shop.flow.inputs()[0]
+    assert (told.title, told.source, told.external, told.status) == ("Tea for Ann", "http", "evt-1", "done")
+
+
+def test_the_workflow_may_be_named_with_its_app(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
+    assert client.post("/topics/shop.orders/placed", json=TEA, headers=key("a")).status_code == 202
+    assert shop.waiting() == 1
+
+
+def test_the_same_key_twice_is_one_event_with_the_newer_payload(
+    space: hw.Space, shop: Shop, client: httpx.Client
+) -> None:
+    client.post(PLACED, json=TEA, headers=key("evt-1"))
+    again = client.post(PLACED, json=TEA | {"count": 3}, headers=key("evt-1"))
+    assert (again.status_code, again.json()) == (202, {"id": "evt-1", "new": False})
+    space.workflows.drain()
+    assert shop.sold == [("evt-1", "tea", 3)]
+
+
+def test_a_key_that_was_consumed_is_never_new_again(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
+    client.post(PLACED, json=TEA, headers=key("evt-1"))
+    space.workflows.drain()
+    assert client.post(PLACED, json=TEA, headers=key("evt-1")).json()["new"] is False
+    assert space.workflows.drain() == 0
+    assert len(shop.sold) == 1
+
+
+def test_a_key_is_the_same_with_and_without_quotes(shop: Shop, client: httpx.Client) -> None:
+    assert client.post(PLACED, json=TEA, headers=key('"evt-1"')).json() == {"id": "evt-1", "new": True}
+    assert client.post(PLACED, json=TEA, headers=key("evt-1")).json() == {"id": "evt-1", "new": False}
+    # One quote alone is part of it.
+    assert client.post(PLACED, json=TEA, headers=key('"')).json()["id"] == '"'
+
+
+def test_keys_and_titles_are_utf_8(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
+    headers = {b"Idempotency-Key": "käse".encode(), b"Title": "Grüße".encode()}
+    assert client.post(PLACED, json=TEA, headers=headers).json()["id"] == "käse"
+    assert shop.flow.inputs()[0].title == "Grüße"
+    answer = client.post(PLACED, json=TEA, headers={b"Idempotency-Key": b"k\xe4se"})
+    assert answer.status_code == 400
+    assert "UTF-8" in answer.json()["error"]
+
+
+def test_without_a_key_it_is_told_what_to_send(shop: Shop, client: httpx.Client) -> None:
+    answer = client.post(PLACED, json=TEA)
+    assert answer.status_code == 400
+    assert "Idempotency-Key" in answer.json()["error"]
+    assert "the same one whenever it is sent again" in answer.json()["error"]
+    two = client.post(PLACED, json=TEA, headers=[("Idempotency-Key", "a"), ("Idempotency-Key", "b")])
+    assert two.status_code == 400
+    assert "there are 2" in two.json()["error"]
+    assert shop.waiting() == 0
+
+
+@pytest.mark.parametrize("bad", ["", "\t", "x" * 1001])
+def test_what_is_no_id_is_refused(bad: str, shop: Shop, client: httpx.Client) -> None:
+    answer = client.post(PLACED, json=TEA, headers=key(bad))
+    assert answer.status_code == 400
+    assert "a stable id is expected" in answer.json()["error"]
+    assert shop.waiting() == 0
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"item": "tea"} x', b"NaN", b"\xff", b"[" * 100_000, b"{'item': 1}"])
+def test_malformed_json_is_refused(body: bytes, shop: Shop, client: httpx.Client) -> None:
+    answer = client.post(PLACED, content=body, headers=key("a") | {"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "is not JSON" in answer.json()["error"]
+    assert shop.waiting() == 0
+
+
+def test_a_payload_that_does_not_fit_is_refused_with_its_place(shop: Shop, client: httpx.Client) -> None:
+    answer = client.post(PLACED, json={"item": "tea", "count": "two"}, headers=key("a"))
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "HW108"
+    assert "count" in answer.json()["error"]
+    assert client.post(PLACED, json={"count": 2}, headers=key("a")).status_code == 400
+    assert client.post(PLACED, json=[TEA], headers=key("a")).status_code == 400
+    assert shop.waiting() == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/topics/order/placed", "no workflow 'order' here; did you mean shop.orders?"),
+        ("/topics/zzz/placed", "no workflow 'zzz' here; there is shop.letters, shop.orders"),
+        ("/topics/orders/place", "workflow shop.orders has no topic 'place'; did you mean placed?"),
+        ("/topics/orders/letters", "workflow shop.orders has no topic 'letters'; there is placed, returned"),
+        ("/topics/orders", "Not Found"),
+        ("/topics/orders/placed/", "Not Found"),
+        ("/", "Not Found"),
+    ],
+)
+def test_unknown_places_are_not_found(path: str, told: str, shop: Shop, client: httpx.Client) -> None:
+    answer = client.post(path, json=TEA, headers=key("a"))
+    assert answer.status_code == 404
+    assert told in answer.json()["error"]
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
+def test_only_post_is_allowed(method: str, client: httpx.Client) -> None:
+    answer = client.request(method, PLACED, headers=key("a"))
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_what_a_form_can_send_is_not_taken(kind: str, shop: Shop, client: httpx.Client) -> None:
+    """A page elsewhere can make a browser send these without asking."""
+    headers = key("a") | ({"Content-Type": kind} if kind else {})
+    answer = client.post(PLACED, content=b'{"item": "tea"}', headers=headers)
+    assert answer.status_code == 415
+    assert "application/json" in answer.json()["error"]
+    assert shop.waiting() == 0
+
+
+def test_a_charset_behind_the_type_is_no_other_type(shop: Shop, client: httpx.Client) -> None:
+    headers = key("a") | {"Content-Type": "Application/JSON; charset=utf-8"}
+    assert client.post(PLACED, content=b'{"item": "tea"}', headers=headers).status_code == 202
+
+
+# --- limits ---------------------------------------------------------------------------------------------------
+
+
+def test_a_payload_of_a_mebibyte_is_taken_and_one_more_byte_is_not(shop: Shop, client: httpx.Client) -> None:
+    around = len(b'{"item":""}')
+    headers = key("a") | {"Content-Type": "application/json"}
+    body = b'{"item":"%s"}' % (b"x" * (posting.BODY_MAX - around))
+    assert client.post(PLACED, content=body, headers=headers).status_code == 202
+    answer = client.post(PLACED, content=body + b" ", headers=headers | key("b"))
+    assert answer.status_code == 413
+    assert answer.headers["connection"] == "close"
+    assert shop.waiting() == 1
+
+
+def test_a_payload_that_does_not_say_how_long_it_is_is_cut_off(shop: Shop, server: Ingress) -> None:
+    head = (
+        f"POST {PLACED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: a\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"
+    )
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
+        raw.sendall(head.encode() + chunk * 16 + b"1\r\n \r\n")
+        assert raw.recv(100_000).startswith(b"HTTP/1.1 413 ")
+    assert shop.waiting() == 0
+
+
+def test_too_much_at_once_is_asked_to_come_again(
+    shop: Shop, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "HELD_MAX", 10)
+    assert client.post(PLACED, json=TEA, headers=key("a")).status_code == 503
+    monkeypatch.undo()
+    assert client.post(PLACED, json=TEA, headers=key("a")).status_code == 202
+
+
+def test_whoever_does_not_go_on_sending_is_left_behind(
+    shop: Shop, server: Ingress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "BODY_S", 0.01)
+    head = (
+        f"POST {PLACED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: a\r\n"
+        "Content-Length: 20\r\n\r\n{"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
+        raw.sendall(head.encode())
+        assert raw.recv(1000).startswith(b"HTTP/1.1 408 ")
+    assert shop.waiting() == 0
+
+
+def test_whoever_hangs_up_in_the_middle_has_sent_nothing(shop: Shop, server: Ingress, client: httpx.Client) -> None:
+    head = (
+        f"POST {PLACED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: a\r\n"
+        "Content-Length: 20\r\n\r\n{"
+    )
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
+        raw.sendall(head.encode())
+    assert client.post(PLACED, json=TEA, headers=key("b")).status_code == 202
+    assert shop.waiting() == 1
+
+
+# --- many -----------------------------------------------------------------------------------------------------
+
+
+async def post_all(url: str, keys: list[str]) -> list[httpx.Response]:
+    limits = httpx.Limits(max_connections=len(keys))
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=120, limits=limits) as client:
+        return await asyncio.gather(*(client.post(PLACED, json=TEA, headers=key(each)) for each in keys))
+
+
+def test_a_thousand_posts_at_once_are_all_in_and_share_their_fsyncs(
+    space: hw.Space, shop: Shop, server: Ingress
+) -> None:
+    before = space.stats.groups
+    answers = asyncio.run(post_all(server.url, [f"evt-{number}" for number in range(1000)]))
+    assert {answer.status_code for answer in answers} == {202}
+    assert all(answer.json()["new"] for answer in answers)
+    assert shop.waiting() == 1000
+    # Group commit: most of them did not have one of their own.
+    assert space.stats.groups - before < 500
+    space.workflows.drain()
+    assert sorted(shop.sold) == sorted((f"evt-{number}", "tea", 2) for number in range(1000))
+
+
+def test_of_many_with_the_same_key_exactly_one_is_new(shop: Shop, server: Ingress) -> None:
+    answers = asyncio.run(post_all(server.url, ["evt"] * 50))
+    assert [answer.json()["new"] for answer in answers].count(True) == 1
+    assert shop.waiting() == 1
+
+
+def test_one_that_is_refused_by_the_store_does_not_take_others_with_it(
+    space: hw.Space, shop: Shop, server: Ingress
+) -> None:
+    space.flows.do(lambda book: book.execute("delete from flow_topic where name = 'returned'"))
+
+    async def both() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=30) as client:
+            paths = ["/topics/orders/returned", PLACED] * 20
+            posts = [client.post(path, json=TEA, headers=key(str(n))) for n, path in enumerate(paths)]
+            return await asyncio.gather(*posts)
+
+    assert [answer.status_code for answer in asyncio.run(both())] == [404, 202] * 20
+    assert shop.waiting() == 20
+
+
+# --- around it ------------------------------------------------------------------------------------------------
+
+
+def test_a_host_at_work_takes_up_what_is_posted(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
+    space.workflows.start()
+    client.post(PLACED, json=TEA, headers=key("a"))
+    space.workflows.stop()
+    # Whatever it had begun has ended; what it had not is done here.
+    space.workflows.drain()
+    assert shop.sold == [("a", "tea", 2)]
+
+
+def test_a_paused_workflow_takes_posts_and_lets_them_wait(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
+    shop.flow.pause()
+    assert client.post(PLACED, json=TEA, headers=key("a")).status_code == 202
+    assert space.workflows.drain() == 1  # the other workflow, which looks once
+    assert shop.waiting() == 1
+    shop.flow.resume()
+    space.workflows.drain()
+    assert len(shop.sold) == 1
+
+
+def test_it_serves_a_space_in_an_event_loop_too(shop: Shop) -> None:
+    async def main() -> None:
+        async with shop.app.aopen("memory:") as space:
+            with serve_ingress(space) as server:
+                answers = await post_all(server.url, ["a", "b"])
+            assert [answer.status_code for answer in answers] == [202, 202]
+            assert shop.waiting() == 2
+
+    asyncio.run(main())
+
+
+def test_a_closed_space_says_that_it_is(shop: Shop) -> None:
+    space = shop.app.open("memory:")
+    app = ingress_app(space)
+    space.close()
+
+    async def post() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return await client.post(PLACED, json=TEA, headers=key("a"))
+
+    answer = asyncio.run(post())
+    assert (answer.status_code, answer.json()["code"]) == (503, "HW103")
+    assert answer.headers["retry-after"] == "1"
