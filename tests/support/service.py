@@ -64,7 +64,7 @@ class Account:
         self.applied: list[str] = []
         self.pending: Counter[str] = Counter()
         self.asked = 0
-        self._events: Counter[str] = Counter()
+        self._events: dict[str, list[int]] = {}
 
     # -- for tests -----------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ class Account:
     def per_event(self) -> dict[str, int]:
         """How often something was done about each event."""
         with self._changed:
-            return dict(self._events)
+            return {event: len(receipts) for event, receipts in self._events.items()}
 
     @property
     def per_key(self) -> dict[str, int]:
@@ -93,8 +93,14 @@ class Account:
         with self._changed:
             return dict(Counter(self.applied))
 
+    @property
+    def receipts(self) -> dict[str, int]:
+        """The number of the last effect about each event: its place among all."""
+        with self._changed:
+            return {event: receipts[-1] for event, receipts in self._events.items()}
+
     def receipt(self, key: str) -> int | None:
-        """The number of an effect: its place among all."""
+        """The number of an effect, by its key."""
         with self._changed:
             return self.applied.index(key) + 1 if key in self.applied else None
 
@@ -121,7 +127,8 @@ class Account:
         """Do it, however often it was done."""
         with self._changed:
             self.applied.append(key)
-            self._events.update(events)
+            for event in events:
+                self._events.setdefault(event, []).append(len(self.applied))
             self._changed.notify_all()
             return len(self.applied)
 

@@ -24,6 +24,7 @@ def test_what_a_producer_publishes_is_consumed_in_the_same_drain() -> None:
             return hw.Plan([event.data for event in pending], take=pending) if pending else hw.Plan.idle()
 
         def next(self, run: hw.Run, data: list[int], outcome: object) -> None:
+            assert run.attempt == 1 and isinstance(outcome, hw.Nothing)
             seen.extend(data)
 
     with app.open("memory:") as space:

@@ -39,7 +39,7 @@ from headwater.workflow.model import (
 )
 from headwater.workflow.phases import Restart, Step, restart_of
 from headwater.workflow.planner import Due, Flags, Rest, choose
-from headwater.workflow.policy import Retry
+from headwater.workflow.policy import DEFAULT, Retry
 from headwater.workflow.retention import prune
 from headwater.workflow.schedule import next_after
 from headwater.workflow.spec import FlowSpec
@@ -273,7 +273,7 @@ def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> 
     runs.resolve_call(book, run, by, result=result)
     run = runs.move(book, run, Step.APPLIED, mutation_result=result)
     if run.status != Status.ACTIVE:
-        set_flow(book, book.flow(run.flow), block=None, block_kind=None, retry_at=book.now)
+        _known_now(book, run, by)
     return run
 
 
@@ -284,8 +284,25 @@ def not_applied(book: Book, run_id: int, error: str, by: ResolvedBy = "call") ->
     run = runs.move(book, run, Step.NOT_APPLIED)
     if run.status != Status.ACTIVE:
         runs.release(book, run)
-        set_flow(book, book.flow(run.flow), block=None, block_kind=None, retry_at=book.now)
+        _known_now(book, run, by)
     return run
+
+
+def _known_now(book: Book, run: RunRow, by: ResolvedBy) -> None:
+    """The chain goes on. L7: what is called again and again, and never has an effect, is not called for ever."""
+    flow = set_flow(book, book.flow(run.flow), block=None, block_kind=None)
+    if by.startswith("user"):
+        set_flow(book, flow, retry_at=book.now, failures=0)
+    elif run.status == Status.CRASHED:
+        _after_crash(book, flow, run)
+    elif run.outcome == Outcome.APPLIED:
+        set_flow(book, flow, retry_at=book.now)
+    elif flow.failures < DEFAULT.tries:
+        wait = DEFAULT.delay_ms(flow.failures + 1)
+        set_flow(book, flow, failures=flow.failures + 1, retry_at=Millis(book.now + wait))
+    else:
+        text = f"{run.handler} was tried {flow.failures + 1} times, and each time it did not happen: {run.error}"
+        set_flow(book, flow, failures=flow.failures + 1, block=text[:ERROR_MAX], block_kind="exhausted")
 
 
 def uncertain(book: Book, run_id: int, error: str, next_at: Millis | None) -> RunRow:
@@ -397,8 +414,8 @@ def failed(  # noqa: PLR0917  # what is known where it happens
 ) -> RunRow:
     """Any failure or pause: the status, the error, what becomes of the events and when the chain goes on, together.
 
-    `undone`: the call has surely had no effect, and that is learnt with this. `emitting`: it was `next` that failed. That
-    `next` is called is no checkpoint of its own: what it does lands with the commit.
+    `undone`: the call has surely had no effect, and that is learnt with this. `emitting`: it was `next` that failed;
+    that it is called is no checkpoint of its own, because what it does lands with the commit.
     """
     run = _active(book, run_id)
     flow = book.flow(run.flow)
@@ -489,14 +506,19 @@ def crashed(book: Book, run: RunRow) -> RunRow:
         return run
     if restart is Restart.FRESH:
         runs.release(book, run)
-    if crashes >= CRASHES:
-        text = f"the host has ended {crashes} times in a row while {run.handler} was {run.phase}"
-        set_flow(book, flow, head=run.id, retry_at=None, block=text, block_kind="crashes")
+    _after_crash(book, set_flow(book, flow, head=run.id), run)
+    return run
+
+
+def _after_crash(book: Book, flow: FlowRow, run: RunRow) -> None:
+    """L7: work that the host ends in, time after time, is taken for the reason."""
+    if run.crashes >= CRASHES:
+        text = f"the host has ended {run.crashes} times in a row while {run.handler} was at work"
+        set_flow(book, flow, retry_at=None, block=text, block_kind="crashes")
     else:
         # The first time at once; then as after failures, so that a host that ends in it does so ever less often.
-        wait = Retry().delay_ms(crashes - 1) if crashes > 1 else 0
-        set_flow(book, flow, head=run.id, retry_at=Millis(book.now + wait))
-    return run
+        wait = DEFAULT.delay_ms(run.crashes - 1) if run.crashes > 1 else 0
+        set_flow(book, flow, retry_at=Millis(book.now + wait))
 
 
 # --- parts ----------------------------------------------------------------------------------------------------

@@ -5,20 +5,22 @@ Must never know: when they are called.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import get_annotations
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from headwater.cells.here import Owner
 from headwater.cells.sealed import Sealed
-from headwater.errors import DeclarationError
+from headwater.errors import DeclarationError, UsageError
+from headwater.host.flows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
+from headwater.host.flows.run import CURRENT, Run
 from headwater.host.payload import hints_of
+from headwater.values.codec import encode
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY, Schema
-
-if TYPE_CHECKING:
-    from headwater.host.flows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
-    from headwater.host.flows.run import Run
 
 In = TypeVar("In")
 Data = TypeVar("Data")
@@ -59,12 +61,18 @@ class Consumer(ABC, Generic[In, Data, Result]):
         data: Data,  # noqa: ARG002  # likewise
     ) -> Applied[Result] | NotApplied | Unknown | Awaitable[Applied[Result] | NotApplied | Unknown]:
         """After a crash or a timeout: did it happen? Without this method, a person is asked."""
-        from headwater.host.flows.plan import Unknown  # noqa: PLC0415  # it imports this module
-
         return Unknown(f"{type(self).__name__} has no reconcile")
 
     def next(self, run: Run, data: Data, outcome: Outcome[Result]) -> Awaitable[None] | None:
         """Publish, and write cells: that lands with the commit of the run, or not at all. May be called again."""
+
+    # Not for type checkers: they would take it that any attribute can be assigned.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            run = CURRENT.get() if name == "state" else None
+            if run is None or run.keeps_state(type(self).__name__):
+                object.__setattr__(self, name, value)
 
 
 def overrides(kind: type[Consumer[Any, Any, Any]], method: str) -> bool:
@@ -79,28 +87,63 @@ class Types:
         given = _type_arguments(kind)
         self.data: Sealed = _sealed(owner, f"{where}, data", given[1])
         self.result: Sealed = _sealed(owner, f"{where}, result", given[2])
-        hints = _class_hints(kind, where)
-        default = getattr(kind, "state", None)
-        known = hints.get("state", Any)
-        self.state: Sealed = _sealed(owner, f"{where}, state", known if known is not Any else None)
-        self.default = default
+        hint = _class_hints(kind, where).get("state", Any)
+        self.state: Sealed = _sealed(owner, f"{where}, state", hint)
+        self.default: bytes | None = sealed_default(self.state, getattr(kind, "state", None), hint, where)
 
 
-def _type_arguments(kind: type) -> tuple[object, object, object]:
-    for base in getattr(kind, "__orig_bases__", ()):
-        if get_origin(base) is Consumer:
-            given = get_args(base)
-            return given[0], given[1], given[2]
-    for parent in kind.__mro__[1:]:
-        if parent is not Consumer and issubclass(parent, Consumer) and "__orig_bases__" in vars(parent):
-            return _type_arguments(parent)
+def sealed_default(state: Sealed, given: object, hint: object, where: str) -> bytes | None:
+    """What a state is before any was kept; None: nothing. Raises DeclarationError if it does not fit its type."""
+    try:
+        kept = encode(state.seal(given))
+    except UsageError as error:
+        if given is None:
+            name = getattr(hint, "__name__", hint)
+            message = f"{where}: its state is of type {name} and has no default: give it one, or write `{name} | None`"
+        else:
+            message = f"{where}: {given!r} cannot be the default of its state: {error.message}"
+        raise DeclarationError(message) from None
+    return None if given is None else kept
+
+
+def _type_arguments(kind: type, known: Mapping[object, object] | None = None) -> tuple[object, object, object]:
+    """What a class says in `hw.Consumer[In, Data, Result]`, itself or by one that it derives from."""
+    known = known or {}
+    for base in vars(kind).get("__orig_bases__", kind.__bases__):
+        origin = get_origin(base) or base
+        if not (isinstance(origin, type) and issubclass(origin, Consumer)):
+            continue
+        given = [_filled(argument, known) for argument in _resolved(kind, get_args(base))]
+        if origin is Consumer:
+            return cast("tuple[object, object, object]", tuple(given)) if given else (None, None, None)
+        parameters = getattr(origin, "__parameters__", ())
+        return _type_arguments(origin, dict(zip(parameters, given, strict=False)))
     return None, None, None
+
+
+def _resolved(kind: type, hints: tuple[object, ...]) -> list[object]:
+    """Those that are written as text, as what they mean where the class stands."""
+    names = vars(sys.modules.get(kind.__module__, sys))
+    holder = SimpleNamespace(__annotations__={str(place): hint for place, hint in enumerate(hints)})
+    try:
+        return list(get_type_hints(holder, names, include_extras=True).values())
+    except NameError as error:
+        message = f"consumer {kind.__name__}: its types cannot be resolved: {error}; declare them first"
+        raise DeclarationError(message) from None
+
+
+def _filled(hint: Any, known: Mapping[object, object]) -> object:  # noqa: ANN401  # of any kind
+    """With what stands for its variables; what nothing stands for may be anything."""
+    if isinstance(hint, TypeVar):
+        return known.get(hint, Any)
+    parameters = getattr(hint, "__parameters__", ())
+    if parameters and not isinstance(hint, type):
+        return cast("object", hint[tuple(known.get(parameter, Any) for parameter in parameters)])
+    return cast("object", hint)
 
 
 def _class_hints(kind: type, where: str) -> dict[str, object]:
     """The types of its attributes; those of Consumer itself are not the author's."""
-    from inspect import get_annotations  # noqa: PLC0415  # at declaration only
-
     found: dict[str, object] = {}
     for parent in reversed(kind.__mro__):
         if parent is Consumer or not issubclass(parent, Consumer):
@@ -113,10 +156,11 @@ def _class_hints(kind: type, where: str) -> dict[str, object]:
 
 
 def _sealed(owner: Owner, where: str, hint: object) -> Sealed:
-    schema: Schema = ANY if hint is None or hint is Any or isinstance(hint, TypeVar) else schema_of(hint, where=where)
+    schema: Schema = ANY if hint is None or hint is Any else schema_of(hint, where=where)
     return Sealed(owner, where, (), schema=schema)
 
 
-def sealed_state(owner: Owner, fn: Callable[..., object], parameter: str, where: str) -> Sealed:
-    """How the state of a producer is kept: by the type of the parameter that takes it."""
-    return _sealed(owner, f"{where}, state", hints_of(fn, where).get(parameter))
+def sealed_state(owner: Owner, fn: Callable[..., object], parameter: str, where: str) -> tuple[Sealed, object]:
+    """How the state of a producer is kept: by the type of the parameter that takes it, which is returned, too."""
+    hint = hints_of(fn, where).get(parameter)
+    return _sealed(owner, f"{where}, state", hint), hint

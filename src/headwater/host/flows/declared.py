@@ -14,9 +14,10 @@ from headwater.cells.sealed import Sealed
 from headwater.errors import DeclarationError, UsageError
 from headwater.host.code import signature_of
 from headwater.host.flows.connector import Connector
-from headwater.host.flows.consumer import Consumer, Types, overrides, sealed_state
+from headwater.host.flows.consumer import Consumer, Types, overrides, sealed_default, sealed_state
 from headwater.host.flows.run import Run
 from headwater.host.flows.topic import Topic
+from headwater.host.payload import hints_of
 from headwater.values.duration import Duration, to_ms
 from headwater.workflow.limits import PHASE_MS
 from headwater.workflow.policy import Retry
@@ -48,25 +49,27 @@ class Producer:
         self.uses: tuple[Connector, ...] = ()
         # What a repairer has written, if one has.
         self.source: str | None = None
-        self.default: object = None
         where = f"producer {name}()"
         # Which parameters take the run and the state, if any do.
         self.run_at: str | None = None
         self.state_at: str | None = None
+        self.state: Sealed | None = None
+        self.default: bytes | None = None
+        hints = hints_of(fn, where)
         for parameter in signature_of(fn).parameters.values():
-            if parameter.annotation in (Run, "Run", "hw.Run"):
+            is_named = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+            if is_named and hints.get(parameter.name) is Run and self.run_at is None:
                 self.run_at = parameter.name
-            elif self.state_at is None and parameter.kind is not Parameter.VAR_KEYWORD:
+            elif is_named and self.state_at is None:
                 self.state_at = parameter.name
-                self.default = None if parameter.default is Parameter.empty else parameter.default
+                self.state, hint = sealed_state(owner, fn, parameter.name, where)
+                given = None if parameter.default is Parameter.empty else parameter.default
+                self.default = sealed_default(self.state, given, hint, where)
             else:
                 message = (
                     f"{where} takes {parameter}: a producer takes its state, and a run (annotated hw.Run), or neither"
                 )
                 raise DeclarationError(message, name=name)
-        self.state: Sealed | None = None
-        if self.state_at is not None:
-            self.state = sealed_state(owner, fn, self.state_at, where)
 
     @property
     def spec(self) -> ProducerSpec:
@@ -137,6 +140,11 @@ class Timeouts:
                 known = ", ".join(self.seconds)
                 raise DeclarationError(f"{where}: timeout= names {phase!r}, which is no phase; there is {known}")
             try:
-                self.seconds[phase] = to_ms(duration, f"{where}, timeout") / 1000
+                ms = to_ms(duration, f"{where}, timeout")
             except UsageError as error:
                 raise DeclarationError(error.message, **error.facts) from None
+            if not ms:
+                raise DeclarationError(
+                    f'{where}: timeout={given!r} leaves no time at all; write "30s", or leave it out'
+                )
+            self.seconds[phase] = ms / 1000

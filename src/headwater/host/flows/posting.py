@@ -47,7 +47,7 @@ _HOW: Final = "send the payload as JSON with `Content-Type: application/json` an
 
 
 class Door:
-    """Takes posts: checks them, has them written, and answers."""
+    """Takes posts: reads them, has them checked and written, and answers."""
 
     def __init__(self, space: BaseSpace) -> None:
         self._space = space
@@ -56,15 +56,20 @@ class Door:
 
     async def post(self, request: Request) -> Response:
         """One event."""
-        hosted, topic = self._find(request.path_params["workflow"], request.path_params["topic"])
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise HTTPException(415, f"{kind or 'no type'} is not taken; {_HOW}")
         key, title = _key_of(request), _text_of(request, "title")[:TITLE_MAX]
-        value = topic.from_json(hosted.space, await self._body(request))
-        event = topic.publication(value, key, title, source="http")
-        is_new = await self._inflow.put(event)
+        names = request.path_params["workflow"], request.path_params["topic"]
+        given = await self._body(request)
+        is_new = await self._inflow.put(partial(self._checked, *names, given, key, title))
         return JSONResponse({"id": key, "new": is_new}, 202, _plain_headers())
+
+    def _checked(self, workflow: str, name: str, given: object, key: str, title: str) -> Publication:
+        """The event that was posted. Not called in the event loop: the space may belong to another one."""
+        self._space.check_open()
+        hosted, topic = self._find(workflow, name)
+        return topic.publication(topic.from_json(hosted.space, given), key, title, source="http")
 
     def _find(self, workflow: str, name: str) -> tuple[Hosted, Topic[Any]]:
         """By the name of the workflow in full, or without its app's."""
@@ -111,11 +116,11 @@ class Inflow:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._waiting: list[tuple[Publication, asyncio.Future[bool]]] = []
+        self._waiting: list[tuple[Callable[[], Publication], asyncio.Future[bool]]] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def put(self, event: Publication) -> bool:
-        """Whether it is new; on disk when this returns. Raises what refused it."""
+    async def put(self, event: Callable[[], Publication]) -> bool:
+        """Whether it is new; on disk when this returns. Raises what refused it, in the check or in the store."""
         decided: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((event, decided))
         if self._writing is None:
@@ -138,12 +143,12 @@ class Inflow:
         finally:
             self._writing = None
 
-    def _write(self, batch: list[Publication]) -> list[bool | HeadwaterError]:
+    def _write(self, batch: list[Callable[[], Publication]]) -> list[bool | HeadwaterError]:
         """Submitted one after the other, waited for together."""
         asked: list[Callable[[], bool]] = []
         for event in batch:
             try:
-                ride = self._hub.post(partial(_published, event), soon=False)
+                ride = self._hub.post(partial(_published, event()), soon=False)
             except HeadwaterError as error:
                 asked.append(partial(_raised, error))
             else:

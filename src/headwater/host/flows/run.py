@@ -14,6 +14,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from headwater.errors import PhaseError
 from headwater.host.flows.connector import Connector, Operation
+from headwater.host.report import log
 from headwater.workflow.model import FlowRow, RunRow
 from headwater.workflow.runs import key_of
 
@@ -104,6 +105,17 @@ class Run:
                 f"{operation.name}() is a mutation, and {self.handler} calls it directly in {self.doing or 'no phase'}"
                 f"; write run.call({short}, ...) in mutate"
             )
+
+    def keeps_state(self, whose: str) -> bool:
+        """Whether a state that is assigned now is kept; where that is still no harm, it is an error that it is not."""
+        if self.doing in (None, Doing.NEXT):
+            return True
+        message = f"{whose} assigns its state in {self.doing}, where it is not kept: assign it in next"
+        if self.doing is Doing.PREPARE:
+            raise self.violated(message)
+        # Something may have happened outside: that matters more.
+        log.warning("run %s: %s", self.id, message)
+        return False
 
     def violated(self, message: str) -> PhaseError:
         """Remember what was done against the phases, and tell it."""
