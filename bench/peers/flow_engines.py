@@ -38,14 +38,17 @@ class Headwater:
 
     name = "headwater"
 
-    def __init__(self, path: Path, job: Job, flows: int = 1, *, keep_runs: int | None = KEEP_RUNS) -> None:
+    def __init__(
+        self, path: Path, job: Job, flows: int = 1, *, keep_runs: int | None = KEEP_RUNS, drains: bool = True
+    ) -> None:
         self._job = job
         self.app = hw.App("bench")
         self.topics = [self._declare(f"flow{number}", keep_runs) for number in range(flows)]
         self.space: hw.Space = self.app.open(str(path))
         self.space.__enter__()
-        # A consumer that is deployed looks once.
-        self.space.workflows.drain()
+        if drains:
+            # A consumer that is deployed looks once.
+            self.space.workflows.drain()
 
     def _declare(self, name: str, keep_runs: int | None) -> Any:
         flow = self.app.workflow(name, keep_runs=keep_runs)

@@ -26,7 +26,7 @@ def test_a_post_is_an_event_that_a_consumer_sees(space: hw.Space, shop: Shop, cl
     assert (told.title, told.source, told.external, told.status) == ("Tea for Ann", "http", "evt-1", "done")
 
 
-def test_the_workflow_may_be_named_with_its_app(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
+def test_the_workflow_may_be_named_with_its_app(shop: Shop, client: httpx.Client) -> None:
     assert client.post("/topics/shop.orders/placed", json=TEA, headers=key("a")).status_code == 202
     assert shop.waiting() == 1
 
@@ -49,14 +49,14 @@ def test_a_key_that_was_consumed_is_never_new_again(space: hw.Space, shop: Shop,
     assert len(shop.sold) == 1
 
 
-def test_a_key_is_the_same_with_and_without_quotes(shop: Shop, client: httpx.Client) -> None:
+def test_a_key_is_the_same_with_and_without_quotes(client: httpx.Client) -> None:
     assert client.post(PLACED, json=TEA, headers=key('"evt-1"')).json() == {"id": "evt-1", "new": True}
     assert client.post(PLACED, json=TEA, headers=key("evt-1")).json() == {"id": "evt-1", "new": False}
     # One quote alone is part of it.
     assert client.post(PLACED, json=TEA, headers=key('"')).json()["id"] == '"'
 
 
-def test_keys_and_titles_are_utf_8(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
+def test_keys_and_titles_are_utf_8(shop: Shop, client: httpx.Client) -> None:
     headers = {b"Idempotency-Key": "käse".encode(), b"Title": "Grüße".encode()}
     assert client.post(PLACED, json=TEA, headers=headers).json()["id"] == "käse"
     assert shop.flow.inputs()[0].title == "Grüße"
@@ -114,7 +114,7 @@ def test_a_payload_that_does_not_fit_is_refused_with_its_place(shop: Shop, clien
         ("/", "Not Found"),
     ],
 )
-def test_unknown_places_are_not_found(path: str, told: str, shop: Shop, client: httpx.Client) -> None:
+def test_unknown_places_are_not_found(path: str, told: str, client: httpx.Client) -> None:
     answer = client.post(path, json=TEA, headers=key("a"))
     assert answer.status_code == 404
     assert told in answer.json()["error"]
@@ -136,7 +136,7 @@ def test_what_a_form_can_send_is_not_taken(kind: str, shop: Shop, client: httpx.
     assert shop.waiting() == 0
 
 
-def test_a_charset_behind_the_type_is_no_other_type(shop: Shop, client: httpx.Client) -> None:
+def test_a_charset_behind_the_type_is_no_other_type(client: httpx.Client) -> None:
     headers = key("a") | {"Content-Type": "Application/JSON; charset=utf-8"}
     assert client.post(PLACED, content=b'{"item": "tea"}', headers=headers).status_code == 202
 
@@ -167,9 +167,7 @@ def test_a_payload_that_does_not_say_how_long_it_is_is_cut_off(shop: Shop, serve
     assert shop.waiting() == 0
 
 
-def test_too_much_at_once_is_asked_to_come_again(
-    shop: Shop, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_much_at_once_is_asked_to_come_again(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posting, "HELD_MAX", 10)
     assert client.post(PLACED, json=TEA, headers=key("a")).status_code == 503
     monkeypatch.undo()

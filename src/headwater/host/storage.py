@@ -325,8 +325,19 @@ class Storage:
             raise
         except BaseException:
             self._torn = True
+            self._let_riders_go()
             self._restart()
             raise
+
+    def _let_riders_go(self) -> None:
+        """What no session asks for cannot be recognised if it comes again: nobody knows whether it was kept."""
+        alone = [each for each in self._group if each.rider is not None and each.commit.local_seq == UNNUMBERED]
+        self._group = [each for each in self._group if each not in alone]
+        self._decided += len(alone)
+        told = UnavailableError(f"space {self.name!r} was interrupted in the middle of a commit; open it again")
+        for each in alone:
+            assert each.rider is not None
+            each.rider.decided(None, told)
 
     def _restart(self) -> None:
         """What the log holds is true: the engine starts from it again, and ports hear of what they were not told."""

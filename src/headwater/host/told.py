@@ -9,13 +9,13 @@ Must never know: sockets, files, or how an answer is shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from headwater.scheduler.snapshot import NodeKind, NodeView, Snapshot
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the requests and answers. A door refuses what it does not know, and says which version it speaks."""
 
 NODES_MAX: Final = 20_000
@@ -27,13 +27,37 @@ MISSED_MAX: Final = 1000
 WAIT_MS: Final = 300
 """How long a question waits for the end of a pass: a person hardly notices."""
 
-Question: TypeAlias = Literal["ping", "snapshot", "stats", "why", "trace", "events", "event"]
+FlowQuestion: TypeAlias = Literal["workflows", "runs", "run", "inputs"]
+"""What is looked at of workflows: `workflows` of all of them, or of the one that is named."""
+
+Question: TypeAlias = Literal["ping", "snapshot", "stats", "why", "trace", "events", "event"] | FlowQuestion
 """What is looked at."""
 
-Deed: TypeAlias = Literal["send", "redeliver", "drop"]
-"""What is done, in the process that has the space open and when it has its turn."""
+Deed: TypeAlias = Literal["send", "redeliver", "drop", "workflow"]
+"""What is done, in the process that has the space open and when it has its turn. `workflow` needs none."""
 
-DEEDS: Final[tuple[Deed, ...]] = ("send", "redeliver", "drop")
+DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
+FLOW_QUESTIONS: Final[tuple[FlowQuestion, ...]] = get_args(FlowQuestion)
+
+FlowAct: TypeAlias = Literal[
+    "pause",
+    "resume",
+    "now",
+    "archive",
+    "restore",
+    "reprocess",
+    "approve",
+    "reject",
+    "retry",
+    "cancel",
+    "applied",
+    "not_applied",
+    "skip",
+    "again",
+    "skip_input",
+    "retry_input",
+]
+"""What people do: to a workflow, to a run, and to an input."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,6 +94,24 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     branch: str = "main"
     timeout_ms: float | None = None
     """send, redeliver: how long the end of the event is waited for. None: not at all."""
+    workflow: str = ""
+    """Which one, by its name; none: all of them."""
+    number: int = 0
+    """run, and what is done to a run or an input: which one."""
+    act: FlowAct | None = None
+    """workflow: what is done."""
+    value: str = "null"
+    """workflow, if the act is `applied`: what came of the call, as JSON."""
+    status: str = ""
+    """runs, inputs: only those of this status."""
+    every: bool = False
+    """workflows: archived ones, too. runs: also those that had nothing to do."""
+    before: int = 0
+    """runs, inputs: the last number of the page before; 0: from the newest on."""
+    after: int = 0
+    """runs: only those that came since this one;"""
+    also: tuple[int, ...] = ()
+    """and these, whatever they are."""
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,7 +239,9 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: EventTold | None = None
     """event, and what is done: the one that it is about."""
     trouble: Trouble | None = None
-    """The same: why not."""
+    """The same, and of workflows: why not."""
+    told: str | None = None
+    """What was asked about workflows, and what was done with one: as JSON, of the kind that belongs to the request."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -140,7 +140,7 @@ class Engine:
             return self._ride(submission, submission.rider, batch)
         session = self._sessions.get(commit.session)
         if commit.local_seq <= session.last:
-            return Outcome(commit, self._replay(session, commit, batch))
+            return Outcome(commit, self._replay(session, commit, batch, rides=submission.rider is not None))
         verdict = self._objection(commit, session)
         effects = submission.effects
         if verdict is None and submission.rider is not None:
@@ -197,7 +197,7 @@ class Engine:
         self.backend.unmark(keep=accepted)
         return Outcome(commit, verdict, effects if accepted else ())
 
-    def _replay(self, session: Session, commit: Commit, batch: _Batch) -> Verdict:
+    def _replay(self, session: Session, commit: Commit, batch: _Batch, *, rides: bool) -> Verdict:
         """A commit that was decided before gets the same verdict again, before anything else is looked at."""
         seq = self._sessions.seq_of(session, commit.local_seq)
         if seq is None:
@@ -205,7 +205,7 @@ class Engine:
             # Why is forgotten after a restart. Run again, it is refused again if it was refused for good.
             return stored if stored is not None else Conflict("decided before, and rejected")
         entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
-        if entry is not None and not _is_of(entry, commit):
+        if entry is not None and not _is_of(entry, commit, rides=rides):
             message = (
                 f"commit {commit.local_seq} of session {commit.session} was accepted at {seq} with other operations; "
                 "a local sequence number names one commit for ever"
@@ -438,11 +438,13 @@ class Engine:
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))
 
 
-def _is_of(entry: Entry, commit: Commit) -> bool:
+def _is_of(entry: Entry, commit: Commit, *, rides: bool) -> bool:
     """Is this what the commit asked for? By canonical bytes: `==` would call 1 and 1.0 the same."""
     if not isinstance(entry, CommitEntry) or entry.branch != commit.branch:
         return False
-    return encode_operations(entry.operations) == encode_operations(commit.operations)
+    # What a rider has written besides comes after it.
+    asked = entry.operations[: len(commit.operations)] if rides else entry.operations
+    return encode_operations(asked) == encode_operations(commit.operations)
 
 
 def _too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int) -> Refused | None:

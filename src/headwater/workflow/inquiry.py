@@ -1,10 +1,13 @@
 """What can be asked about workflows, runs and inputs: for lists, pictures and programs. Only reads.
 
+Lists come in pages, so that nobody holds the file for long: `before` is the last id of the page before.
+
 Must never know: how it is shown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,121 +15,29 @@ import msgspec
 from headwater.values.codec import decode, to_json
 from headwater.values.ids import Millis
 from headwater.workflow.book import Book
+from headwater.workflow.inputs import input_view, inputs, outputs_of
 from headwater.workflow.limits import STALE_MS
-from headwater.workflow.model import RUN, FlowRow, RunRow
+from headwater.workflow.model import CALL, RUN, CallRow, FlowRow, HandlerRow, Intent, Outcome, RunRow, Status
+from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.resolution import find_flow
+from headwater.workflow.schedule import in_words
+from headwater.workflow.spec import FlowSpec
 from headwater.workflow.status import sentence_of
+from headwater.workflow.story import because, call_sentence, reached, sentence
+from headwater.workflow.views import (
+    CallView,
+    EventView,
+    FlowView,
+    HandlerView,
+    InputView,
+    RunDetails,
+    RunLine,
+    RunView,
+)
 from headwater.workflow.words import inputs_of, listed, told
 
-
-class FlowView(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow, as users see it."""
-
-    name: str
-    state: str
-    sentence: str
-    version: int
-    intent: str
-    pending: dict[str, int]
-    parked: int
-    next_at: Millis | None
-    retry_at: Millis | None
-    run: int | None
-    """The run that is at work, or that has to be finished first."""
-    attention: int
-    """Inputs that wait for too long."""
-    runs: int
-    recent: list[RunLine] = []
-    updated_at: Millis
-
-
-class RunLine(msgspec.Struct, frozen=True):
-    """One thing that was done."""
-
-    at: Millis
-    text: str
-
-
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, as users see it."""
-
-    id: int
-    workflow: str
-    handler: str
-    kind: str
-    status: str
-    phase: str
-    outcome: str
-    why: str
-    attempt: int
-    retry_of: int | None
-    chain: int
-    version: int
-    title: str
-    text: str
-    """In one line: what came in -> what was done."""
-    taken: int
-    error: str | None
-    created_at: Millis
-    updated_at: Millis
-
-
-class CallView(msgspec.Struct, frozen=True, kw_only=True):
-    """A call to the outside, as it was made: not what the script calls it."""
-
-    operation: str
-    key: str
-    status: str
-    params: Any
-    result: Any
-    error: str | None
-    tries: int
-    next_at: Millis | None
-    resolved_by: str | None
-    at: Millis
-    resolved_at: Millis | None
-
-
-class EventView(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that a run has taken, and what became of it there."""
-
-    topic: str
-    id: str
-    status: str
-    disposition: str
-    attempt: int
-
-
-class RunDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a run."""
-
-    run: RunView
-    details: str | None
-    """The traceback, if there is one."""
-    plan: Any
-    result: Any
-    call: CallView | None
-    events: list[EventView]
-    inputs: list[str]
-    chain: list[RunView]
-    """All attempts, oldest first."""
-
-
-class InputView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that came in, and what became of it."""
-
-    id: int
-    workflow: str
-    source: str
-    external: str
-    title: str
-    status: str
-    """pending, done, parked or skipped: of all events that are about it."""
-    stale: bool
-    outputs: list[str]
-    """What was done because of it."""
-    created_at: Millis
-
+EVENTS_SHOWN: Final = 1000
+"""Events of one run that are listed: as many as one can be given at once."""
 
 # --- workflows ------------------------------------------------------------------------------------------------
 
@@ -147,70 +58,131 @@ def flows(book: Book, *, archived: bool = False) -> list[FlowView]:
     return [view for view in found if archived or view.intent != "archived"]
 
 
+def needs_attention(book: Book) -> list[FlowView]:
+    """Workflows that wait for a person."""
+    return [view for view in flows(book) if view.state == "Needs attention"]
+
+
 def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
     topics = book.topics(row.id)
     active = book.active(row.id)
     head = None if row.head is None else book.run(row.head)
-    state, sentence = sentence_of(row, active, head)
-    times = [each.next_run_at for each in book.handlers(row.id) if each.next_run_at is not None]
-    stale = book.execute(
-        "select count(distinct cause.input) from flow_event as event "
-        "join flow_cause as cause on cause.event = event.id "
-        "join flow_topic as topic on topic.id = event.topic where topic.flow = ? and event.status = 'pending' "
-        "and event.created_at < ?",
-        row.id,
-        book.now - STALE_MS,
-    )
-    last = [
-        RunRow(*each)
-        for each in book.execute(
-            f"select {RUN} from flow_run where flow = ? and status = 'committed' and taken > 0 "
-            "order by id desc limit ?",
-            row.id,
-            recent,
-        )
-    ]
+    state, said = sentence_of(row, active, head)
+    rows = book.handlers(row.id)
+    times = [each.next_run_at for each in rows if each.next_run_at is not None]
+    config, deployed_at = book.execute(
+        "select config, at from flow_version where flow = ? and version = ?", row.id, row.version
+    )[0]
+    handlers = _handlers(msgspec.msgpack.decode(config, type=FlowSpec), rows)
+    scheduled = [f"{each.name} {each.when}" for each in handlers if each.kind == "producer"]
     current = active or head
     return FlowView(
         name=row.name,
         state=state,
-        sentence=sentence,
+        sentence=said,
+        schedule="; ".join(scheduled) or "when something is published",
         version=row.version,
+        deployed_at=deployed_at,
         intent=str(row.intent),
+        block_kind=row.block_kind,
         pending={name: topic.pending for name, topic in topics.items()},
         parked=sum(topic.parked for topic in topics.values()),
         next_at=min(times, default=None),
         retry_at=row.retry_at,
+        due_at=_due_at(book, row, head, rows),
+        failures=row.failures,
         run=None if current is None else current.id,
-        attention=stale[0][0],
+        attention=_stale(book, row.id),
         runs=book.execute("select count(*) from flow_run where flow = ?", row.id)[0][0],
-        recent=[RunLine(run.updated_at, told(run, book)) for run in last],
+        recent=_recent(book, row.id, recent),
+        handlers=handlers,
         updated_at=row.updated_at,
     )
+
+
+def _handlers(spec: FlowSpec, rows: Iterable[HandlerRow]) -> list[HandlerView]:
+    """In the order in which the program declares them."""
+    known = {(row.kind, row.name): row for row in rows}
+    found: list[HandlerView] = []
+    for producer in spec.producers:
+        row = known.get(("producer", producer.name))
+        next_at = None if row is None else row.next_run_at
+        found.append(
+            HandlerView(name=producer.name, kind="producer", when=in_words(producer.schedule), next_at=next_at)
+        )
+    for consumer in spec.consumers:
+        row = known.get(("consumer", consumer.name))
+        when = f"when something is published to {listed(list(consumer.topics), len(consumer.topics))}"
+        wake_at = None if row is None else row.wake_at
+        found.append(HandlerView(name=consumer.name, kind="consumer", when=when, next_at=wake_at))
+    return found
+
+
+def _due_at(book: Book, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
+    """None: not before somebody does something, or something comes in."""
+    if row.intent != Intent.ACTIVE or row.block is not None:
+        return None
+    if head is None or head.status == Status.ACTIVE:
+        times = [at for each in rows for at in (each.next_run_at, each.wake_at) if at is not None]
+        return min(times, default=None)
+    if restart_of(Outcome(head.outcome)) is not Restart.WAIT:
+        return row.retry_at
+    call = book.call_of(head)
+    return None if call is None else call.next_at
+
+
+def _stale(book: Book, flow_id: int) -> int:
+    """Inputs that have waited for too long."""
+    query = (
+        "select count(distinct cause.input) from flow_topic as topic "
+        "join flow_event as event on event.topic = topic.id and event.status = 'pending' "
+        "join flow_cause as cause on cause.event = event.id where topic.flow = ? and event.created_at < ?"
+    )
+    count: int = book.execute(query, flow_id, book.now - STALE_MS)[0][0]
+    return count
+
+
+def _recent(book: Book, flow_id: int, limit: int) -> list[RunLine]:
+    query = f"select {RUN} from flow_run where flow = ? and status = 'committed' and taken > 0 order by id desc limit ?"
+    last = [RunRow(*row) for row in book.execute(query, flow_id, limit)]
+    return [RunLine(run.updated_at, told(run, book)) for run in last]
 
 
 # --- runs -----------------------------------------------------------------------------------------------------
 
 
-def run_view(book: Book, run: RunRow) -> RunView:
+def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None) -> RunView:
     """One, as users see it."""
+    flow_row = flow_row or book.flow(run.flow)
+    later = book.one("select id from flow_run where retry_of = ?", run.id)
+    before = None if run.retry_of is None else book.run(run.retry_of)
+    followed_by: int | None = None if later is None else later[0]
+    waits = flow_row.head == run.id and run.status != Status.ACTIVE
     return RunView(
         id=run.id,
-        workflow=book.flow(run.flow).name,
+        workflow=flow_row.name,
         handler=run.handler,
         kind=run.kind,
         status=str(run.status),
         phase=str(run.phase),
         outcome=str(run.outcome),
         why=str(run.why),
+        because=because(run, before),
+        reached=reached(run),
+        sentence=sentence(run, book.call_of(run), flow_row, followed=followed_by is not None),
         attempt=run.attempt,
         retry_of=run.retry_of,
+        followed_by=followed_by,
         chain=run.chain,
         version=run.version,
         title=run.title,
         text=told(run, book),
+        offered=run.offered,
         taken=run.taken,
+        cancelled=bool(run.cancelled),
+        error_kind=None if run.error_kind is None else str(run.error_kind),
         error=run.error,
+        retry_at=flow_row.retry_at if waits else None,
         created_at=run.created_at,
         updated_at=run.updated_at,
     )
@@ -222,60 +194,86 @@ def runs(
     *,
     limit: int = 50,
     after: int = 0,
+    before: int | None = None,
+    also: Sequence[int] = (),
     status: str | None = None,
     acting: bool = False,
 ) -> list[RunView]:
-    """The newest first: of one workflow or all; with a status that begins so; only those that took something."""
-    where, values = ["id > ?"], [after]
-    if name is not None:
-        where.append("flow = ?")
-        values.append(find_flow(book, name).id)
+    """The newest first: of one workflow or all; with a status that begins so; only those that took something.
+
+    `after` asks for those that came since, and `also` for some of those before, whatever they are.
+    """
+    where: list[str] = ["id > ?"]
+    values: list[object] = [after]
+    if before is not None:
+        where.append("id < ?")
+        values.append(before)
     if status is not None:
         where.append("substr(status, 1, length(?)) = ?")
-        values += [status, status]  # type: ignore[list-item]  # of whatever SQLite takes
+        values += [status, status]
     if acting:
         where.append("(taken > 0 or status <> 'committed')")
-    query = f"select {RUN} from flow_run where {' and '.join(where)} order by id desc limit ?"
-    return [run_view(book, RunRow(*row)) for row in book.execute(query, *values, limit)]
+    chosen = " and ".join(where)
+    if also:
+        chosen = f"({chosen}) or id in ({', '.join('?' * len(also))})"
+        values += also
+    if name is not None:
+        chosen = f"flow = ? and ({chosen})"
+        values.insert(0, find_flow(book, name).id)
+    query = f"select {RUN} from flow_run where {chosen} order by id desc limit ?"
+    found = [RunRow(*row) for row in book.execute(query, *values, limit)]
+    known = {flow_id: book.flow(flow_id) for flow_id in {run.flow for run in found}}
+    return [run_view(book, run, known[run.flow]) for run in found]
 
 
 def run_details(book: Book, run_id: int) -> RunDetails:
     """Everything about one. Raises NotFoundError."""
     run = book.run(run_id)
+    flow_row = book.flow(run.flow)
     call = book.call_of(run)
     query = (
         "select topic.name, event.message, event.status, take.disposition, take.attempt from flow_take as take "
         "join flow_event as event on event.id = take.event join flow_topic as topic on topic.id = event.topic "
-        "where take.run = ? order by event.id"
+        "where take.run = ? order by event.id limit ?"
     )
     events = [
         EventView(topic=topic, id=message, status=status, disposition=disposition, attempt=attempt)
-        for topic, message, status, disposition, attempt in book.execute(query, run.id)
+        for topic, message, status, disposition, attempt in book.execute(query, run.id, EVENTS_SHOWN)
     ]
-    chain = book.execute(f"select {RUN} from flow_run where chain = ? order by id", run.chain)
+    chain = [RunRow(*row) for row in book.execute(f"select {RUN} from flow_run where chain = ? order by id", run.chain)]
+    calls = book.execute(
+        f"select {CALL} from flow_call where run in (select id from flow_run where chain = ?) order by run", run.chain
+    )
+    is_open = any(each.id == flow_row.head for each in chain)
     return RunDetails(
-        run=run_view(book, run),
+        run=run_view(book, run, flow_row),
         details=run.error_details or None,
         plan=_plain(run.prepare_result),
         result=_plain(run.mutation_result),
-        call=None
-        if call is None
-        else CallView(
-            operation=call.operation,
-            key=call.key,
-            status=str(call.status),
-            params=_plain(call.params),
-            result=_plain(call.result),
-            error=call.error,
-            tries=call.tries,
-            next_at=call.next_at,
-            resolved_by=call.resolved_by,
-            at=call.at,
-            resolved_at=call.resolved_at,
-        ),
+        call=None if call is None else _call_view(call),
         events=events,
         inputs=inputs_of(book, run, 100),
-        chain=[run_view(book, RunRow(*row)) for row in chain],
+        chain=[run_view(book, each, flow_row) for each in chain],
+        calls=[_call_view(CallRow(*row)) for row in calls],
+        block_kind=flow_row.block_kind if is_open else None,
+    )
+
+
+def _call_view(call: CallRow) -> CallView:
+    return CallView(
+        run=call.run,
+        operation=call.operation,
+        key=call.key,
+        status=str(call.status),
+        sentence=call_sentence(call),
+        params=_plain(call.params),
+        result=_plain(call.result),
+        error=call.error,
+        tries=call.tries,
+        next_at=call.next_at,
+        resolved_by=call.resolved_by,
+        at=call.at,
+        resolved_at=call.resolved_at,
     )
 
 
@@ -283,69 +281,11 @@ def _plain(kept: bytes | None) -> Any:  # noqa: ANN401  # as JSON has it
     return None if kept is None else to_json(decode(kept))
 
 
-# --- inputs ---------------------------------------------------------------------------------------------------
-
-_STATUS: Final = (
-    "case when input.skipped_at is not null then 'skipped' "
-    "when exists (select 1 from flow_cause as c join flow_event as e on e.id = c.event where c.input = input.id "
-    "and e.status in ('pending', 'reserved')) then 'pending' "
-    "when exists (select 1 from flow_cause as c join flow_event as e on e.id = c.event where c.input = input.id "
-    "and e.status = 'parked') then 'parked' "
-    "when exists (select 1 from flow_cause as c where c.input = input.id) then 'done' else 'pending' end"
-)
-"""Derived: an input is what its events are."""
-
-
-def inputs(book: Book, name: str | None = None, *, limit: int = 50, status: str | None = None) -> list[InputView]:
-    """The newest first: of one workflow or all, in one state."""
-    where, values = ["1"], []
-    if name is not None:
-        where.append("input.flow = ?")
-        values.append(find_flow(book, name).id)
-    query = (
-        f"select input.id, flow.name, input.source, input.message, input.title, {_STATUS} as state, input.created_at "
-        f"from flow_input as input join flow on flow.id = input.flow where {' and '.join(where)}"
-    )
-    if status is not None:
-        query = f"select * from ({query}) where state = ?"
-        values.append(status)  # type: ignore[arg-type]  # of whatever SQLite takes
-    rows = book.execute(f"{query} order by 1 desc limit ?", *values, limit)
-    return [
-        InputView(
-            id=row[0],
-            workflow=row[1],
-            source=row[2],
-            external=row[3],
-            title=row[4],
-            status=row[5],
-            stale=row[5] == "pending" and row[6] < book.now - STALE_MS,
-            outputs=outputs_of(book, row[0]),
-            created_at=row[6],
-        )
-        for row in rows
-    ]
-
-
-def outputs_of(book: Book, input_id: int, limit: int = 20) -> list[str]:
-    """What was done because of an input: the calls that had an effect, by the title of their plan."""
-    query = (
-        "select distinct run.id, run.title, run.handler from flow_cause as cause "
-        "join flow_take as take on take.event = cause.event join flow_run as run on run.id = take.run "
-        "join flow_call as call on call.run = run.id "
-        "where cause.input = ? and call.status = 'applied' order by run.id limit ?"
-    )
-    return [row[1] or row[2] for row in book.execute(query, input_id, limit)]
-
-
-def needs_attention(book: Book) -> list[FlowView]:
-    """Workflows that wait for a person."""
-    return [view for view in flows(book) if view.state == "Needs attention"]
-
-
 __all__ = [
     "CallView",
     "EventView",
     "FlowView",
+    "HandlerView",
     "InputView",
     "RunDetails",
     "RunLine",
@@ -353,9 +293,11 @@ __all__ = [
     "flow",
     "flow_names",
     "flows",
+    "input_view",
     "inputs",
     "listed",
     "needs_attention",
+    "outputs_of",
     "run_details",
     "runs",
 ]

@@ -26,7 +26,6 @@ from headwater.workflow.model import (
     CallRow,
     CallStatus,
     FlowRow,
-    Intent,
     Outcome,
     Phase,
     RunRow,
@@ -34,7 +33,6 @@ from headwater.workflow.model import (
 )
 from headwater.workflow.phases import STEPS, Place, Restart, place_of, restart_of, step
 from headwater.workflow.runs import key_of
-from headwater.workflow.schedule import next_after
 from headwater.workflow.spec import FlowSpec
 
 _OPEN: Final = (CallStatus.IN_FLIGHT, CallStatus.NEEDS_RECONCILE, CallStatus.INDETERMINATE)
@@ -141,7 +139,7 @@ def w2_forward(book: Book, rows: Rows | None = None) -> None:
 
 
 def w3_checkpoint(book: Book, rows: Rows | None = None) -> None:
-    """What was prepared is kept from `prepared` on; what came of the call, with the outcome and the call, or not at all."""
+    """What was prepared is kept from `prepared` on; what came of the call, together with the outcome and the call."""
     rows = rows or Rows(book)
     for run in rows.runs.values():
         if run.kind == "consumer" and run.phase != Phase.PREPARING and run.prepare_result is None:
@@ -168,7 +166,7 @@ def w4_one_call(book: Book, rows: Rows | None = None) -> None:
 
 
 def w5_effect_once(book: Book, rows: Rows | None = None) -> None:
-    """Of the calls that were about an event, one can have happened; and if it is consumed after a call, that one has."""
+    """Of the calls that were about an event, one can have happened; if it is consumed after a call, that one has."""
     rows = rows or Rows(book)
     about: dict[int, list[int]] = {}
     for take in rows.takes:
@@ -192,18 +190,16 @@ def w6_intent(book: Book, rows: Rows | None = None) -> None:
     rows = rows or Rows(book)
     for run in rows.runs.values():
         call = rows.call_of.get(run.call)
-        match run.outcome:
-            case Outcome.NONE:
-                fits = call is None
-            case Outcome.UNKNOWN:
-                fits = call is not None and call.status in _OPEN
-            case Outcome.APPLIED:
-                fits = call is not None and call.status == CallStatus.APPLIED
-            case Outcome.FAILED:
-                fits = call is not None and call.status == CallStatus.FAILED and call.resolved_by != "user_skip"
-            case Outcome.SKIPPED:
-                fits = call is None or (call.status == CallStatus.FAILED and call.resolved_by == "user_skip")
-        if not fits:
+        status = None if call is None else call.status
+        is_given_up = call is not None and call.resolved_by == "user_skip"
+        fits = {
+            Outcome.NONE: status is None,
+            Outcome.UNKNOWN: status in _OPEN,
+            Outcome.APPLIED: status == CallStatus.APPLIED,
+            Outcome.FAILED: status == CallStatus.FAILED and not is_given_up,
+            Outcome.SKIPPED: status is None or is_given_up,
+        }
+        if not fits[Outcome(run.outcome)]:
             raise broken("W6", f"its outcome is {run.outcome}, and its call {call}", run)
 
 
@@ -244,7 +240,7 @@ def _check_unknown(run: RunRow, flow: FlowRow, call: CallRow | None) -> None:
 
 
 def w8_recovery(book: Book, rows: Rows | None = None, alive: Collection[int] | None = None) -> None:
-    """Chains are lines. Each ends in a commit, in a run that is alive, was given up, or has to be finished: seen as such."""
+    """Chains are lines. Each ends in a commit, in a run that is alive or was given up, or in what is to be finished."""
     rows = rows or Rows(book)
     chains: dict[int, list[RunRow]] = {}
     for run in rows.runs.values():
@@ -254,21 +250,24 @@ def w8_recovery(book: Book, rows: Rows | None = None, alive: Collection[int] | N
             follows = None if place == 0 else line[place - 1].id
             if run.retry_of != follows or run.attempt != place + 1 or line[0].id != chain:
                 raise broken("W8", f"it is not what follows run {follows} in chain {chain}", run)
-        last = line[-1]
-        flow = rows.flows[last.flow]
-        if last.status == Status.ACTIVE:
-            if alive is not None and last.id not in alive:
-                raise broken("W8", "nobody executes it, and it is active", last)
-        elif flow.head == last.id:
-            _check_seen(flow, last, rows.call_of.get(last.call))
-        elif last.status != Status.COMMITTED and not _is_given_up(book, flow, last):
-            raise broken("W8", f"it has no successor, and {flow.name} does not know that it has to finish it", last)
+        _check_end(book, rows, line[-1], alive)
     for flow in rows.flows.values():
         head = None if flow.head is None else rows.runs.get(flow.head)
         if flow.head is not None and (head is None or head.flow != flow.id or head.id in rows.after):
             raise broken("W8", f"what it has to finish is no end of a chain ({head})", flow)
         if head is not None and head.status == Status.COMMITTED:
             raise broken("W8", "what it has to finish is finished", flow)
+
+
+def _check_end(book: Book, rows: Rows, last: RunRow, alive: Collection[int] | None) -> None:
+    flow = rows.flows[last.flow]
+    if last.status == Status.ACTIVE:
+        if alive is not None and last.id not in alive:
+            raise broken("W8", "nobody executes it, and it is active", last)
+    elif flow.head == last.id:
+        _check_seen(flow, last, rows.call_of.get(last.call))
+    elif last.status != Status.COMMITTED and not _is_given_up(book, flow, last):
+        raise broken("W8", f"it has no successor, and {flow.name} does not know that it has to finish it", last)
 
 
 def _check_seen(flow: FlowRow, head: RunRow, call: CallRow | None) -> None:

@@ -49,7 +49,9 @@ class Ride:
         return operations
 
     def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """It is on disk, or not."""
+        """It is on disk, or not. Told again after an interruption, it is no news."""
+        if self.is_decided:
+            return
         self.verdict = verdict
         self.error = error or self.error
         self.is_decided = True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from inspect import get_annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -17,7 +17,6 @@ from headwater.cells.sealed import Sealed
 from headwater.errors import DeclarationError, UsageError
 from headwater.host.flows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
 from headwater.host.flows.run import CURRENT, Run
-from headwater.host.payload import hints_of
 from headwater.values.codec import encode
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY, Schema
@@ -85,10 +84,10 @@ class Types:
 
     def __init__(self, owner: Owner, kind: type[Consumer[Any, Any, Any]], where: str) -> None:
         given = _type_arguments(kind)
-        self.data: Sealed = _sealed(owner, f"{where}, data", given[1])
-        self.result: Sealed = _sealed(owner, f"{where}, result", given[2])
+        self.data: Sealed = sealed_as(owner, f"{where}, data", given[1])
+        self.result: Sealed = sealed_as(owner, f"{where}, result", given[2])
         hint = _class_hints(kind, where).get("state", Any)
-        self.state: Sealed = _sealed(owner, f"{where}, state", hint)
+        self.state: Sealed = sealed_as(owner, f"{where}, state", hint)
         self.default: bytes | None = sealed_default(self.state, getattr(kind, "state", None), hint, where)
 
 
@@ -155,12 +154,7 @@ def _class_hints(kind: type, where: str) -> dict[str, object]:
     return found
 
 
-def _sealed(owner: Owner, where: str, hint: object) -> Sealed:
+def sealed_as(owner: Owner, where: str, hint: object) -> Sealed:
+    """How something is kept: by its type; if it has none, as whatever JSON it is."""
     schema: Schema = ANY if hint is None or hint is Any else schema_of(hint, where=where)
     return Sealed(owner, where, (), schema=schema)
-
-
-def sealed_state(owner: Owner, fn: Callable[..., object], parameter: str, where: str) -> tuple[Sealed, object]:
-    """How the state of a producer is kept: by the type of the parameter that takes it, which is returned, too."""
-    hint = hints_of(fn, where).get(parameter)
-    return _sealed(owner, f"{where}, state", hint), hint

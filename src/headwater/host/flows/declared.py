@@ -14,7 +14,7 @@ from headwater.cells.sealed import Sealed
 from headwater.errors import DeclarationError, UsageError
 from headwater.host.code import signature_of
 from headwater.host.flows.connector import Connector
-from headwater.host.flows.consumer import Consumer, Types, overrides, sealed_default, sealed_state
+from headwater.host.flows.consumer import Consumer, Types, overrides, sealed_as, sealed_default
 from headwater.host.flows.run import Run
 from headwater.host.flows.topic import Topic
 from headwater.host.payload import hints_of
@@ -55,14 +55,16 @@ class Producer:
         self.state_at: str | None = None
         self.state: Sealed | None = None
         self.default: bytes | None = None
-        hints = hints_of(fn, where)
-        for parameter in signature_of(fn).parameters.values():
+        parameters = signature_of(fn).parameters.values()
+        hints = hints_of(fn, where) if parameters else {}
+        for parameter in parameters:
             is_named = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
             if is_named and hints.get(parameter.name) is Run and self.run_at is None:
                 self.run_at = parameter.name
             elif is_named and self.state_at is None:
                 self.state_at = parameter.name
-                self.state, hint = sealed_state(owner, fn, parameter.name, where)
+                hint = hints.get(parameter.name)
+                self.state = sealed_as(owner, f"{where}, state", hint)
                 given = None if parameter.default is Parameter.empty else parameter.default
                 self.default = sealed_default(self.state, given, hint, where)
             else:

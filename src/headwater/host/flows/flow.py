@@ -113,6 +113,8 @@ class Workflow(Controls):
 
     def producer(
         self,
+        bare: None = None,
+        /,
         *,
         every: Duration | None = None,
         cron: str | None = None,
@@ -127,6 +129,8 @@ class Workflow(Controls):
         It may take its state, and returns the new one; the first time, that is the parameter's default. What it
         publishes and the state land together.
         """
+        if cast("object", bare) is not None:
+            raise DeclarationError(f'@flow.producer is written with parentheses: @flow.producer(every="5m"), not {bare!r}')
 
         def declare(fn: Callable[P, R]) -> Callable[P, R]:
             chosen = self._function_name(fn, name, "producer")
@@ -153,6 +157,7 @@ class Workflow(Controls):
         With `uses`, its methods may `run.call` the operations of those connectors; if any of these is a mutation, then
         `mutate` says which one to call, instead of acting itself.
         """
+        self._check_topics(topics)
 
         def declare(kind: C) -> C:
             given: object = kind
@@ -160,8 +165,6 @@ class Workflow(Controls):
                 raise DeclarationError(f"@flow.consumer is put in front of a class of hw.Consumer, not of {kind!r}")
             chosen = self._function_name(kind, name, "consumer")
             where = f"@flow.consumer {chosen}"
-            if not topics or not all(self.topics.get(getattr(topic, "name", "")) is topic for topic in topics):
-                raise DeclarationError(f"{where}: it consumes topics of this workflow, made with flow.topic(...)")
             if type(peek) is not int or not 1 <= peek <= PEEK_MAX:
                 raise DeclarationError(f"{where}: peek={peek!r}; a number from 1 to {PEEK_MAX} is expected")
             self.consumers[chosen] = Declared(
@@ -178,6 +181,22 @@ class Workflow(Controls):
 
         return declare
 
+    def _check_topics(self, topics: tuple[object, ...]) -> None:
+        if not topics:
+            raise DeclarationError("@flow.consumer() consumes nothing; write @flow.consumer(notes), notes being a topic")
+        for topic in topics:
+            if isinstance(topic, type) and issubclass(topic, Consumer):
+                message = f"@flow.consumer is written with parentheses: @flow.consumer(notes), not {topic!r}"
+                raise DeclarationError(message)
+            if not isinstance(topic, Topic):
+                message = f"@flow.consumer({topic!r}): a topic is expected, made with notes = flow.topic(...)"
+                raise DeclarationError(message)
+            if self.topics.get(topic.name) is not topic:
+                message = f"@flow.consumer({topic.address}): this is {self.full_name}, and that a topic of another"
+                raise DeclarationError(f"{message} workflow; publish to a topic of this one")
+        if len(set(topics)) < len(topics):
+            raise DeclarationError(f"@flow.consumer: a topic is named twice in {topics!r}; once is enough")
+
     def connector(self, name: str) -> Connector:
         """The operations of an outside service, to be declared as reads and mutations."""
         self._check_name(name, "connector")
@@ -192,9 +211,9 @@ class Workflow(Controls):
         Never asked about calls whose outcome is unknown; after two repairs in a row a person is.
         """
         if self.fixed_by is not None:
-            raise DeclarationError(f"workflow {self.name} has a fixer already")
-        if not callable(fn):
-            raise DeclarationError(f"flow.fixer takes a function, not {fn!r}")
+            raise DeclarationError(f"workflow {self.name} has a fixer already; keep one of them")
+        if not callable(fn) or isinstance(fn, type) or is_generator(fn):
+            raise DeclarationError(f"flow.fixer takes a function that returns source text or None, not {fn!r}")
         self.fixed_by = fn
         return fn
 

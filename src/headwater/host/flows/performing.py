@@ -35,7 +35,7 @@ from headwater.errors import (
 )
 from headwater.host.console import LISTENERS, run_begins, run_ends
 from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_of
-from headwater.host.flows.consumer import Consumer
+from headwater.host.flows.consumer import Consumer, Types
 from headwater.host.flows.declared import Declared, Producer
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.plan import (
@@ -235,6 +235,9 @@ class Performance:
             self._check_violation()
             if not isinstance(made, Plan):
                 raise LogicError(f"{handler.name}.prepare returned {made!r}; a hw.Plan is expected, or hw.Plan.idle()")
+            stray = pending.stray(made.take)
+            if stray is not None:
+                raise LogicError(f"{handler.name} cannot take {stray!r}: prepare was not given it now")
             return made
 
         plan = self._inside(_PREPARE_ONLY, work)
@@ -423,16 +426,15 @@ class Performance:
         self.is_emitting = True
         data = self._data(handler)
         outcome = self._outcome(handler)
-        before = consumer.state
+        types = handler.types
 
         def work() -> bytes | None:
-            consumer.state = before
+            self._check_violation()
+            consumer.state = self._state(types.state, types.default)
             if handler.has_next:
                 self._call(Doing.NEXT, "next", consumer.next, self.run, data, outcome)
             self._check_violation()
-            if consumer.state is before:
-                return None
-            return encode(handler.types.state.seal(consumer.state))
+            return self._left(types, consumer.state)
 
         def end(book: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
             return transitions.consumed(book, self.row.id, state, self.hosted.spec)
@@ -490,8 +492,17 @@ class Performance:
     def _open(self, sealed: Sealed, kept: bytes) -> Any:  # noqa: ANN401  # of the author's type
         return sealed.unseal(self.space, self.space.untracked, decode(kept))
 
-    def _state(self, sealed: Sealed, default: object) -> Any:  # noqa: ANN401  # likewise
-        return default if self.begun.state is None else self._open(sealed, self.begun.state)
+    def _state(self, sealed: Sealed, default: bytes | None) -> Any:  # noqa: ANN401  # likewise
+        kept = default if self.begun.state is None else self.begun.state
+        return None if kept is None else self._open(sealed, kept)
+
+    def _left(self, types: Types, state: object) -> bytes | None:
+        """The state that `next` has left, if it is another: also one that was changed in place."""
+        before = types.default if self.begun.state is None else self.begun.state
+        if state is None and before is None:
+            return None
+        kept = encode(types.state.seal(state))
+        return None if kept == before else kept
 
     def _data(self, handler: Declared) -> Any:  # noqa: ANN401  # likewise
         return self._open(handler.types.data, self.row.prepare_result or encode(None))

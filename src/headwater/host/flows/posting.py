@@ -26,6 +26,7 @@ from headwater.host.flows.topic import Topic
 from headwater.host.report import log
 from headwater.workflow.book import Book
 from headwater.workflow.publishing import Publication, publish
+from headwater.workflow.ride import Ride
 
 BODY_MAX: Final = 1024 * 1024
 """Bytes of one payload: an event names what happened. What is larger is kept elsewhere, and named in it."""
@@ -128,47 +129,49 @@ class Inflow:
         return await decided
 
     async def _write_all(self) -> None:
+        batch: list[tuple[Callable[[], Publication], asyncio.Future[bool]]] = []
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 found = await asyncio.to_thread(self._write, [event for event, _ in batch])
                 for (_, decided), answer in zip(batch, found, strict=True):
-                    if decided.done():
-                        # Who asked has gone; it is written all the same.
-                        continue
-                    if isinstance(answer, HeadwaterError):
-                        decided.set_exception(answer)
-                    else:
-                        decided.set_result(answer)
+                    # Who asked may have gone; it is written all the same.
+                    if not decided.done():
+                        _settle(decided, answer)
+        except BaseException:
+            for _, decided in [*batch, *self._waiting]:
+                decided.cancel()
+            raise
         finally:
             self._writing = None
 
-    def _write(self, batch: list[Callable[[], Publication]]) -> list[bool | HeadwaterError]:
-        """Submitted one after the other, waited for together."""
-        asked: list[Callable[[], bool]] = []
+    def _write(self, batch: list[Callable[[], Publication]]) -> list[bool | Exception]:
+        """Submitted one after the other, waited for together. What one of them raises is nobody else's."""
+        found: list[Ride | Exception] = []
         for event in batch:
             try:
-                ride = self._hub.post(partial(_published, event()), soon=False)
-            except HeadwaterError as error:
-                asked.append(partial(_raised, error))
-            else:
-                asked.append(partial(self._hub.settled, ride))
-        answers: list[bool | HeadwaterError] = []
+                found.append(self._hub.post(partial(_published, event()), soon=False))
+            except Exception as error:  # noqa: BLE001  # whatever it is: this one is answered with it
+                found.append(error)
         self._hub.wait()
-        for answer in asked:
-            try:
-                answers.append(answer())
-            except HeadwaterError as error:
-                answers.append(error)
-        return answers
+        return [self._answer(each) if isinstance(each, Ride) else each for each in found]
+
+    def _answer(self, ride: Ride) -> bool | Exception:
+        try:
+            return bool(self._hub.settled(ride))
+        except HeadwaterError as error:
+            return error
+
+
+def _settle(decided: asyncio.Future[bool], answer: bool | Exception) -> None:  # noqa: FBT001  # what it came to
+    if isinstance(answer, Exception):
+        decided.set_exception(answer)
+    else:
+        decided.set_result(answer)
 
 
 def _published(event: Publication, book: Book) -> bool:
     return publish(book, event)
-
-
-def _raised(error: HeadwaterError) -> bool:
-    raise error
 
 
 def _key_of(request: Request) -> str:

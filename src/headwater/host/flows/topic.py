@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from headwater.cells.here import HERE, Owner, find
+from headwater.cells.here import HERE, Frame, Owner, find
 from headwater.cells.sealed import Sealed
 from headwater.cells.transaction import Transaction
-from headwater.errors import AddressError, UsageError, WriteError
+from headwater.errors import AddressError, NotFoundError, UsageError, WriteError
 from headwater.host.base_space import BaseSpace
 from headwater.host.flows.run import CURRENT, Doing
 from headwater.values.codec import decode, encode
@@ -25,11 +25,15 @@ from headwater.workflow.publishing import Publication, publish
 
 if TYPE_CHECKING:
     from headwater.host.flows.flow import Workflow
+    from headwater.host.flows.hub import Hub
 
 T = TypeVar("T")
 
 _ID_MAX = 1000
 """Characters of an event's id: of a name, not of a document."""
+
+_TITLE_MAX = 500
+"""Characters of what people are told that came in: a line, not a letter."""
 
 
 class Topic(Generic[T]):
@@ -71,7 +75,7 @@ class Topic(Generic[T]):
                 f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
             )
         origin = "" if run is not None and run.doing is Doing.NEXT else source or self.name
-        return Publication(self._flow.full_name, self.name, message, encode(value), str(title), origin)
+        return Publication(self._flow.full_name, self.name, message, encode(value), str(title)[:_TITLE_MAX], origin)
 
     def from_json(self, space: BaseSpace, given: object) -> Value:
         """What comes from outside of Python, checked. Raises SchemaError."""
@@ -79,17 +83,21 @@ class Topic(Generic[T]):
         return self.payload.seal(self.payload.unseal(space, space.untracked, frozen))
 
     def _put(self, space: BaseSpace, tx: Transaction | None, event: Publication) -> None:
-        run = CURRENT.get()
-        run_id = None if run is None else run.id
+        hub = space.flows
+        self._check_deployed(hub)
+        run, frame = CURRENT.get(), HERE.get()
+        # A number of a run means something in its own file only.
+        run_id = None if run is None or not _shares(_outermost(frame), hub) else run.id
 
         def part(book: Book) -> bool:
             return publish(book, event, None if run_id is None else book.run(run_id))
 
-        hub = space.flows
+        if tx is None and frame is not None and _shares(frame, hub):
+            # Of another app, whose file this is, too: then it lands together all the same.
+            tx = frame.tx
         if tx is None or not tx.is_open:
             hub.post(part)
             return
-        frame = HERE.get()
         refused = tx.refusal(space.key(self._flow.full_name, "space"))
         if refused or (frame is not None and frame.read_only):
             name = tx.name or "this code"
@@ -97,6 +105,16 @@ class Topic(Generic[T]):
         ride = hub.along(tx)
         ride.parts.append(part)
         tx.launch(lambda: ride.parts.remove(part))
+
+    def _check_deployed(self, hub: Hub) -> None:
+        """Said here: nobody listens when it is found out that there is no such topic."""
+        hosted = hub.hosted.get(self._flow.full_name)
+        if hosted is None or self.name not in hosted.spec.topics:
+            message = (
+                f"{self.address}.publish(): the topic was declared after the app was opened, and is not deployed; "
+                "declare workflows and topics at module level, and open the app then"
+            )
+            raise NotFoundError(message, topic=self.name)
 
     def opened(self, space: BaseSpace, payload: bytes) -> T:
         """What was published, as authors get it."""
@@ -109,3 +127,16 @@ class Topic(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Topic {self.address}>"
+
+
+def _outermost(frame: Frame | None) -> Frame | None:
+    """Of a run: the one that it is executed in."""
+    while frame is not None and frame.outer is not None:
+        frame = frame.outer
+    return frame
+
+
+def _shares(frame: Frame | None, hub: Hub) -> bool:
+    """Whether what is around the code is in the same file."""
+    home = None if frame is None else frame.home
+    return isinstance(home, BaseSpace) and home.is_main and home.flows is hub

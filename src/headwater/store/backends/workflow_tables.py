@@ -74,26 +74,39 @@ create table flow_run(
     effect_of integer references flow_run(id),
     error_kind text, error text, error_details text,
     created_at integer not null, updated_at integer not null,
+    -- Exactly where the steps of `workflow.phases` lead.
     check((outcome = 'unknown') = (phase = 'mutating')),
-    check(outcome = 'none' or phase in ('mutating', 'mutated', 'emitting', 'committed')),
+    check(case outcome when 'none' then phase <> 'mutated' when 'failed' then phase = 'mutated'
+        else phase in ('mutating', 'mutated', 'emitting', 'committed') end),
     check((outcome = 'applied') = (mutation_result is not null)),
     check((phase = 'committed') = (status = 'committed')),
+    check(case status when 'active' then 1 when 'crashed' then 1
+        when 'paused:reconciliation' then phase in ('mutating', 'mutated') else phase <> 'mutating' end),
     check(phase in ('preparing', 'committed') or prepare_result is not null),
-    check(kind = 'consumer' or phase in ('preparing', 'committed')),
+    check(kind = 'consumer' or (phase in ('preparing', 'committed') and outcome = 'none')),
     check(retry_of is null or retry_of < id),
     check((status in ('active', 'committed')) or error_kind is not null)
 ) strict;
 create unique index flow_run_active on flow_run(flow) where status = 'active';
 create index flow_run_chain on flow_run(chain);
 create index flow_run_flow on flow_run(flow, id);
+-- When a run is let go, whoever points to it is looked for.
+create index flow_run_effect on flow_run(effect_of) where effect_of is not null;
 create trigger flow_run_forward before update of phase on flow_run
     when instr('preparing prepared mutating mutated emitting committed', new.phase)
         < instr('preparing prepared mutating mutated emitting committed', old.phase)
     begin select raise(abort, 'a run goes forward only'); end;
-create trigger flow_run_final before update of phase, status, prepare_result, mutation_result on flow_run
+create trigger flow_run_final before update of phase, status, outcome, prepare_result, mutation_result on flow_run
     when old.status in ('committed', 'failed:internal', 'crashed', 'failed:logic')
         and not (old.phase = 'mutating' and new.phase = 'mutated' and new.status = old.status)
     begin select raise(abort, 'a run that has ended stays as it is'); end;
+create trigger flow_run_once before update of prepare_result, mutation_result on flow_run
+    when (old.prepare_result is not null and new.prepare_result is not old.prepare_result)
+        or (old.mutation_result is not null and new.mutation_result is not old.mutation_result)
+    begin select raise(abort, 'what was prepared, and what came of it, is said once'); end;
+create trigger flow_run_fixed
+    before update of flow, handler, kind, retry_of, chain, attempt, why, version, effect_of on flow_run
+    begin select raise(abort, 'what a run is, and follows from, stays as it is'); end;
 
 create table flow_event(
     id integer primary key,

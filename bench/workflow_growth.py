@@ -1,0 +1,161 @@
+"""Of table `workflows`: what a run costs, and what people look at, when a million runs have gone before.
+
+The history is made by copying the rows of one run that was really executed, in every table that a run leaves rows in.
+Status documents and the store's log are not among them: how these behave as they grow is measured in table `store`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from bench.peers.flow_engines import Headwater
+from bench.peers.job import Job, Ledger
+from bench.table import Table, paired
+from headwater.workflow import inquiry
+from headwater.workflow.book import Book
+from headwater.workflow.limits import KEEP_RUNS
+
+FEW: Final = 10_000
+MANY: Final = int(os.environ.get("HEADWATER_BENCH_FINISHED", "1000000"))
+RUNS: Final = 150
+"""In one round."""
+
+_COPIED: Final = {
+    "flow_run": {"id": "id + k", "chain": "chain + k"},
+    "flow_event": {"id": "id + k", "message": "'old' || k"},
+    "flow_take": {"run": "run + k", "event": "event + k"},
+    # Keys are as good as random: each goes somewhere else in its index.
+    "flow_call": {"run": "run + k", "key": "lower(hex(randomblob(13)))"},
+    "flow_input": {"id": "id + k", "message": "'old' || k"},
+    "flow_cause": {"event": "event + k", "input": "input + k"},
+}
+"""By table: what is not the same in a copy."""
+
+
+def measure(table: Table, place: Path) -> None:
+    """All rows."""
+    job = Job(Ledger(place / "grown-ledger"))
+    few, many = place / "few.db", place / "many.db"
+    for path, runs in ((few, FEW), (many, MANY)):
+        fill(path, job, runs)
+    size = many.stat().st_size
+    table.add(f"the file with {MANY:,} finished runs", f"{size / 1e6:,.0f} MB, {size / MANY:,.0f} B each")
+    _rates(table, job, few, many)
+    _looking(table, job, few, many)
+    _letting_go(table, job, few, many)
+    job.ledger.close()
+
+
+def fill(path: Path, job: Job, runs: int) -> None:
+    """A space in which so many runs have ended."""
+    with closing(Headwater(path, job, keep_runs=None)) as engine:
+        engine.serial([0])
+    db = apsw.Connection(str(path))
+    db.execute("pragma journal_mode = delete").fetchall()
+    db.execute("pragma synchronous = off")
+    db.execute("pragma cache_size = -400000")
+    db.execute("pragma foreign_keys = off")
+    db.execute("begin")
+    numbers = f"with recursive n(k) as (select 1 union all select k + 1 from n where k < {runs - 1})"
+    for name, changed in _COPIED.items():
+        # The run that has taken something: before it there was one that only looked.
+        found = [row[1] for row in db.execute(f"pragma table_info({name})")]
+        kept = ", ".join(changed.get(column, column) for column in found)
+        only = "where taken > 0" if name == "flow_run" else ""
+        source = f"(select * from {name} {only} limit 1)"  # noqa: S608  # names from above
+        db.execute(f"{numbers} insert into {name}({', '.join(found)}) select {kept} from {source}, n")  # noqa: S608
+    # Counted by a trigger, as if they were new.
+    db.execute("update flow_topic set pending = 0")
+    db.execute("commit")
+    db.close()
+
+
+def _opened(path: Path, job: Job, keep_runs: int | None = None) -> tuple[Headwater, float]:
+    start = time.perf_counter()
+    engine = Headwater(path, job, keep_runs=keep_runs, drains=False)
+    return engine, time.perf_counter() - start
+
+
+class _Numbers:
+    """Each once."""
+
+    def __init__(self) -> None:
+        self._next = 10_000_000
+
+    def take(self, count: int) -> range:
+        self._next += count
+        return range(self._next - count, self._next)
+
+
+NUMBERS: Final = _Numbers()
+
+
+def _rate(engine: Headwater, runs: int = RUNS) -> float:
+    numbers = NUMBERS.take(runs)
+    start = time.perf_counter()
+    engine.serial(numbers)
+    return runs / (time.perf_counter() - start)
+
+
+def _both(job: Job, few: Path, many: Path, keep_runs: int | None) -> tuple[float, float, float]:
+    small, _ = _opened(few, job, keep_runs)
+    large, _ = _opened(many, job, keep_runs)
+    with closing(small), closing(large):
+        for engine in (small, large):
+            _rate(engine, 2 * RUNS)
+        return paired(lambda: _rate(large), lambda: _rate(small))
+
+
+def _rates(table: Table, job: Job, few: Path, many: Path) -> None:
+    rate, small, ratio = _both(job, few, many, None)
+    title = f"serial, with {MANY:,} finished runs, with {FEW:,}"
+    table.add(title, f"{rate:,.0f}/s, {small:,.0f}/s: {ratio:.2f}x", ">= 0.8x", ratio >= 0.8)
+
+
+def _letting_go(table: Table, job: Job, few: Path, many: Path) -> None:
+    """As it comes: of those beyond what is kept, some go with every so many runs."""
+    rate, small, ratio = _both(job, few, many, KEEP_RUNS)
+    table.add(f"the same, keeping {KEEP_RUNS:,}: the others are let go", f"{rate:,.0f}/s, {small:,.0f}/s: {ratio:.2f}x")
+
+
+def _looking(table: Table, job: Job, few: Path, many: Path) -> None:
+    asked: dict[str, Callable[[Book], object]] = {
+        "workflow ls": inquiry.flows,
+        "runs ls": inquiry.runs,
+        "runs ls of a workflow": lambda book: inquiry.runs(book, "bench.flow0"),
+        "runs ls --status failed": lambda book: inquiry.runs(book, status="failed"),
+        "inputs": inquiry.inputs,
+        "inputs that wait": lambda book: inquiry.inputs(book, status="pending"),
+    }
+    times: list[dict[str, float]] = []
+    for path in (few, many):
+        engine, opened = min((_closed(path, job) for _ in range(3)), key=lambda each: each[1])
+        engine, _ = _opened(path, job)
+        with closing(engine):
+            hub = engine.space.workflows.hub
+            times.append({"opening": opened} | {name: _best_s(lambda q=q: hub.look(q)) for name, q in asked.items()})
+    for name in times[0]:
+        small, large = (each[name] * 1e3 for each in times)
+        table.add(f"{name}: with {FEW:,} runs, with {MANY:,}", f"{small:.1f} ms, {large:.1f} ms")
+
+
+def _closed(path: Path, job: Job) -> tuple[Headwater, float]:
+    engine, seconds = _opened(path, job)
+    engine.close()
+    return engine, seconds
+
+
+def _best_s(work: Callable[[], object]) -> float:
+    times: list[float] = []
+    for _ in range(3):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)

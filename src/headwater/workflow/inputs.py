@@ -1,0 +1,97 @@
+"""What came in, and what became of it: what can be asked about inputs. Only reads.
+
+Must never know: how it is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.workflow.book import Book
+from headwater.workflow.limits import STALE_MS
+from headwater.workflow.resolution import find_flow, find_input
+from headwater.workflow.views import InputView
+
+_OF_IT: Final = "(select 1 from flow_cause as c join flow_event as e on e.id = c.event where c.input = input.id"
+
+_STATUS: Final = (
+    "case when input.skipped_at is not null then 'skipped' "
+    f"when exists {_OF_IT} and e.status in ('pending', 'reserved')) then 'pending' "
+    f"when exists {_OF_IT} and e.status = 'parked') then 'parked' "
+    f"when exists {_OF_IT}) then 'done' else 'pending' end"
+)
+"""Derived: an input is what its events are."""
+
+_AMONG: Final = {
+    "pending": "input.id in (select c.input from flow_event as e join flow_cause as c on c.event = e.id "
+    "where e.status = 'pending' union select c.input from flow_event as e join flow_cause as c on c.event = e.id "
+    "where e.reserved_by is not null)",
+    "parked": "input.id in (select c.input from flow_event as e join flow_cause as c on c.event = e.id "
+    "where e.status = 'parked')",
+    "skipped": "input.skipped_at is not null",
+}
+"""Who can be of a status at all, found by an index: there may be a hundred thousand that are done."""
+
+
+def inputs(
+    book: Book,
+    name: str | None = None,
+    *,
+    limit: int = 50,
+    before: int | None = None,
+    status: str | None = None,
+    only: int | None = None,
+) -> list[InputView]:
+    """The newest first: of one workflow or all, in one state."""
+    where: list[str] = ["1"]
+    values: list[object] = []
+    if name is not None:
+        where.append("input.flow = ?")
+        values.append(find_flow(book, name).id)
+    if before is not None:
+        where.append("input.id < ?")
+        values.append(before)
+    if only is not None:
+        where.append("input.id = ?")
+        values.append(only)
+    if status in _AMONG:
+        where.append(_AMONG[status])
+    query = (
+        f"select input.id, flow.name, input.source, input.message, input.title, {_STATUS} as state, input.created_at "
+        f"from flow_input as input join flow on flow.id = input.flow where {' and '.join(where)}"
+    )
+    if status is not None:
+        query = f"select * from ({query}) where state = ?"
+        values.append(status)
+    rows = book.execute(f"{query} order by 1 desc limit ?", *values, limit)
+    return [
+        InputView(
+            id=row[0],
+            workflow=row[1],
+            source=row[2],
+            external=row[3],
+            title=row[4],
+            status=row[5],
+            stale=row[5] == "pending" and row[6] < book.now - STALE_MS,
+            outputs=outputs_of(book, row[0]),
+            created_at=row[6],
+        )
+        for row in rows
+    ]
+
+
+def input_view(book: Book, input_id: int) -> InputView:
+    """One of them. Raises NotFoundError."""
+    find_input(book, input_id)
+    return inputs(book, only=input_id)[0]
+
+
+def outputs_of(book: Book, input_id: int, limit: int = 20) -> list[str]:
+    """What was done because of an input: the calls that had an effect, by the title of their plan."""
+    query = (
+        "select distinct run.id, run.title, run.handler from flow_cause as cause "
+        "join flow_take as take on take.event = cause.event join flow_run as run on run.id = take.run "
+        "join flow_call as call on call.run = run.id "
+        "where cause.input = ? and call.status = 'applied' order by run.id limit ?"
+    )
+    return [row[1] or row[2] for row in book.execute(query, input_id, limit)]

@@ -1,0 +1,103 @@
+"""What must be so when everything has come to its end, whatever happened on the way.
+
+The queries stand here beside `headwater.workflow.invariants`, and share nothing with it: two that agree say more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headwater.core import open_space, verify
+from headwater.store.engine import Engine
+from headwater.values.ids import Millis
+from headwater.workflow.book import Book
+from headwater.workflow.invariants import check_all
+from tests.support.service import Account
+
+NEVER = {
+    "a run is left as if somebody were at it": "select id, status from flow_run where status = 'active'",
+    "a chain is not finished": "select name, head, block from flow where head is not null or block is not null "
+    "or retry_at is not null or repairing <> 0",
+    "a run that stopped has no successor, or two": "select id, status from flow_run as run "
+    "where status <> 'committed' and (select count(*) from flow_run where retry_of = run.id) <> 1",
+    "a run that is done has a successor": "select run.id from flow_run as run join flow_run as later "
+    "on later.retry_of = run.id where run.status = 'committed'",
+    "a successor is of another chain": "select later.id from flow_run as later join flow_run as run "
+    "on later.retry_of = run.id where (later.chain, later.flow, later.handler, later.kind, later.attempt) "
+    "is not (run.chain, run.flow, run.handler, run.kind, run.attempt + 1)",
+    "a chain does not end once": "select chain from flow_run group by chain "
+    "having sum(status = 'committed') <> 1 or sum(retry_of is null) <> 1",
+    "an effect was not taken over": "select later.id from flow_run as later join flow_run as run "
+    "on later.retry_of = run.id where run.outcome = 'applied' and "
+    "(later.effect_of, later.prepare_result, later.mutation_result, later.outcome) "
+    "is not (coalesce(run.effect_of, run.id), run.prepare_result, run.mutation_result, 'applied')",
+    "somebody else's effect was taken over": "select later.id from flow_run as later join flow_run as run "
+    "on later.retry_of = run.id where run.outcome in ('none', 'failed') and later.effect_of is not null",
+    "an event is not done with": "select id, message, status from flow_event where status <> 'consumed'",
+    "an event is held": "select event, run from flow_take where disposition = 'reserved'",
+    "an event was not consumed once": "select event.id from flow_event as event where "
+    "(select count(*) from flow_take where event = event.id and disposition = 'consumed') <> 1",
+    "a run that is not done has consumed": "select run.id from flow_take as take join flow_run as run "
+    "on run.id = take.run where take.disposition = 'consumed' and run.status <> 'committed'",
+    "a call has no end": "select run, status from flow_call where status not in ('applied', 'failed')",
+    "two effects about one event": "select take.event from flow_take as take join flow_call as call "
+    "on call.run = take.run where call.status = 'applied' group by take.event having count(distinct call.run) <> 1",
+    "a topic has lost count": "select id, pending from flow_topic as topic where pending <> "
+    "(select count(*) from flow_event where topic = topic.id and status = 'pending')",
+    "an event is about nothing": "select id from flow_event where id not in (select event from flow_cause)",
+}
+
+
+def judge(path: Path | str, account: Account, letters: Sequence[str], *, now_ms: int = 0) -> None:
+    """Each letter was posted once, and everything that is kept says so."""
+    assert account.per_event == dict.fromkeys(letters, 1)
+    twice = [key for key, times in Counter(account.called).items() if times > 1]
+    assert not twice, "one run has called twice"
+    with open_space(str(path), create=False) as space:
+        space.call(lambda engine: _judge(engine, account, letters, now_ms))
+        assert space.call(verify).ok
+
+
+def _judge(engine: Engine, account: Account, letters: Sequence[str], now_ms: int) -> None:
+    tables = engine.backend.tables
+    for claim, query in NEVER.items():
+        assert (claim, tables.execute(query)) == (claim, [])
+    assert tables.execute("pragma foreign_key_check") == []
+    assert tables.execute("pragma integrity_check") == [("ok",)]
+    calls = dict(tables.execute("select key, status from flow_call"))
+    assert calls.keys() >= set(account.called), "a call left before it was on disk that it would"
+    applied = [key for key, status in calls.items() if status == "applied"]
+    assert sorted(applied) == sorted(account.applied)
+    published = tables.execute("select topic.name, event.message from flow_event as event join flow_topic as topic "
+    "on topic.id = event.topic")
+    assert sorted(published) == sorted([("mail", to) for to in letters] + [("notes", f"note {to}") for to in letters])
+    check_all(Book(tables, Millis(now_ms)))
+
+
+def check_half_way(path: Path | str, account: Account) -> None:
+    """What must be so at any moment, also when nobody was told that it ends."""
+    assert all(times == 1 for times in account.per_event.values())
+
+    def look(engine: Engine) -> None:
+        tables = engine.backend.tables
+        assert tables.execute("pragma foreign_key_check") == []
+        assert tables.execute("pragma integrity_check") == [("ok",)]
+        known = {row[0] for row in tables.execute("select key from flow_call")}
+        assert known >= set(account.called), "a call left before it was on disk that it would"
+        check_all(Book(tables, Millis(0)))
+
+    with open_space(str(path), create=False) as space:
+        space.call(look)
+
+
+def stops(path: Path | str) -> list[tuple[Any, ...]]:
+    """Where a person is needed: the run, and the key of its call."""
+    query = (
+        "select flow.head, call.key from flow join flow_call as call on call.run = flow.head "
+        "where flow.block_kind = 'indeterminate'"
+    )
+    with open_space(str(path), create=False) as space:
+        return space.call(lambda engine: engine.backend.tables.execute(query))

@@ -1,0 +1,90 @@
+"""Ctrl-C while a rider is decided: it is done once, or whoever waits is told that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.host.storage import Storage
+from headwater.store.commit import Committed, Operation, Tables, Verdict
+from headwater.values.ids import DocKey
+from headwater.values.tree import Maybe
+from tests.host.test_interrupts import POINTS, Stop
+from tests.support.hosts import in_memory
+from tests.support.spaces import put
+
+COUNT = "select count(*) from flow"
+INSERT = "insert into flow(name, salt, version, intent, created_at, updated_at) values (?, '', 1, 'active', 0, 0)"
+
+
+class Row:
+    """Adds a row each time it rides: a second time would be refused, because names are unique."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.told: list[tuple[Verdict | None, HeadwaterError | None]] = []
+
+    def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        assert look is not None
+        tables.execute(INSERT, (self.name,))
+        return [put(f"status-{self.name}", "there")]
+
+    def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        self.told.append((verdict, error))
+
+
+def rows_of(storage: Storage, name: str) -> int:
+    found = storage.call(lambda engine: engine.backend.tables.execute(f"{COUNT} where name = ?", (name,)))
+    return int(str(found[0][0]))
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize(("owner", "name", "when"), POINTS)
+def test_a_rider_of_its_own_is_kept_once_or_said_to_be_unknown(
+    monkeypatch: pytest.MonkeyPatch, *, owner: type, name: str, when: str, nth: int
+) -> None:
+    storage = in_memory(group_max=4)
+    storage.attach()
+    riders = [Row("a"), Row("b")]
+    for rider in riders:
+        storage.ride(rider)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
+        with suppress(KeyboardInterrupt):
+            storage.wait()
+    storage.wait()
+    for rider in riders:
+        assert rider.told
+        verdict, error = rider.told[0]
+        if isinstance(verdict, Committed):
+            assert rows_of(storage, rider.name) == 1
+        else:
+            assert error is not None
+    # And it goes on.
+    later = Row("later")
+    storage.ride(later)
+    storage.wait()
+    assert isinstance(later.told[0][0], Committed)
+    assert rows_of(storage, "later") == 1
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize(("owner", "name", "when"), POINTS)
+def test_a_rider_of_a_commit_is_kept_once_with_it(
+    monkeypatch: pytest.MonkeyPatch, *, owner: type, name: str, when: str, nth: int
+) -> None:
+    storage = in_memory(group_max=4)
+    ann = storage.attach()
+    rider = Row("a")
+    pending = ann._commit([put("count", 1)], (), (), None, None, rider)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, Stop(nth, when).around(getattr(owner, name)))
+        with suppress(KeyboardInterrupt):
+            storage.wait()
+    ann.sync()
+    assert pending.accepted
+    assert rows_of(storage, "a") == 1
+    assert isinstance(rider.told[0][0], Committed)
