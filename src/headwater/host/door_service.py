@@ -275,7 +275,7 @@ class Service:
     def _do(self, call: Call, windows: list[Window], ask: Ask) -> None:
         """In a thread of its own, so that others are answered meanwhile."""
         try:
-            reply = Reply(v=VERSION, pid=self._pid, event=act(windows, ask, apart=True))
+            reply = self._done_with(windows, ask)
         except HeadwaterError as error:
             reply = Reply(v=VERSION, pid=self._pid, trouble=trouble_of(error))
         except BaseException as bug:  # noqa: BLE001  # of ours, or what no handler may raise: somebody waits to be told
@@ -283,6 +283,14 @@ class Service:
             reply = self._refused(f"{type(bug).__name__}: {bug}")
         self._done.append((call, reply))
         self._bell.ring()
+
+    def _done_with(self, windows: list[Window], ask: Ask) -> Reply:
+        if ask.ask != "workflow":
+            return Reply(v=VERSION, pid=self._pid, event=act(windows, ask, apart=True))
+        # Most programs have none.
+        from headwater.host import looking_flows  # noqa: PLC0415
+
+        return Reply(v=VERSION, pid=self._pid, told=looking_flows.act(windows, ask))
 
     def _tell_done(self, call: Call, reply: Reply) -> None:
         if call not in self._calls:

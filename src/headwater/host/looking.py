@@ -20,6 +20,7 @@ from headwater.errors import ClosedError, HeadwaterError, UsageError
 from headwater.host.acting import trouble_of
 from headwater.host.looking_events import failed_events, handler_activities, show_event, waiting_events
 from headwater.host.told import (
+    FLOW_QUESTIONS,
     MISSED_MAX,
     NODES_MAX,
     VERSION,
@@ -77,6 +78,8 @@ _TRIES: Final = 3
 
 def answer(windows: list[Window], ask: Ask, pid: int) -> Reply:
     """What is told of these, within a bounded time."""
+    if ask.ask in FLOW_QUESTIONS:
+        return _of_workflows(windows, ask, pid)
     mark = ";".join(map(mark_of, windows))
     if ask.ask == "ping" or (ask.unless and ask.unless == mark):
         return Reply(v=VERSION, pid=pid, mark=mark)
@@ -88,6 +91,18 @@ def answer(windows: list[Window], ask: Ask, pid: int) -> Reply:
             return Reply(v=VERSION, pid=pid, mark=mark, trouble=trouble_of(error))
     openings = [look(window, ask, max(end - monotonic(), 0.0)) for window in windows]
     return Reply(v=VERSION, pid=pid, mark=mark, openings=tuple(one for one in openings if one is not None))
+
+
+def _of_workflows(windows: list[Window], ask: Ask, pid: int) -> Reply:
+    """They are the file's: whoever has it open can tell. Nobody's turn is waited for."""
+    # Most programs have none.
+    from headwater.host import looking_flows  # noqa: PLC0415
+
+    try:
+        mark, told = looking_flows.answer(windows, ask)
+    except HeadwaterError as error:
+        return Reply(v=VERSION, pid=pid, trouble=trouble_of(error))
+    return Reply(v=VERSION, pid=pid, mark=mark, told=told)
 
 
 def mark_of(window: Window) -> str:

@@ -43,8 +43,8 @@ PEEK_MAX: Final = 1000
 KEEP_RUNS: Final = 100_000
 """Finished runs of a workflow that are kept: months of one that runs every minute."""
 
-PRUNE_EVERY: Final = 64
-"""Every so many runs the oldest finished ones are let go: a little at a time, in the commit of a run."""
+PRUNE_EVERY: Final = 512
+"""Every so many runs the oldest finished ones are let go: finding them means counting those that are kept."""
 
 RECENT: Final = 5
 """Lines of recent activity in the status: as many as fit beside a workflow's name."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from headwater.workflow.book import Book
 
-BATCH: Final = 256
+BATCH: Final = 1024
 """Chains at once: twice as many as are finished meanwhile, so that a long history gets shorter."""
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
-from inspect import get_annotations
+from inspect import get_annotations, getattr_static, isabstract, signature
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from headwater.cells.here import Owner
 from headwater.cells.sealed import Sealed
 from headwater.errors import DeclarationError, UsageError
+from headwater.host.code import is_generator
 from headwater.host.flows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
 from headwater.host.flows.run import CURRENT, Run
 from headwater.values.codec import encode
@@ -79,6 +80,31 @@ def overrides(kind: type[Consumer[Any, Any, Any]], method: str) -> bool:
     return getattr(kind, method) is not getattr(Consumer, method)
 
 
+_METHODS: Final = {"prepare": 1, "mutate": 2, "reconcile": 2, "next": 3}
+"""How many things each is given."""
+
+
+def check_methods(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
+    """Refuse what could never be called. Raises DeclarationError."""
+    if isabstract(kind):
+        raise DeclarationError(f"{where}: it has no prepare, which chooses events and returns a hw.Plan")
+    try:
+        signature(kind).bind()
+    except TypeError as error:
+        message = f"{where}: it is made anew for each run, without anything: {error}; keep what it needs elsewhere"
+        raise DeclarationError(message) from None
+    for name, count in _METHODS.items():
+        method = getattr(kind, name)
+        if not callable(method) or is_generator(method):
+            raise DeclarationError(f"{where}: {name} is {method!r}; a plain or async method is expected")
+        is_bound = isinstance(getattr_static(kind, name), staticmethod | classmethod)
+        try:
+            signature(method).bind(*range(count + (not is_bound)))
+        except TypeError as error:
+            parameters = signature(getattr(Consumer, name)).parameters
+            raise DeclarationError(f"{where}: write `def {name}({', '.join(parameters)})`: {error}") from None
+
+
 class Types:
     """How what a consumer hands on is kept: by the types of its class, or as whatever JSON it is."""
 
@@ -93,6 +119,8 @@ class Types:
 
 def sealed_default(state: Sealed, given: object, hint: object, where: str) -> bytes | None:
     """What a state is before any was kept; None: nothing. Raises DeclarationError if it does not fit its type."""
+    if given is None and (hint is Any or hint is None):
+        return None
     try:
         kept = encode(state.seal(given))
     except UsageError as error:

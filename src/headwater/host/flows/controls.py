@@ -8,13 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from headwater.errors import TransitionError
+from headwater.errors import TransitionError, UsageError
 from headwater.host.flows.plan import Answer, Applied, NotApplied, Skipped, Unknown
 from headwater.values.codec import encode
 from headwater.values.tree import freeze
 from headwater.workflow import inquiry, resolution
 from headwater.workflow.book import Book
 from headwater.workflow.inquiry import InputView, RunView
+from headwater.workflow.model import RunRow
 
 if TYPE_CHECKING:
     from headwater.host.flows.hub import Hub
@@ -40,10 +41,15 @@ class Controls(ABC):
     def now(self) -> None:
         """Run every producer now. Refused while anything is under way."""
         hub, name = self._place()
-        hub.do(lambda book: resolution.run_now(book, name))
         hosted = hub.hosted.get(name)
-        if hosted is not None:
-            hosted.flags.asked |= {producer.name for producer in hosted.spec.producers}
+
+        def part(book: Book) -> None:
+            resolution.run_now(book, name)
+            if hosted is not None:
+                # In the same breath: a run that begins right then has to say what it was started for.
+                hosted.flags.asked |= {producer.name for producer in hosted.spec.producers}
+
+        hub.do(part)
 
     def archive(self) -> None:
         """Out of the way, with everything that is known of it."""
@@ -84,12 +90,16 @@ class Controls(ABC):
         """
         hub, _ = self._place()
 
+        given: object = answer
+        if not isinstance(given, Applied | NotApplied | Skipped | Unknown):
+            message = f"what became of run {run} is hw.Applied(result), hw.NotApplied(), hw.Skipped() or hw.Unknown()"
+            raise UsageError(f"{message}, not {answer!r}", run=run)
+
         def part(book: Book) -> object:
             self._own(book, run)
             match answer:
                 case Applied():
-                    kept = encode(freeze(answer.result, f"the result of run {run}"))
-                    return resolution.reconcile_applied(book, run, kept)
+                    return resolution.reconcile_applied(book, run, self._kept(book, book.run(run), answer.result))
                 case NotApplied():
                     return resolution.reconcile_not_applied(book, run)
                 case Skipped():
@@ -99,11 +109,28 @@ class Controls(ABC):
 
         hub.do(part)
 
+    def _kept(self, book: Book, run: RunRow, result: object) -> bytes:  # noqa: ARG002  # for those who know more of it
+        """A result as it is kept. Who has the program knows of which type it is."""
+        return encode(freeze(result, f"the result of run {run.id}"))
+
     def _own(self, book: Book, run: int) -> Book:
         """A run of another workflow is not this one's to decide."""
+        given: object = run
+        if type(given) is not int:
+            raise UsageError(f"{given!r} is no run; its number is expected, as flow.runs() has it: run.id", run=run)
         _, name = self._place()
         if name and book.flow(book.run(run).flow).name != name:
             raise TransitionError(f"run {run} is not one of {name}", run=run)
+        return book
+
+    def _own_input(self, book: Book, input_id: int) -> Book:
+        """Likewise."""
+        given: object = input_id
+        if type(given) is not int:
+            raise UsageError(f"{given!r} is no input; its number is expected, as flow.inputs() has it: input.id")
+        _, name = self._place()
+        if name and book.flow(resolution.find_input(book, input_id).flow).name != name:
+            raise TransitionError(f"input {input_id} is not one of {name}", input=input_id)
         return book
 
     # -- inputs --------------------------------------------------------------------------------------------
@@ -111,12 +138,14 @@ class Controls(ABC):
     def skip(self, input_id: int) -> int:
         """What waits because of an input is done with; how many events that were."""
         hub, _ = self._place()
-        return hub.do(lambda book: resolution.skip_input(book, input_id))
+        return hub.do(lambda book: resolution.skip_input(self._own_input(book, input_id), input_id))
 
     def reprocess(self, input_id: int | None = None) -> int:
         """Parked events wait again: those of one input, or all."""
         hub, name = self._place()
-        return hub.do(lambda book: resolution.reprocess(book, name, input_id))
+        if input_id is None:
+            return hub.do(lambda book: resolution.reprocess(book, name))
+        return hub.do(lambda book: resolution.reprocess(self._own_input(book, input_id), name, input_id))
 
     # -- looking -------------------------------------------------------------------------------------------
 

@@ -17,15 +17,18 @@ from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Owner, find
 from headwater.errors import DeclarationError, NameRefusedError
 from headwater.host.base_space import BaseSpace
-from headwater.host.code import is_async, is_generator
+from headwater.host.code import is_generator
+from headwater.host.flows.calls import answered_bytes
 from headwater.host.flows.connector import Connector, Operation
-from headwater.host.flows.consumer import Consumer
+from headwater.host.flows.consumer import Consumer, check_methods
 from headwater.host.flows.controls import Controls
 from headwater.host.flows.declared import Declared, Producer, Timeout, Timeouts
 from headwater.host.flows.topic import Topic
 from headwater.values.duration import Duration
+from headwater.workflow.book import Book
 from headwater.workflow.deploy import check
 from headwater.workflow.limits import KEEP_RUNS, PEEK, PEEK_MAX
+from headwater.workflow.model import RunRow
 from headwater.workflow.policy import DEFAULT, Retry
 from headwater.workflow.schedule import in_words, make_schedule
 from headwater.workflow.spec import FlowSpec, OnPoison
@@ -130,7 +133,9 @@ class Workflow(Controls):
         publishes and the state land together.
         """
         if cast("object", bare) is not None:
-            raise DeclarationError(f'@flow.producer is written with parentheses: @flow.producer(every="5m"), not {bare!r}')
+            raise DeclarationError(
+                f'@flow.producer is written with parentheses: @flow.producer(every="5m"), not {bare!r}'
+            )
 
         def declare(fn: Callable[P, R]) -> Callable[P, R]:
             chosen = self._function_name(fn, name, "producer")
@@ -165,6 +170,7 @@ class Workflow(Controls):
                 raise DeclarationError(f"@flow.consumer is put in front of a class of hw.Consumer, not of {kind!r}")
             chosen = self._function_name(kind, name, "consumer")
             where = f"@flow.consumer {chosen}"
+            check_methods(kind, where)
             if type(peek) is not int or not 1 <= peek <= PEEK_MAX:
                 raise DeclarationError(f"{where}: peek={peek!r}; a number from 1 to {PEEK_MAX} is expected")
             self.consumers[chosen] = Declared(
@@ -183,7 +189,9 @@ class Workflow(Controls):
 
     def _check_topics(self, topics: tuple[object, ...]) -> None:
         if not topics:
-            raise DeclarationError("@flow.consumer() consumes nothing; write @flow.consumer(notes), notes being a topic")
+            raise DeclarationError(
+                "@flow.consumer() consumes nothing; write @flow.consumer(notes), notes being a topic"
+            )
         for topic in topics:
             if isinstance(topic, type) and issubclass(topic, Consumer):
                 message = f"@flow.consumer is written with parentheses: @flow.consumer(notes), not {topic!r}"
@@ -212,14 +220,16 @@ class Workflow(Controls):
         """
         if self.fixed_by is not None:
             raise DeclarationError(f"workflow {self.name} has a fixer already; keep one of them")
-        if not callable(fn) or isinstance(fn, type) or is_generator(fn):
+        given: object = fn
+        if not callable(given) or isinstance(given, type) or is_generator(given):
             raise DeclarationError(f"flow.fixer takes a function that returns source text or None, not {fn!r}")
         self.fixed_by = fn
         return fn
 
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
-        if not callable(fn) or is_generator(fn):
-            raise DeclarationError(f"@flow.{kind} is put in front of a function or class, not of {fn!r}")
+        if not callable(fn) or is_generator(fn) or (kind == "producer" and isinstance(fn, type)):
+            what = "plain function, which publishes what it finds" if kind == "producer" else "class of hw.Consumer"
+            raise DeclarationError(f"@flow.{kind} is put in front of a {what}, not of {fn!r}")
         found = name or getattr(fn, "__name__", "")
         if not found or found == "<lambda>":
             raise DeclarationError(f"@flow.{kind} needs a name for {fn!r}: give it one with name=...")
@@ -269,13 +279,13 @@ class Workflow(Controls):
         found = [f"{p.name} {in_words(p.schedule)}" for p in self.producers.values()]
         return "; ".join(found) or "when something is published"
 
-    @property
-    def is_async(self) -> bool:
-        """Some of its handlers need an event loop."""
-        methods = ("prepare", "mutate", "next", "reconcile")
-        kinds = [getattr(c.kind, method) for c in self.consumers.values() for method in methods]
-        calls = [o.fn for c in self.connectors.values() for o in c.operations.values()]
-        return any(is_async(fn) for fn in [*kinds, *calls, *(p.fn for p in self.producers.values())])
+    def _kept(self, book: Book, run: RunRow, result: object) -> bytes:
+        """By the type that `mutate`, or the operation that was called, returns."""
+        handler = self.consumers.get(run.handler)
+        call = book.call_of(run)
+        if handler is None or call is None:
+            return super()._kept(book, run, result)
+        return answered_bytes(handler, call, result)
 
     def _place(self) -> tuple[Hub, str]:
         space, _ = find(self._owner, self.full_name)
