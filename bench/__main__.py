@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import cells, events, reactive, resume, store
+from bench import cells, events, reactive, resume, store, workflows
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
@@ -16,6 +16,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "reactive": reactive.measure,
     "events": events.measure,
     "resume": resume.measure,
+    "workflows": workflows.measure,
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.peers.flow_engines import AT_ONCE, Dbos, Headwater
-from bench.peers.job import COMMIT, MUTATE, Job, Ledger
+from bench.peers.job import COMMIT, MUTATE, Job, Ledger, Line
 from bench.table import Table
 
 JOBS: Final = 200
@@ -51,21 +51,25 @@ def audit(folder: Path, run: Callable[[Path, int], None]) -> Audit:
     folder.mkdir()
     ledger = Ledger(folder / "ledger")
     child = _started(run, folder, JOBS)
-    _await(ledger, lambda steps: steps[None] >= JOBS * 3 // 2, child)
+    _await(ledger, lambda lines: sum(line.step != ACCEPTED for line in lines) >= JOBS * 3 // 2, child)
     child.kill()
     child.join()
     begun = time.perf_counter()
     child = _started(run, folder, 0)
     accepted = {line.number for line in ledger.lines() if line.step == ACCEPTED}
-    _await(ledger, lambda steps: steps[COMMIT] >= len(accepted), child)
+    _await(ledger, lambda lines: accepted <= _done(lines), child)
     seconds = time.perf_counter() - begun
     child.kill()
     child.join()
     lines = ledger.lines()
     ledger.close()
     effects = Counter(line.number for line in lines if line.step == MUTATE)
-    done = {line.number for line in lines if line.step == COMMIT}
-    return Audit(len(accepted), len(accepted - done), sum(count - 1 for count in effects.values()), seconds)
+    lost = accepted - _done(lines)
+    return Audit(len(accepted), len(lost), sum(count - 1 for count in effects.values()), seconds)
+
+
+def _done(lines: list[Line]) -> set[int]:
+    return {line.number for line in lines if line.step == COMMIT}
 
 
 def _started(run: Callable[[Path, int], None], folder: Path, jobs: int) -> BaseProcess:
@@ -74,19 +78,17 @@ def _started(run: Callable[[Path, int], None], folder: Path, jobs: int) -> BaseP
     return child
 
 
-def _await(ledger: Ledger, is_enough: Callable[[Counter[str | None]], bool], child: BaseProcess) -> None:
-    """Until so many have taken a step; under None: steps of all kinds."""
+def _await(ledger: Ledger, is_enough: Callable[[list[Line]], bool], child: BaseProcess) -> None:
+    """Until enough has happened, or nothing does any more."""
     seen, since = 0, time.perf_counter()
     while time.perf_counter() - since < PATIENCE_S:
         if not child.is_alive():
             raise RuntimeError("a process ended before it was killed; see above")
-        taken = {(line.number, line.step) for line in ledger.lines() if line.step != ACCEPTED}
-        steps: Counter[str | None] = Counter(step for _, step in taken)
-        steps[None] = len(taken)
-        if is_enough(steps):
+        lines = ledger.lines()
+        if is_enough(lines):
             return
-        if len(taken) > seen:
-            seen, since = len(taken), time.perf_counter()
+        if len(lines) > seen:
+            seen, since = len(lines), time.perf_counter()
         time.sleep(0.005)
 
 

@@ -162,10 +162,12 @@ class Dbos:
     def use_queue(self) -> None:
         self.dbos.register_queue("jobs", worker_concurrency=AT_ONCE)
 
+    def enqueue(self, number: int) -> Any:
+        """For the queue, which is looked at once a second as it comes."""
+        return self.dbos.enqueue_workflow("jobs", self.run, number)
+
     def queued(self, numbers: Sequence[int]) -> None:
-        """By a queue, which is looked at once a second as it comes."""
-        handles = [self.dbos.enqueue_workflow("jobs", self.run, number) for number in numbers]
-        for handle in handles:
+        for handle in [self.enqueue(number) for number in numbers]:
             handle.get_result()
 
     def close(self) -> None:

@@ -506,6 +506,9 @@ class App:
             from headwater.host.flows.deploying import deploy_flow  # noqa: PLC0415  # most programs have none
 
             for flow in self._workflows.values():
+                # All of them are looked at before any of them is changed.
+                flow.check()
+            for flow in self._workflows.values():
                 deploy_flow(opened, flow, force=opened.forces)
 
     def _end(self, opened: BaseSpace) -> None:

@@ -155,15 +155,32 @@ def test_a_payload_of_a_mebibyte_is_taken_and_one_more_byte_is_not(shop: Shop, c
     assert shop.waiting() == 1
 
 
-def test_a_payload_that_does_not_say_how_long_it_is_is_cut_off(shop: Shop, server: Ingress) -> None:
-    head = (
-        f"POST {PLACED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: a\r\n"
-        "Transfer-Encoding: chunked\r\n\r\n"
-    )
-    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+def head(more: str) -> bytes:
+    lines = [f"POST {PLACED} HTTP/1.1", "Host: localhost", "Content-Type: application/json", "Idempotency-Key: a", more]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def told(server: Ingress, sent: bytes) -> bytes:
+    """The first line of the answer to whatever is sent."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
-        raw.sendall(head.encode() + chunk * 16 + b"1\r\n \r\n")
-        assert raw.recv(100_000).startswith(b"HTTP/1.1 413 ")
+        raw.sendall(sent)
+        return raw.recv(100_000).partition(b"\r\n")[0]
+
+
+def test_a_payload_that_does_not_say_how_long_it_is_is_cut_off(shop: Shop, server: Ingress) -> None:
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    sent = head("Transfer-Encoding: chunked") + chunk * 20
+    assert told(server, sent + b"0\r\n\r\n").startswith(b"HTTP/1.1 413 ")
+    # One that never comes to an end is not listened to for ever.
+    assert told(server, sent + chunk * 110).startswith(b"HTTP/1.1 413 ")
+    assert shop.waiting() == 0
+
+
+def test_what_would_be_too_large_is_refused_before_it_is_sent(shop: Shop, server: Ingress) -> None:
+    assert told(server, head("Content-Length: 1000000000")).startswith(b"HTTP/1.1 413 ")
+    asked = head("Content-Length: 1100000\r\nExpect: 100-continue")
+    assert told(server, asked).startswith(b"HTTP/1.1 413 ")
+    assert told(server, head("Content-Length: 10\r\nExpect: 100-continue")).startswith(b"HTTP/1.1 100 ")
     assert shop.waiting() == 0
 
 
@@ -178,23 +195,13 @@ def test_whoever_does_not_go_on_sending_is_left_behind(
     shop: Shop, server: Ingress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(posting, "BODY_S", 0.01)
-    head = (
-        f"POST {PLACED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: a\r\n"
-        "Content-Length: 20\r\n\r\n{"
-    )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
-        raw.sendall(head.encode())
-        assert raw.recv(1000).startswith(b"HTTP/1.1 408 ")
+    assert told(server, head("Content-Length: 20") + b"{").startswith(b"HTTP/1.1 408 ")
     assert shop.waiting() == 0
 
 
 def test_whoever_hangs_up_in_the_middle_has_sent_nothing(shop: Shop, server: Ingress, client: httpx.Client) -> None:
-    head = (
-        f"POST {PLACED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: a\r\n"
-        "Content-Length: 20\r\n\r\n{"
-    )
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
-        raw.sendall(head.encode())
+        raw.sendall(head("Content-Length: 20") + b"{")
     assert client.post(PLACED, json=TEA, headers=key("b")).status_code == 202
     assert shop.waiting() == 1
 
@@ -202,29 +209,38 @@ def test_whoever_hangs_up_in_the_middle_has_sent_nothing(shop: Shop, server: Ing
 # --- many -----------------------------------------------------------------------------------------------------
 
 
-async def post_all(url: str, keys: list[str]) -> list[httpx.Response]:
-    limits = httpx.Limits(max_connections=len(keys))
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=120, limits=limits) as client:
-        return await asyncio.gather(*(client.post(PLACED, json=TEA, headers=key(each)) for each in keys))
+async def post_raw(server: Ingress, name: str) -> bytes:
+    """Without a library around it: a thousand of these take less than a second."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    body = b'{"item":"tea","count":2}'
+    lines = head(f"Content-Length: {len(body)}\r\nConnection: close").replace(b"Key: a", f"Key: {name}".encode())
+    writer.write(lines + body)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def post_all(server: Ingress, keys: list[str]) -> list[bytes]:
+    return await asyncio.gather(*(post_raw(server, each) for each in keys))
 
 
 def test_a_thousand_posts_at_once_are_all_in_and_share_their_fsyncs(
     space: hw.Space, shop: Shop, server: Ingress
 ) -> None:
     before = space.stats.groups
-    answers = asyncio.run(post_all(server.url, [f"evt-{number}" for number in range(1000)]))
-    assert {answer.status_code for answer in answers} == {202}
-    assert all(answer.json()["new"] for answer in answers)
+    answers = asyncio.run(post_all(server, [f"evt-{number}" for number in range(1000)]))
+    assert all(answer.startswith(b"HTTP/1.1 202 ") and answer.endswith(b'"new":true}') for answer in answers)
     assert shop.waiting() == 1000
-    # Group commit: most of them did not have one of their own.
-    assert space.stats.groups - before < 500
+    # 64 in a group at most: 16 would be the fewest. How many it is depends on who is how fast.
+    assert space.stats.groups - before < 250
     space.workflows.drain()
     assert sorted(shop.sold) == sorted((f"evt-{number}", "tea", 2) for number in range(1000))
 
 
 def test_of_many_with_the_same_key_exactly_one_is_new(shop: Shop, server: Ingress) -> None:
-    answers = asyncio.run(post_all(server.url, ["evt"] * 50))
-    assert [answer.json()["new"] for answer in answers].count(True) == 1
+    answers = asyncio.run(post_all(server, ["evt"] * 50))
+    assert sum(answer.endswith(b'"new":true}') for answer in answers) == 1
+    assert sum(answer.endswith(b'"new":false}') for answer in answers) == 49
     assert shop.waiting() == 1
 
 
@@ -269,8 +285,8 @@ def test_it_serves_a_space_in_an_event_loop_too(shop: Shop) -> None:
     async def main() -> None:
         async with shop.app.aopen("memory:") as space:
             with serve_ingress(space) as server:
-                answers = await post_all(server.url, ["a", "b"])
-            assert [answer.status_code for answer in answers] == [202, 202]
+                answers = await post_all(server, ["a", "b"])
+            assert all(answer.startswith(b"HTTP/1.1 202 ") for answer in answers)
             assert shop.waiting() == 2
 
     asyncio.run(main())

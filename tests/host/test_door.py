@@ -399,13 +399,13 @@ def test_nothing_runs_otherwise_because_somebody_asks(file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b'{"v": 9, "ask": "ping"}', "it speaks version 2 of this protocol, not 9"),
-        (b'{"v": 2, "ask": "destroy"}', "is not understood"),
+        (b'{"v": 9, "ask": "ping"}', "it speaks version 3 of this protocol, not 9"),
+        (b'{"v": 3, "ask": "destroy"}', "is not understood"),
         (b'{"ask": "ping"}', "is not understood"),
         (b"nonsense", "is not understood"),
         (b"\xff\xfe", "is not understood"),
         (b"[" * 10_000, "is not understood"),
-        (b'{"v": 2, "ask": "trace", "kind": "no such"}', "'no such' is no kind of trace; there are registered"),
+        (b'{"v": 3, "ask": "trace", "kind": "no such"}', "'no such' is no kind of trace; there are registered"),
     ],
 )
 def test_what_is_not_understood_is_refused_and_the_next_is_answered(

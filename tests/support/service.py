@@ -59,6 +59,7 @@ class Account:
         self._ways: deque[Way] = deque()
         self._otherwise = Way.OK
         self._is_held = True
+        self._asked_max = 0
         # Keys of the calls that arrived, in order; those that had their effect; those that may yet have it.
         self.called: list[str] = []
         self.applied: list[str] = []
@@ -68,12 +69,16 @@ class Account:
 
     # -- for tests -----------------------------------------------------------------------------------------
 
-    def behave(self, *ways: Way, otherwise: Way = Way.OK) -> None:
-        """So the next calls end, one after the other; and so all after them."""
+    def behave(self, *ways: Way, otherwise: Way = Way.OK, asked_max: int = 0) -> None:
+        """So the next calls end, one after the other; and so all after them.
+
+        With `asked_max`, calls that are held are let go of when somebody has asked about them so often.
+        """
         with self._changed:
             self._ways = deque(ways)
             self._otherwise = otherwise
             self._is_held = True
+            self._asked_max = asked_max
 
     def let_go(self) -> None:
         """Of the calls that are held, and of all that would be."""
@@ -148,7 +153,12 @@ class Account:
         """What is known of a call."""
         with self._changed:
             self.asked += 1
+            if self.asked == self._asked_max:
+                self._is_held = False
             self._changed.notify_all()
+            while self._asked_max and not self._is_held and self.pending[key]:
+                # It happens at last: whoever asks now is told so.
+                self._changed.wait()
             if key in self.applied:
                 return {"state": "applied", "receipt": self.applied.index(key) + 1}
             return {"state": "pending" if self.pending[key] else "absent"}

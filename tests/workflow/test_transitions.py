@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import TransitionError
-from headwater.workflow import resolution
+from headwater.workflow import resolution, transitions
 from headwater.workflow.invariants import check_all
+from headwater.workflow.limits import BACKOFF_MS
 from headwater.workflow.model import EventStatus, Outcome, Phase, RunRow, Status, Why
 from headwater.workflow.phases import Restart, Step, place_of, restart_of
 from headwater.workflow.recovery import left_active, recover
@@ -110,29 +111,35 @@ def goes_on_from_next(desk: Desk, before: RunRow, why: Why = Why.RECOVERY) -> No
 
 
 def waits_to_be_told(desk: Desk, before: RunRow) -> None:
-    """No successor until somebody knows; then, as always, by the outcome."""
+    """It has no successor, however often somebody looks."""
     assert held(desk, before) == list(EVENTS)
-    found = desk.next()
-    assert isinstance(found, Ask) and found.run.id == before.id
-    assert desk.runs()[-1].id == before.id
-    answers: list[tuple[Callable[[], RunRow], Restart]] = [
-        (lambda: resolution.reconcile_applied(desk.book, before.id, RESULT), Restart.EMIT),
-        (lambda: resolution.reconcile_not_applied(desk.book, before.id), Restart.FRESH),
-        (lambda: resolution.reconcile_skip(desk.book, before.id), Restart.EMIT),
-    ]
-    for answer, restart in answers:
-        desk.backend.begin()
-        told = answer()
-        assert (told.phase, told.status) == (Phase.MUTATED, Status.CRASHED)
-        desk.backend.append([], None)
-        check_all(desk.book)
-        return_to = desk.backend.tables.execute("select count(*) from flow_run")
-        assert return_to
-        if restart is Restart.EMIT:
-            goes_on_from_next(desk, told, Why.RECONCILED)
-        else:
-            goes_on_from_the_beginning(desk, told, Why.RECONCILED)
-        return
+    for _ in range(2):
+        found = desk.next()
+        assert isinstance(found, Ask) and found.run.id == before.id
+        assert desk.runs()[-1].id == before.id
+
+
+ANSWERS: dict[str, Callable[[Desk, int], RunRow]] = {
+    "applied": lambda desk, run: desk.do(resolution.reconcile_applied, run, RESULT),
+    "not applied": lambda desk, run: desk.do(resolution.reconcile_not_applied, run),
+    "skipped": lambda desk, run: desk.do(resolution.reconcile_skip, run),
+}
+UNKNOWN = [road for road, place in ROADS.items() if place.outcome == Outcome.UNKNOWN and place.status != Status.ACTIVE]
+
+
+@pytest.mark.parametrize("road", UNKNOWN, ids=name_of)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_chain_whose_effect_was_not_known_goes_on_when_somebody_says_what_it_is(
+    desk: Desk, road: Road, answer: str
+) -> None:
+    run = drive(desk, road)
+    told = ANSWERS[answer](desk, run.id)
+    assert (told.phase, told.status) == (Phase.MUTATED, run.status)
+    check_all(desk.book)
+    if answer == "not applied":
+        goes_on_from_the_beginning(desk, told, Why.RECONCILED)
+    else:
+        goes_on_from_next(desk, told, Why.RECONCILED)
 
 
 def ends_well(desk: Desk, run: RunRow, *, fresh: bool) -> None:
@@ -145,3 +152,132 @@ def ends_well(desk: Desk, run: RunRow, *, fresh: bool) -> None:
     assert desk.events() == dict.fromkeys(EVENTS, EventStatus.SKIPPED if skipped else EventStatus.CONSUMED)
     flow = desk.flow
     assert (flow.head, flow.retry_at, flow.failures, flow.block) == (None, None, 0, None)
+
+
+# --- what people do -------------------------------------------------------------------------------------------
+
+ACTIONS: dict[str, Callable[[Desk, RunRow], object]] = {
+    "approve": lambda desk, run: resolution.approve(desk.book, run.id),
+    "reject": lambda desk, run: resolution.reject(desk.book, run.id),
+    "retry": lambda desk, run: resolution.retry(desk.book, run.id),
+    "cancel": lambda desk, run: resolution.cancel(desk.book, run.id),
+    "applied": lambda desk, run: resolution.reconcile_applied(desk.book, run.id, RESULT),
+    "not applied": lambda desk, run: resolution.reconcile_not_applied(desk.book, run.id),
+    "skip": lambda desk, run: resolution.reconcile_skip(desk.book, run.id),
+    "again": lambda desk, run: resolution.reconcile_again(desk.book, run.id),
+    "pause": lambda desk, _: resolution.pause(desk.book, desk.spec.name),
+    "resume": lambda desk, _: resolution.resume(desk.book, desk.spec.name),
+    "now": lambda desk, _: resolution.run_now(desk.book, desk.spec.name),
+    "archive": lambda desk, _: resolution.archive(desk.book, desk.spec.name),
+    "restore": lambda desk, _: resolution.restore(desk.book, desk.spec.name),
+}
+
+
+def possible(road: Road) -> set[str]:
+    """What makes sense there, in words of its own."""
+    place = ROADS[road]
+    is_fresh = place.outcome in (Outcome.NONE, Outcome.FAILED)
+    if place.status == Status.COMMITTED:
+        return {"pause", "now"}
+    if place.status == Status.ACTIVE:
+        return {"pause", "cancel"} if place.phase in (Phase.PREPARING, Phase.PREPARED) else {"pause"}
+    if place.status == Status.RECONCILIATION and place.outcome == Outcome.UNKNOWN:
+        return {"pause", "applied", "not applied", "skip", "again", "retry"}
+    if place.outcome == Outcome.UNKNOWN:
+        # It is about to be asked anyway.
+        return {"pause", "applied", "not applied", "skip"}
+    found = {"pause", "cancel"} if is_fresh else {"pause"}
+    if road[-1] in (*SOLVED, Step.CRASHED) and road[-2:] != (Step.RECONCILIATION, Step.NOT_APPLIED):
+        # It goes on in a moment by itself; after a call that did not happen, in ten seconds.
+        return found
+    if place.status == Status.APPROVAL and place.phase == Phase.PREPARED:
+        return {"pause", "cancel", "approve", "reject"}
+    if place.status == Status.APPROVAL:
+        found.add("approve")
+    return found | {"retry", "resume"}
+
+
+@pytest.mark.parametrize("road", ROADS, ids=name_of)
+def test_what_makes_no_sense_is_refused_and_changes_nothing(desk: Desk, road: Road) -> None:
+    run = drive(desk, road)
+    before = desk.rows()
+    done: set[str] = set()
+    for name, action in ACTIONS.items():
+        desk.backend.begin()
+        try:
+            action(desk, run)
+        except TransitionError as refused:
+            assert refused.message
+        else:
+            done.add(name)
+            check_all(desk.book)
+        desk.backend.give_up()
+    assert done == possible(road)
+    assert desk.rows() == before
+
+
+@pytest.mark.parametrize("road", ROADS, ids=name_of)
+def test_a_second_click_is_refused_and_changes_nothing(desk: Desk, road: Road) -> None:
+    run = drive(desk, road)
+    # Whoever asks twice that something runs now has asked for it once.
+    for name in possible(road) - {"now"}:
+        desk.backend.begin()
+        ACTIONS[name](desk, run)
+        once = desk.rows()
+        with pytest.raises(TransitionError):
+            ACTIONS[name](desk, run)
+        assert desk.rows() == once, name
+        desk.backend.give_up()
+
+
+@pytest.mark.parametrize("road", ROADS, ids=name_of)
+def test_whatever_is_done_a_crash_or_a_stop_leads_on_to_an_end(desk: Desk, road: Road) -> None:
+    """Nothing is left that nobody comes for: every event is done with, or waits where somebody is told of it."""
+    for name in sorted(possible(road) - {"pause", "now"}):
+        with_it = Desk("memory", desk.path.parent, POLLING)
+        with_it.idle(with_it.begin())
+        with_it.produce(with_it.begin())
+        run = drive(with_it, road)
+        with_it.do(lambda book, name=name, run=run, at=with_it: ACTIONS[name](at, run))
+        finish(with_it)
+        flow = with_it.flow
+        check_all(with_it.book)
+        assert (flow.head, flow.block) == (None, None), name
+        assert not {EventStatus.RESERVED, EventStatus.PENDING} & set(with_it.events().values()), name
+        with_it.close()
+
+
+def finish(desk: Desk) -> None:
+    """As a host would: whatever is due is done, and works."""
+    for _ in range(10):
+        active = desk.book.active(desk.flow.id)
+        if active is None:
+            found = desk.next()
+            if isinstance(found, Ask):
+                desk.do(transitions.applied, found.run.id, RESULT)
+                continue
+            if not isinstance(found, Begun):
+                return
+            active = found.run
+        perform(desk, active)
+
+
+def perform(desk: Desk, run: RunRow) -> None:
+    if run.kind == "producer":
+        desk.produce(run)
+        return
+    if run.phase == Phase.PREPARING:
+        pending = [message for message, status in desk.events().items() if status == EventStatus.PENDING]
+        if not pending:
+            desk.idle(run)
+            return
+        run = desk.prepare(run, *pending, data=PLAN, title="Send it")
+    if run.phase == Phase.PREPARED:
+        run = desk.leave(run)
+    if run.phase == Phase.MUTATING:
+        run = desk.do(transitions.applied, run.id, RESULT)
+    if run.outcome == Outcome.FAILED:
+        desk.fail(run)
+        desk.clock.advance(BACKOFF_MS)
+    else:
+        desk.commit(run)

@@ -96,13 +96,13 @@ def look(target: Target, ask: Ask, closed: Callable[[Storage], T]) -> Reply | T:
             return found
         with found:
             try:
-                return _checked(found.ask(ask))
+                return checked(found.ask(ask))
             except ConnectionError:
                 continue
     raise ConnectionResetError("it is opened and closed all the time; ask again")
 
 
-def _checked(reply: Reply) -> Reply:
+def checked(reply: Reply) -> Reply:
     """What was in the way there is in the way here."""
     trouble = reply.trouble
     if trouble is not None:
@@ -149,7 +149,7 @@ def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | Headwate
 def _through(caller: Caller, ask: Ask) -> EventTold | HeadwaterError:
     """By the process that has it open."""
     try:
-        reply = _checked(caller.ask(ask))
+        reply = checked(caller.ask(ask))
     except HeadwaterError as error:
         return error
     except TimeoutError:

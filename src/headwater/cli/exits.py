@@ -53,6 +53,7 @@ EXITS: Final[dict[type[BaseException], Exit]] = {
     errors.SpaceHeldError: Exit.REFUSED,
     errors.MergeConflictError: Exit.REFUSED,
     errors.RejectedError: Exit.REFUSED,
+    errors.TransitionError: Exit.REFUSED,
 }
 """The nearest class above an error counts."""
 

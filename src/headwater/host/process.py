@@ -20,8 +20,8 @@ _Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Hand
 class Stay:
     """`with Stay() as stay: while stay.wait(): ...`; whatever `wake` is given to can end a wait, too.
 
-    A signal says that it is time to end, and everything is brought to its end. A second Ctrl-C does what it does
-    elsewhere: a function that never returns can be interrupted.
+    A signal says that it is time to end, and everything is brought to its end. A second one does what it does
+    elsewhere: Ctrl-C interrupts a function that never returns, SIGTERM ends the process at once.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,8 @@ class Stay:
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
         self._ended = True
-        self._restore(signal.SIGINT)
+        for number in _SIGNALS:
+            self._restore(number)
         self._rung.put(None)
 
     def _restore(self, number: int) -> None:

@@ -24,6 +24,7 @@ from headwater.workflow.model import (
     Phase,
     RunRow,
     Status,
+    Trouble,
 )
 from headwater.workflow.phases import Restart, Step, restart_of
 from headwater.workflow.transitions import applied, not_applied
@@ -65,7 +66,7 @@ def resume(book: Book, name: str) -> FlowRow:
         raise TransitionError(f"{flow.name} is archived; restore it first", workflow=flow.name)
     if head is not None and flow.block_kind in ("ask", "indeterminate"):
         _check_answered(flow, head)
-    if flow.intent == Intent.ACTIVE and flow.block is None and flow.retry_at is None:
+    if flow.intent == Intent.ACTIVE and flow.block is None and (flow.retry_at is None or flow.retry_at <= book.now):
         raise TransitionError(f"{flow.name} is not paused, and nothing blocks it", workflow=flow.name)
     flow = set_flow(book, flow, intent=Intent.ACTIVE, block=None, block_kind=None, failures=0, repairs=0, repairing=0)
     if head is not None and restart_of(Outcome(head.outcome)) is not Restart.WAIT:
@@ -140,7 +141,7 @@ def approve(book: Book, run_id: int) -> RunRow:
     if run.status != Status.APPROVAL:
         raise TransitionError(f"run {run_id} does not wait for an approval: it is {run.status}", run=run_id)
     if flow.retry_at is not None:
-        raise TransitionError(f"run {run_id} was approved already", run=run_id)
+        raise TransitionError(f"run {run_id} was answered already", run=run_id)
     if run.ask and run.phase == Phase.PREPARED:
         run = runs.mark(book, run, approval=plan_digest(run))
     set_flow(book, flow, block=None, block_kind=None, retry_at=book.now)
@@ -157,8 +158,9 @@ def plan_digest(run: RunRow) -> bytes:
 def reject(book: Book, run_id: int) -> RunRow:
     """No: it is not done, what it was about is skipped, and `next` is told so."""
     flow, run = _head(book, run_id, "rejected")
-    if run.status != Status.APPROVAL or run.phase != Phase.PREPARED or flow.retry_at is not None:
-        raise TransitionError(f"run {run_id} does not wait for an approval: it is {run.status}", run=run_id)
+    if run.error_kind != Trouble.ASK or run.phase != Phase.PREPARED or flow.retry_at is not None:
+        why = "it was answered already" if run.error_kind == Trouble.ASK else f"it is {run.status}: {run.error}"
+        raise TransitionError(f"run {run_id} does not wait for an approval of a plan: {why}", run=run_id)
     run = runs.move(book, run, Step.SKIPPED)
     set_flow(book, flow, block=None, block_kind=None, retry_at=book.now)
     return run
@@ -171,6 +173,8 @@ def retry(book: Book, run_id: int) -> RunRow:
         _check_answered(flow, run)
     if restart_of(Outcome(run.outcome)) is Restart.WAIT:
         return reconcile_again(book, run_id)
+    if flow.block is None and not flow.repairing and flow.retry_at is not None and flow.retry_at <= book.now:
+        raise TransitionError(f"run {run_id} is about to be tried again", run=run_id)
     set_flow(book, flow, block=None, block_kind=None, failures=0, repairs=0, repairing=0, retry_at=book.now)
     return run
 
@@ -188,7 +192,10 @@ def cancel(book: Book, run_id: int) -> RunRow:
         raise TransitionError(f"run {run_id} cannot be cancelled: it is {run.phase}, outcome {run.outcome}", run=run_id)
     flow, run = _head(book, run_id, "cancelled")
     if restart_of(Outcome(run.outcome)) is not Restart.FRESH:
-        advice = "its effect is there, so `next` has to run" if run.outcome == Outcome.APPLIED else "reconcile it"
+        advice = {
+            Outcome.APPLIED: "its effect is there, so `next` has to run",
+            Outcome.SKIPPED: "it was skipped already, and `next` has to be told",
+        }.get(Outcome(run.outcome), "reconcile it")
         raise TransitionError(f"run {run_id} cannot be cancelled: {advice}", run=run_id)
     runs.release(book, run, "skipped", "skipped")
     book.execute(
@@ -206,8 +213,10 @@ def cancel(book: Book, run_id: int) -> RunRow:
 def _unknown(book: Book, run_id: int) -> CallRow:
     run = book.run(run_id)
     call = book.call_of(run)
-    if run.outcome != Outcome.UNKNOWN or call is None or call.status not in _OPEN:
+    is_given_up = run.cancelled and book.flow(run.flow).head != run.id
+    if run.outcome != Outcome.UNKNOWN or call is None or call.status not in _OPEN or is_given_up:
         state = "it is being called right now" if run.outcome == Outcome.UNKNOWN else f"its outcome is {run.outcome}"
+        state = "it was given up" if is_given_up else state
         raise TransitionError(f"there is nothing to be said of run {run_id}: {state}", run=run_id)
     return call
 
@@ -238,6 +247,8 @@ def reconcile_again(book: Book, run_id: int) -> RunRow:
     """Ask the connector again, as if it had not been asked."""
     call = _unknown(book, run_id)
     run = book.run(run_id)
+    if call.next_at is not None and call.next_at <= book.now and not call.tries:
+        raise TransitionError(f"what became of run {run_id} is about to be asked", run=run_id)
     runs.leave_call_open(book, run, book.now, error=call.error or "")
     set_flow(book, book.flow(run.flow), block=None, block_kind=None)
     return run
@@ -255,17 +266,24 @@ def find_input(book: Book, input_id: int) -> InputRow:
 
 
 _CITING: Final = "id in (select event from flow_cause where input = ?)"
+_CITED_IN: Final = (
+    "select distinct topic.flow from flow_cause as cause join flow_event as event on event.id = cause.event "
+    "join flow_topic as topic on topic.id = event.topic where cause.input = ?"
+)
 
 
 def skip_input(book: Book, input_id: int) -> int:
     """What waits because of it is done with; how many events that were. What a run holds is finished by it."""
     found = find_input(book, input_id)
-    flow = book.flow(found.flow)
-    head = None if flow.head is None else book.run(flow.head)
-    if head is not None and flow.block_kind == "ask" and _cites(book, head, input_id):
-        # It was about to be acted on: that plan is void, and the others of it are planned anew.
-        runs.release(book, head)
-        set_flow(book, flow, block=None, block_kind=None, retry_at=book.now)
+    # Also those that were published to another workflow because of it.
+    for row in book.execute(_CITED_IN, input_id):
+        flow = book.flow(row[0])
+        head = None if flow.head is None else book.run(flow.head)
+        if head is not None and flow.block_kind == "ask" and _cites(book, head, input_id):
+            # It was about to be acted on: that plan is void, and the others of it are planned anew.
+            runs.release(book, head)
+            set_flow(book, flow, block=None, block_kind=None, retry_at=book.now)
+        book.touch(flow.id)
     count = book.change(
         f"update flow_event set status = 'skipped' where status in ('pending', 'parked') and {_CITING}", input_id
     )
@@ -273,7 +291,6 @@ def skip_input(book: Book, input_id: int) -> int:
         message = f"nothing of input {input_id} ({found.title}) waits any more"
         raise TransitionError(message, input=input_id)
     book.execute("update flow_input set skipped_at = ? where id = ?", book.now, input_id)
-    book.touch(flow.id)
     return count
 
 

@@ -178,14 +178,14 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
     row = book.handler(flow.id, head.kind, head.handler)
     if row.gone:
         return Rest()
-    if head.status == Status.APPROVAL and head.phase == Phase.PREPARED and head.approval is not None:
+    if head.error_kind == Trouble.ASK and head.phase == Phase.PREPARED and head.approval is not None:
         # The very plan that a person has approved: the same attempt goes on.
         run = runs.move(book, head, Step.APPROVED, error_kind=None, error=None, error_details=None)
         set_flow(book, flow, retry_at=None)
         return Begun(flow, run, row.state, tuple(book.events_of(run)))
     keeps = restart is Restart.EMIT
     events = [] if keeps else _shown(book, flow, row, head.kind, spec)
-    run = runs.insert_after(book, flow, head, flags.resumed or _why(head), keeps=keeps, offered=len(events))
+    run = runs.insert_after(book, flow, head, flags.resumed or _why(book, head), keeps=keeps, offered=len(events))
     set_flow(book, flow, head=run.id, retry_at=None)
     if keeps:
         return Begun(flow, run, row.state, tuple(book.events_of(run)), book.call_of(run))
@@ -193,8 +193,9 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
     return Begun(flow, run, row.state, tuple(events))
 
 
-def _why(head: RunRow) -> Why:
-    if head.outcome != Outcome.NONE and head.status in (Status.RECONCILIATION, Status.CRASHED):
+def _why(book: Book, head: RunRow) -> Why:
+    call = book.call_of(head) if head.status == Status.CRASHED and head.outcome != Outcome.NONE else None
+    if head.status == Status.RECONCILIATION or (call is not None and call.resolved_by != "call"):
         return Why.RECONCILED
     return {Status.CRASHED: Why.RECOVERY, Status.APPROVAL: Why.APPROVED}.get(Status(head.status), Why.RETRY)
 
@@ -234,6 +235,9 @@ def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     taken = runs.reserve(book, run, plan.events, allowed)
     asks = plan.approval is not None and plan.approval != run.approval
     columns = {"prepare_result": plan.result, "taken": taken, "title": plan.title, "ask": int(asks)}
+    if asks:
+        # What was approved before was another plan.
+        columns["approval"] = None
     run = runs.move(book, run, Step.PREPARED, **columns)
     if taken:
         book.touch(flow.id)

@@ -24,12 +24,10 @@ from typing import IO, Any, NoReturn, Self
 
 import msgspec
 
-import headwater
-import headwater.app
-import headwater.host.flows
-import headwater.host.flows.deploying
+import headwater as hw
+import headwater.host.flows.deploying  # here, so that it is not imported in every life
 import headwater.host.flows.hosting
-import headwater.testing.powerloss  # not to be imported in every life
+import headwater.testing.powerloss  # noqa: F401  # likewise
 from headwater.host.options import Options
 from headwater.host.space import Space
 from headwater.testing.clock import SimClock
@@ -42,7 +40,7 @@ LIFE_S = 60.0
 ROUNDS = 60
 """Times that the clock is put forward to what is due next, before a life is taken for one that never ends."""
 
-_PACKAGE = Path(headwater.__file__).parent
+_PACKAGE = Path(hw.__file__).parent
 _FOLDERS = tuple(str(_PACKAGE / name) for name in ("workflow/", "host/flows/"))
 _FILES = {str(_PACKAGE / "store/engine.py"), str(_PACKAGE / "host/storage.py"), post.__file__}
 
@@ -60,8 +58,10 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 10.0
     """How many seconds it waits for the service."""
     vfs: str = ""
-    says: dict[int, Any] = {}  # noqa: RUF012  # a field
+    says: dict[int, int | None] = {}  # noqa: RUF012  # a field
     """What a person says about calls whose end nobody knows, by run: the receipt, or None if it did not happen."""
+    resumes: bool = False
+    """A person says that what was in the way is mended."""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,8 +126,9 @@ def live(life: Life) -> End:
     wire.stretch()
     with office.app.open_with(life.path, Options(wall=clock.now_ms)) as space:
         for run, receipt in life.says.items():
-            answer = headwater.NotApplied() if receipt is None else headwater.Applied(receipt)
-            office.flow.reconcile(int(run), answer)
+            office.flow.reconcile(run, hw.NotApplied() if receipt is None else hw.Applied(receipt))
+        if life.resumes:
+            office.flow.resume()
         runs = work(space, office, clock)
         status = office.flow.status
         end = End(

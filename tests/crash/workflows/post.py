@@ -76,9 +76,10 @@ class Office:
     """The app, and what a test looks at."""
 
     def __init__(
-        self, url: str, kind: str = "class", *, patience: float = 10.0, letters: Sequence[str] = LETTERS
+        self, url: str, kind: str = "class", *, patience: float = 10.0, timeout: float = 300.0
     ) -> None:
-        self.letters = tuple(letters)
+        """`patience`: how many seconds a call waits for an answer; `timeout`: how long the host waits for a call."""
+        self.letters = LETTERS
         self.app = hw.App("post")
         self.sent = self.app.cell("sent", dict[str, int]())
         # How often each was noted.
@@ -87,9 +88,9 @@ class Office:
         self.mail = self.flow.topic("mail", Letter)
         self.notes = self.flow.topic("notes", Letter)
         client = Client(url, patience)
-        self._declare(client, kind)
+        self._declare(client, kind, timeout)
 
-    def _declare(self, client: Client, kind: str) -> None:
+    def _declare(self, client: Client, kind: str, timeout: float) -> None:
         office, flow = self, self.flow
 
         @flow.producer(every="1h")
@@ -136,7 +137,7 @@ class Office:
 
         chosen: type[Mute] = {"class": Send, "mute": Mute, "connector": Call}[kind]
         uses = service if chosen is Call else ()
-        flow.consumer(self.mail, name="Send", retry=RETRY, uses=uses)(chosen)
+        flow.consumer(self.mail, name="Send", retry=RETRY, timeout={"mutate": timeout}, uses=uses)(chosen)
 
         @flow.consumer(self.notes)
         class Note(hw.Consumer[Letter, list[str], None]):

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -31,26 +32,28 @@ class World:
         self.account = account
         self.path = Path(life.path)
         self.lives = 0
+        # Calls whose end nobody knew when it was killed last.
+        self.in_doubt = 0
 
-    def live(self, kill_at: int = 0, says: dict[int, int | None] | None = None) -> End:
+    def live(self, kill_at: int = 0, **given: Any) -> End:
         """One life: to where it is killed, or until nothing goes on by itself."""
         start_ms = START_MS + self.lives * HOUR_MS
         self.lives += 1
-        life = msgspec.structs.replace(self._life, kill_at=kill_at, start_ms=start_ms, says=says or {})
-        end = self._nursery.live(life)
+        end = self._nursery.live(msgspec.structs.replace(self._life, kill_at=kill_at, start_ms=start_ms, **given))
         if end.killed:
             self._look()
         return end
 
     def _look(self) -> None:
         """At a copy: whoever opens the space next finds it as it was left."""
+        self.in_doubt = 0
         copy = self.path.with_suffix(".copy")
         for suffix in ("", "-wal"):
             there = Path(f"{self.path}{suffix}")
             if there.exists():
                 shutil.copyfile(there, f"{copy}{suffix}")
         if copy.exists():
-            check_half_way(copy, self.account)
+            self.in_doubt = check_half_way(copy, self.account)
             copy.unlink()
 
     def finish(self) -> None:
@@ -76,7 +79,7 @@ class World:
 
     def check(self, end: End) -> None:
         """Everything is as it must be in the end; then the world is let go of."""
-        judge(self.path, self.account, LETTERS)
+        judge(self.path, self.account, LETTERS, [f"note {to}" for to in LETTERS])
         assert end.sent == self.account.receipts
         assert end.noted == dict.fromkeys(LETTERS, 1)
         for there in self.path.parent.glob(f"{self.path.name}*"):
@@ -98,6 +101,14 @@ class Maker:
         path = self.folder / f"{account.name}.db"
         life = Life(path=str(path), url=account.url, kind=kind, patience=patience, vfs=vfs)
         return World(self, account, life)
+
+    def lines_of_a_life(self, *ways: Way, **given: Any) -> int:
+        """How many lines there are in one that nobody ends."""
+        world = self.world(*ways, **given)
+        end = world.live()
+        assert end.done and not end.killed
+        world.check(end)
+        return end.lines
 
 
 def spread(lines: int, count: int, part: int = 0, parts: int = 1) -> Iterator[int]:

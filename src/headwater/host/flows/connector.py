@@ -119,7 +119,7 @@ class Operation(Generic[P, R]):
             known = parameter.name == KEY or parameter.name in self._signature.parameters
             if parameter.kind in _UNNAMED or (not known and parameter.default is Parameter.empty):
                 there = ", ".join([KEY, *self._signature.parameters])
-                message = f"@{self.name}.reconcile: nothing is known for {parameter}; of the call it may name {there}"
+                message = f"@{self.name}.reconcile: nothing is known for {parameter.name}; of the call it may name {there}"
                 raise DeclarationError(message, operation=self.name)
             if known:
                 asked.append(parameter.name)

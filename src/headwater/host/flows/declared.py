@@ -61,7 +61,7 @@ class Producer:
             is_named = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
             if is_named and hints.get(parameter.name) is Run and self.run_at is None:
                 self.run_at = parameter.name
-            elif is_named and self.state_at is None:
+            elif is_named and self.state_at is None and hints.get(parameter.name) is not Run:
                 self.state_at = parameter.name
                 hint = hints.get(parameter.name)
                 self.state = sealed_as(owner, f"{where}, state", hint)

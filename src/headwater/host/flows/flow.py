@@ -81,6 +81,7 @@ class Workflow(Controls):
         keep_runs: int | None = KEEP_RUNS,
         version: str | int = "",
     ) -> None:
+        self._check_name(name, "workflow")
         poison: object = on_poison
         if poison not in get_args(OnPoison):
             raise DeclarationError(f"app.workflow({name!r}): on_poison={on_poison!r}; 'block' or 'park' is expected")
@@ -253,8 +254,8 @@ class Workflow(Controls):
 
     @property
     def spec(self) -> FlowSpec:
-        """What is kept with each version. Raises DeclarationError for what could never work."""
-        made = FlowSpec(
+        """What is kept with each version."""
+        return FlowSpec(
             name=self.full_name,
             topics=tuple(self.topics),
             producers=tuple(producer.spec for producer in self.producers.values()),
@@ -263,8 +264,10 @@ class Workflow(Controls):
             has_fixer=self.fixed_by is not None,
             keep_runs=self.keep_runs,
         )
-        check(made)
-        return made
+
+    def check(self) -> None:
+        """Refuse what could never work. Raises DeclarationError."""
+        check(self.spec)
 
     def print(self) -> str:
         """What stands for the code: the text of the modules that its handlers are in, and what was declared."""

@@ -38,6 +38,9 @@ CONNECTIONS_MAX: Final = 2000
 STOP_S: Final = 5.0
 """How long posts that are under way are waited for, at the end."""
 
+PORT_MAX: Final = 65_535
+"""The last one that there is."""
+
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 """What this machine calls itself."""
 
@@ -140,6 +143,9 @@ class _Server(uvicorn.Server):
 
 def _listen(host: str, port: int, *, has_token: bool) -> socket.socket:
     """A socket, before anything is promised. Raises UsageError, UnavailableError."""
+    if not 0 <= port <= PORT_MAX:
+        # Told here: the system would take what is left of it after a division.
+        raise UsageError(f"port={port!r}: a number from 0 to {PORT_MAX} is expected", port=port)
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
@@ -150,7 +156,7 @@ def _listen(host: str, port: int, *, has_token: bool) -> socket.socket:
             )
             raise UsageError(message, host=host, port=port)
         return socket.create_server(address[:2], family=family, backlog=CONNECTIONS_MAX)
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise UnavailableError(f"ingress cannot listen at {host}:{port}: {error}", host=host, port=port) from error
 
 

@@ -31,6 +31,9 @@ from headwater.workflow.ride import Ride
 BODY_MAX: Final = 1024 * 1024
 """Bytes of one payload: an event names what happened. What is larger is kept elsewhere, and named in it."""
 
+LINGER_MAX: Final = 8 * BODY_MAX
+"""Bytes that are read of one that is too large, and thrown away: who is still sending does not hear the answer."""
+
 HELD_MAX: Final = 64 * BODY_MAX
 """Bytes of payloads that are being received at the same time; who comes then is asked to come again."""
 
@@ -87,18 +90,13 @@ class Door:
 
     async def _body(self, request: Request) -> object:
         told = request.headers.get("content-length", "")
-        if told.isdigit() and int(told) > BODY_MAX:
+        if told.isdigit() and int(told) > (BODY_MAX if "expect" in request.headers else LINGER_MAX):
+            # Whoever asks first whether they may, and whoever would never come to an end.
             raise _too_large()
         body = bytearray()
         try:
             async with asyncio.timeout(BODY_S):
-                async for chunk in request.stream():
-                    body += chunk
-                    self._held += len(chunk)
-                    if len(body) > BODY_MAX:
-                        raise _too_large()
-                    if self._held > HELD_MAX:
-                        raise HTTPException(503, "too much is being received; send it again in a moment")
+                await self._receive(request, body)
         except TimeoutError:
             raise HTTPException(408, f"the payload did not arrive within {BODY_S:g} s") from None
         except ClientDisconnect:
@@ -110,6 +108,20 @@ class Door:
             return msgspec.json.decode(bytes(body))
         except (msgspec.DecodeError, RecursionError) as error:
             raise HTTPException(400, f"the payload is not JSON: {error}; {_HOW}") from None
+
+    async def _receive(self, request: Request, body: bytearray) -> None:
+        size = 0
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size <= BODY_MAX:
+                body += chunk
+                self._held += len(chunk)
+                if self._held > HELD_MAX:
+                    raise HTTPException(503, "too much is being received; send it again in a moment")
+            elif size > LINGER_MAX:
+                break
+        if size > BODY_MAX:
+            raise _too_large()
 
 
 class Inflow:

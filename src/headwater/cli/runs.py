@@ -1,0 +1,225 @@
+"""Runs of workflows: runs ls, show, retry, cancel."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from headwater.cli.asking import Place, Source, changes, looking, runs_in_pages, told
+from headwater.cli.deciding import decide
+from headwater.cli.group import Group
+from headwater.cli.inert import inert
+from headwater.cli.options import as_list, as_object, on_space
+from headwater.cli.output import Column, Form, Record, console, is_terminal, json_text, note, show, write
+from headwater.cli.telling import clock, due, record_of
+
+if TYPE_CHECKING:
+    from headwater.host.flows.asking import RunsTold
+    from headwater.host.told import Ask
+    from headwater.workflow.views import RunView
+
+_LIMIT: Final = 50
+
+_PAGE: Final = 200
+"""Changes in one answer."""
+
+
+@click.group("runs", cls=Group)
+def runs() -> None:
+    """Look at what workflows have done, try it again, cancel it.
+
+    RUN is a number as `runs ls` shows it. An attempt that is made again is another run, of the same chain.
+    """
+
+
+def _status(_ctx: click.Context, _option: click.Parameter, value: str | None) -> str:
+    """One of those there are, or what some begin with."""
+    if value is None:
+        return ""
+    from headwater.cli.spaces import did_you_mean
+    from headwater.workflow.model import Status
+
+    known = [status.value for status in Status]
+    if value and any(name.startswith(value) for name in known):
+        return value
+    hint = did_you_mean(value, [*known, "paused", "failed"]).removeprefix("; ").capitalize()
+    raise click.BadParameter(f"{value!r} is none. {hint or 'There is ' + ', '.join(known) + '.'}")
+
+
+# --- ls -------------------------------------------------------------------------------------------------------
+
+
+@runs.command("ls")
+@click.option("--workflow", "name", metavar="NAME", help="Only those of this workflow.")
+@click.option(
+    "--status",
+    metavar="STATUS",
+    callback=_status,
+    help="Only those that are so: active, committed, crashed, paused, failed:logic, ...",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=_LIMIT, show_default=True, help="So many at most.")
+@click.option("--all", "every", is_flag=True, help="Also those that had nothing to do, and those of producers.")
+@click.option("--follow", is_flag=True, help="Stay, and tell of each that begins or changes, until Ctrl-C.")
+@on_space
+@as_list
+def list_runs(
+    *,
+    name: str | None,
+    status: str,
+    limit: int,
+    every: bool,
+    follow: bool,
+    url: str | None,
+    space: str | None,
+    form: Form,
+) -> None:
+    """List the runs, newest first: what they were about, and what became of them."""
+    place = Place(url, space)
+    wanted: dict[str, object] = {"workflow": name or "", "status": status, "every": every}
+    if follow:
+        _follow(place, wanted, limit, form)
+        return
+
+    def ask(source: Source) -> tuple[int, list[RunView]]:
+        found = list(runs_in_pages(source, place, limit, **wanted))
+        return max((page.at for page, _ in found), default=0), [run for _, run in found]
+
+    now, views = looking(place, ask)
+    empty = "no runs" if every else "no run has done anything; --all lists those that found nothing to do"
+    show(map(record_of, views), _columns(views, now), form, empty=empty)
+
+
+def _columns(views: list[RunView], now: int) -> tuple[Column, ...]:
+    by_id = {view.id: view for view in views}
+
+    def view(record: Record) -> RunView:
+        return by_id[int(str(record["id"]))]
+
+    columns = [
+        Column(title="run", text=lambda record: str(record["id"]), number=True),
+        Column(
+            title="started",
+            text=lambda record: str(record["created_at"]),
+            shown=lambda record: clock(view(record).created_at, now),
+        ),
+        Column(title="workflow", text=lambda record: str(record["workflow"])),
+        Column(title="what", text=lambda record: str(record["text"]), elastic=True),
+        Column(
+            title="what became of it",
+            text=lambda record: str(record["status"]),
+            shown=lambda record: became(view(record), now),
+            elastic=True,
+        ),
+    ]
+    if is_terminal() and len({view.workflow for view in views}) == 1:
+        # The same in each line: room for the rest.
+        del columns[2]
+    return tuple(columns)
+
+
+def became(run: RunView, now: int) -> str:
+    """What became of it, and when that goes on."""
+    if run.retry_at is None or run.retry_at <= now:
+        return run.sentence
+    return f"{run.sentence.removesuffix(' It is tried again.')} Again {due(run.retry_at, now)}."
+
+
+# --- ls --follow ----------------------------------------------------------------------------------------------
+
+
+def _follow(place: Place, wanted: dict[str, object], limit: int, form: Form) -> None:
+    """Those there are, oldest first, and each that begins or changes from then on."""
+    from headwater.host.flows.asking import RunsTold
+
+    told_of: dict[int, RunView] = {}
+
+    def ask(last: RunsTold | None) -> Ask:
+        if last is None:
+            return place.ask("runs", limit=limit, **wanted)
+        watched = tuple(run.id for run in told_of.values() if run.may_change)
+        return place.ask("runs", limit=_PAGE, after=max(told_of, default=0), also=watched, **wanted)
+
+    for found in changes(place, RunsTold, ask):
+        for run in reversed(found.runs if found is not None else ()):
+            if told_of.get(run.id) != run:
+                told_of[run.id] = run
+                assert found is not None
+                _tell(run, found.at, form)
+        sys.stdout.flush()
+        if len(told_of) > _PAGE * 2:
+            _forget(told_of)
+    note("it was closed")
+
+
+def _forget(told_of: dict[int, RunView]) -> None:
+    """All that cannot change any more, but for the newest."""
+    newest = max(told_of)
+    for run in [run for run in told_of.values() if not run.may_change and run.id != newest]:
+        del told_of[run.id]
+
+
+def _tell(run: RunView, now: int, form: Form) -> None:
+    if form is not None:
+        write(json_text(record_of(run)))
+    elif is_terminal():
+        from rich.text import Text
+
+        line = f"{clock(run.updated_at, now)}  {run.id:>5}  {run.workflow}  {run.text}: {became(run, now)}"
+        console().print(Text(inert(line)), no_wrap=True, overflow="ellipsis")
+    else:
+        record = record_of(run)
+        write("\t".join(inert(column.text(record)) for column in _columns([run], now)))
+
+
+# --- show -----------------------------------------------------------------------------------------------------
+
+
+@runs.command("show")
+@click.argument("number", metavar="RUN", type=click.IntRange(min=1))
+@click.option("--timeline/--no-timeline", default=True, help="The whole chain of attempts, or this run alone.")
+@on_space
+@as_object
+def show_run(*, number: int, timeline: bool, url: str | None, space: str | None, form: Form) -> None:
+    """Tell the story of a run: every attempt, what was called with which key, and what is known of it."""
+    import msgspec
+
+    from headwater.cli.timeline import attempts_plainly, drawn
+    from headwater.host.flows.asking import RunTold
+
+    place = Place(url, space)
+    found = told(place, RunTold, "run", number=number)
+    if not timeline:
+        details = found.details
+        calls = [call for call in details.calls if details.call is not None and call.run == details.call.run]
+        alone = msgspec.structs.replace(details, chain=[details.run], calls=calls)
+        found = msgspec.structs.replace(found, details=alone)
+    if form is not None:
+        write(json_text(record_of(found.details)))
+    elif is_terminal():
+        console().print(drawn(place, found))
+    else:
+        for line in attempts_plainly(found):
+            write("\t".join(map(inert, line)))
+
+
+# --- doing ----------------------------------------------------------------------------------------------------
+
+
+@runs.command("retry")
+@click.argument("number", metavar="RUN", type=click.IntRange(min=1))
+@on_space
+@as_object
+def retry_run(*, number: int, url: str | None, space: str | None, form: Form) -> None:
+    """Try again now what has failed, as if it had not failed before."""
+    decide("retry", Place(url, space), number, form, "it is tried again: {what}")
+
+
+@runs.command("cancel")
+@click.argument("number", metavar="RUN", type=click.IntRange(min=1))
+@on_space
+@as_object
+def cancel_run(*, number: int, url: str | None, space: str | None, form: Form) -> None:
+    """Give a run up before it acts; what it was about is skipped. After it has acted, it only goes forward."""
+    decide("cancel", Place(url, space), number, form, "cancelled: {what}; what it was about is skipped")

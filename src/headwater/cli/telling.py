@@ -1,0 +1,180 @@
+"""How workflows, runs and inputs are told of: as records for programs, and as words for people.
+
+Must never know: how the answer is found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from headwater.cli.asking import Place
+from headwater.cli.runtime import utc
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+    from rich.console import RenderableType
+
+    from headwater.host.flows.asking import Told
+    from headwater.workflow.views import FlowView, RunDetails, RunView
+
+_SECOND: Final = 1000
+_MINUTE: Final = 60 * _SECOND
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_UNITS: Final = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"), (_MINUTE, "min", _SECOND, "s"))
+
+# --- times ----------------------------------------------------------------------------------------------------
+
+
+def clock(ms: int, now: int) -> str:
+    """When that was, as clocks here show it: the time if it was today, else the day with it."""
+    at, today = time.localtime(ms / 1000), time.localtime(now / 1000)
+    if at[:3] == today[:3]:
+        return time.strftime("%H:%M:%S", at)
+    return time.strftime("%m-%d %H:%M" if at[0] == today[0] else "%Y-%m-%d", at)
+
+
+def span(ms: int) -> str:
+    """How long something took."""
+    ms = max(ms, 0)
+    if ms < _SECOND:
+        return f"{ms} ms"
+    if ms < _MINUTE:
+        return f"{ms / _SECOND:.1f} s"
+    for size, unit, part, small in (
+        (_DAY, "d", _HOUR, "h"),
+        (_HOUR, "h", _MINUTE, "min"),
+        (_MINUTE, "min", _SECOND, "s"),
+    ):
+        if ms >= size:
+            rest = ms % size // part
+            return f"{ms // size} {unit} {rest} {small}" if rest else f"{ms // size} {unit}"
+    raise AssertionError(ms)
+
+
+def due(at: int | None, now: int) -> str:
+    """How long until then."""
+    from headwater.workflow.schedule_words import due_in_words
+
+    return "" if at is None else due_in_words(at, now)
+
+
+def ago(at: int, now: int) -> str:
+    """How long since then."""
+    from headwater.workflow.schedule_words import ago_in_words
+
+    found = ago_in_words(at, now)
+    return "just now" if found == "now" else found
+
+
+# --- for programs ---------------------------------------------------------------------------------------------
+
+
+def record_of(view: Struct) -> dict[str, object]:
+    """As `--json` prints it: times as everywhere, and what authors' code has made as it is."""
+    import msgspec
+
+    record: dict[str, object] = {}
+    for name in view.__struct_fields__:
+        value = getattr(view, name)
+        if name == "at" or name.endswith("_at"):
+            record[name] = None if value is None else utc(value)
+        elif isinstance(value, msgspec.Struct):
+            record[name] = record_of(value)
+        elif isinstance(value, list):
+            record[name] = [record_of(each) if isinstance(each, msgspec.Struct) else each for each in value]
+        else:
+            record[name] = value
+    return record
+
+
+# --- what to do -----------------------------------------------------------------------------------------------
+
+
+def flow_hints(place: Place, view: FlowView, *, hosted: bool) -> list[tuple[str, str]]:
+    """What a person can do about a workflow: a command to type, and what comes of it."""
+    name, run = view.name, view.run
+    hints: list[tuple[str, str]] = []
+    if view.block_kind is not None and run is not None and view.intent != "archived":
+        hints += block_hints(place, view.block_kind, name, run)
+    if view.intent == "paused":
+        hints.append((place.command("workflow", "resume", name), "go on"))
+    elif view.intent == "archived":
+        hints.append((place.command("workflow", "restore", name), "bring it back, paused"))
+    if view.parked:
+        hints.append(
+            (place.command("inputs", "ls", "--workflow", name, "--status", "parked"), "see what was put aside")
+        )
+        hints.append((place.command("workflow", "reprocess", name), "try all of it again"))
+    if view.attention:
+        listing = place.command("inputs", "ls", "--workflow", name, "--status", "pending")
+        hints.append((listing, "see what has waited for more than a week"))
+    if not hosted and view.intent == "active":
+        hints.append((place.command("run", "MODULE:APP"), "nobody runs it now: this does"))
+    return hints
+
+
+def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str, str]]:
+    """What a person can do about what stands in the way."""
+    if kind == "ask":
+        return [
+            (place.command("runs", "show", run), "see what it is about"),
+            (place.command("approve", run), "do it"),
+            (place.command("reject", run), "do not; what it was about is skipped"),
+        ]
+    if kind == "indeterminate":
+        # Not quoted: what stands for something is to be replaced.
+        applied = place.command("reconcile", run, "--applied", "RESULT").replace("RESULT", "'JSON'")
+        return [
+            (place.command("runs", "show", run), "see what was called, and with which key"),
+            (applied, "it happened, and this came of it"),
+            (place.command("reconcile", run, "--not-applied"), "it did not happen: do it anew"),
+            (place.command("reconcile", run, "--skip"), "go on without it"),
+            (place.command("reconcile", run, "--again"), "have it looked up once more"),
+        ]
+    return [
+        (place.command("runs", "show", run), "see what went wrong"),
+        (place.command("workflow", "resume", name), "try again"),
+    ]
+
+
+def run_hints(place: Place, details: RunDetails) -> list[tuple[str, str]]:
+    """What a person can do about a chain of runs."""
+    head = details.chain[-1]
+    if details.block_kind is not None:
+        hints = block_hints(place, details.block_kind, head.workflow, head.id)[1:]
+        if details.block_kind not in ("ask", "indeterminate") and head.kind == "consumer":
+            hints += _cancel(place, head)
+        return hints
+    if head.retry_at is not None:
+        return [(place.command("runs", "retry", head.id), "try again now"), *_cancel(place, head)]
+    return []
+
+
+def _cancel(place: Place, head: RunView) -> list[tuple[str, str]]:
+    """Only before its effect."""
+    if head.kind != "consumer" or head.outcome not in ("none", "failed"):
+        return []
+    return [(place.command("runs", "cancel", head.id), "give it up; what it was about is skipped")]
+
+
+def hints_table(hints: Iterable[tuple[str, str]]) -> RenderableType:
+    """The commands below each other, each on a line of its own: they are there to be copied."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from headwater.cli.inert import inert
+
+    table = Table.grid(padding=(0, 3, 0, 0))
+    table.add_column(no_wrap=True, overflow="fold")
+    table.add_column()
+    for command, purpose in hints:
+        table.add_row(Text(f"  {inert(command)}"), Text(purpose, "dim"))
+    return table
+
+
+def unhosted(told: Told, names: Iterable[str]) -> bool:
+    """Some of these are executed by nobody."""
+    return any(name not in told.hosted for name in names)

@@ -1,0 +1,174 @@
+"""The chain of a run as a picture: a line for each attempt, what was called, and what can be done about it.
+
+Must never know: how it is found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headwater.cli.asking import Place
+from headwater.cli.inert import inert, inert_lines
+from headwater.cli.output import count_text, preview
+from headwater.cli.runtime import utc
+from headwater.cli.telling import clock, hints_table, run_hints, span
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from headwater.host.flows.asking import RunTold
+    from headwater.workflow.views import CallView, EventView, RunDetails, RunView
+
+_NAMED: Final = 8
+"""Events and inputs that are named; of more it is told how many there are."""
+
+
+def attempts_plainly(found: RunTold) -> list[tuple[str, ...]]:
+    """For a pipe: one line for each attempt."""
+    return [
+        (
+            str(run.attempt),
+            str(run.id),
+            utc(run.created_at),
+            utc(run.updated_at),
+            run.why,
+            run.phase,
+            run.status,
+            run.outcome,
+            run.sentence,
+        )
+        for run in found.details.chain
+    ]
+
+
+def drawn(place: Place, found: RunTold) -> RenderableType:
+    """For people."""
+    from rich.console import Group as Rows
+    from rich.text import Text
+
+    details, now = found.details, found.at
+    run = details.run
+    headline = Text.assemble((f"Run {run.id} of {inert(run.workflow)}", "bold"), f"  {inert(run.text)}")
+    parts: list[RenderableType] = [headline, Text(inert(summary(details, now))), Text(), _attempts(details, now)]
+    for call in details.calls:
+        parts += [Text(), _call(call, now)]
+    about = _about(details)
+    if about is not None:
+        parts += [Text(), about]
+    hints = run_hints(place, details)
+    if hints:
+        parts += [Text(), Text("what you can do", "bold"), hints_table(hints)]
+    if details.details:
+        parts += [Text(), *(Text(f"  {line}") for line in inert_lines(details.details.rstrip("\n")).split("\n"))]
+    return Rows(*parts)
+
+
+def summary(details: RunDetails, now: int) -> str:
+    """The whole chain, in a line."""
+    first, last = details.chain[0], details.chain[-1]
+    tries = "" if len(details.chain) == 1 else f" {count_text(len(details.chain), 'attempt')}"
+    if last.status == "committed":
+        took = span(last.updated_at - first.created_at)
+        return f"{last.sentence.rstrip('.')}, {'after' + tries + ' in' if tries else 'in'} {took}."
+    text = f"{last.sentence}{tries and tries + ' so far.'}"
+    if last.retry_at is not None and last.retry_at > now:
+        text = f"{text} The next is due in {span(last.retry_at - now)}."
+    return text
+
+
+# --- attempts -------------------------------------------------------------------------------------------------
+
+
+def _attempts(details: RunDetails, now: int) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title in ("attempt", "run", "started", "took"):
+        table.add_column(title, justify="left" if title == "started" else "right", no_wrap=True)
+    table.add_column("what happened", overflow="fold")
+    for run in details.chain:
+        number = f"> {run.attempt}" if run.id == details.run.id and len(details.chain) > 1 else str(run.attempt)
+        table.add_row(number, str(run.id), clock(run.created_at, now), took(run, now), Text(inert(story(run))))
+    return table
+
+
+def story(run: RunView) -> str:
+    """Why it started, how far it came, what happened."""
+    return f"Because {run.because}, it {run.reached}. {run.sentence}"
+
+
+def took(run: RunView, now: int) -> str:
+    """How long it was at it; of one that was interrupted nobody knows."""
+    if run.status == "crashed":
+        return ""
+    if run.status == "active":
+        return f"{span(now - run.created_at)} …"
+    return span(run.updated_at - run.created_at)
+
+
+# --- the mutation ---------------------------------------------------------------------------------------------
+
+
+def _call(call: CallView, now: int) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    known = call.sentence
+    if call.resolved_at is not None and call.resolved_by != "call":
+        known = f"{known} That was {span(call.resolved_at - call.at)} after it had left."
+    elif call.resolved_at is not None:
+        known = f"{known} It took {span(call.resolved_at - call.at)}."
+    if call.next_at is not None:
+        known = f"{known} The next time is {'now' if call.next_at <= now else 'in ' + span(call.next_at - now)}."
+    facts = {
+        f"call of run {call.run}": f"{call.operation}, at {clock(call.at, now)}",
+        "  key": call.key,
+        "  known": known,
+        "  error": call.error or "",
+        "  with": preview(call.params),
+        "  result": "" if call.result is None else preview(call.result),
+    }
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in facts.items():
+        if text:
+            table.add_row(Text(name, "" if name[0] != " " else "dim"), Text(inert(" ".join(text.split()))))
+    return table
+
+
+def _about(details: RunDetails) -> Table | None:
+    """What it took, and what people know that by."""
+    from rich.table import Table
+    from rich.text import Text
+
+    facts = {"events": _listed([_event(event) for event in details.events]), "inputs": _listed(details.inputs)}
+    if not any(facts.values()):
+        return None
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in facts.items():
+        if text:
+            table.add_row(name, Text(inert(text)))
+    return table
+
+
+def _event(event: EventView) -> str:
+    again = f", {count_text(event.attempt, 'try', 'tries')}" if event.attempt > 1 else ""
+    return f"{event.id} of {event.topic} ({_BECAME.get(event.disposition, event.disposition)}{again})"
+
+
+_BECAME: Final = {
+    "reserved": "held",
+    "released": "given back",
+    "moved": "held by a later attempt",
+    "parked": "put aside",
+}
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return "; ".join(names[:_NAMED]) + (f"; and {more:,} more" if more > 0 else "")

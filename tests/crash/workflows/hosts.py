@@ -1,0 +1,180 @@
+"""Programs to start, to kill and to tell to end: each hosts workflows with `app.run`, in threads, by the real clock.
+
+`program("many", ...)` starts one. What it prints is what a test waits for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import headwater as hw
+from headwater.host import clock
+from headwater.host.flows.hosting import Host
+from tests.crash.workflows.post import RETRY, Answer, Client, Office
+
+ROOT = Path(__file__).parents[3]
+FLOWS = 8
+EVENTS = 25
+
+
+def say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+
+
+def put_forward(hours: float) -> None:
+    """Every life an hour later than the one before: what waits because hosts were killed is due when one starts."""
+    real = time.time_ns
+    clock.time = SimpleNamespace(  # type: ignore[assignment]  # the only module that asks how late it is
+        time_ns=lambda: real() + int(hours * 3600e9), time=time.time, perf_counter=time.perf_counter
+    )
+
+
+# --- many workflows -------------------------------------------------------------------------------------------
+
+
+def many(path: str, url: str, hours: str) -> None:
+    """Workflows side by side, which all count in one cell: they are in each other's way there."""
+    put_forward(float(hours))
+    app = hw.App("posts")
+    count = app.cell("count", 0)
+    for number in range(FLOWS):
+        add_flow(app, number, Client(url, 10.0), count)
+
+    @app.sink
+    def tell() -> None:
+        if count.value == FLOWS * EVENTS:
+            say("done")
+
+    app.run(path)
+
+
+def add_flow(app: hw.App, number: int, client: Client, count: hw.Cell[int]) -> None:
+    flow = app.workflow(f"w{number}")
+    mail = flow.topic("mail", str)
+
+    @flow.producer(every="1d")
+    def poll() -> None:
+        for event in range(EVENTS):
+            mail.publish("", id=f"w{number}-{event}")
+
+    @flow.consumer(mail, retry=RETRY)
+    class Send(hw.Consumer[str, list[str], int]):
+        def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[list[str]]:
+            return hw.Plan([pending[0].id], take=pending[:1]) if pending else hw.Plan.idle()
+
+        def mutate(self, run: hw.Run, data: list[str]) -> int:
+            return client.post(run.key, data)
+
+        def reconcile(self, run: hw.Run, data: list[str]) -> Answer:
+            return client.look(run.key)
+
+        def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+            count.value += 1
+
+
+# --- one that is told to end ----------------------------------------------------------------------------------
+
+
+def slow_prepare(path: str, url: str, hours: str) -> None:
+    """Its prepare ends only when the host is about to."""
+    put_forward(float(hours))
+    office = Office(url)
+    kind = office.flow.consumers["Send"].kind
+    prepare = kind.prepare
+
+    def held(self: hw.Consumer[object, object, object], pending: Sequence[hw.Event[object]]) -> object:
+        if pending:
+            say("preparing")
+            wait_for_stop(office)
+        return prepare(self, pending)
+
+    kind.prepare = held  # type: ignore[method-assign,assignment]  # slower than its author wrote it
+    tell_end(office)
+    office.app.run(path)
+    say("ended")
+
+
+def plain(path: str, url: str, hours: str) -> None:
+    """The post office as it is. What holds it up is the service."""
+    put_forward(float(hours))
+    office = Office(url)
+    threading.Thread(target=lambda: (wait_for_stop(office), say("stopping")), daemon=True).start()
+    tell_end(office)
+    office.app.run(path)
+    say("ended")
+
+
+def impatient(path: str, url: str, hours: str) -> None:
+    """Its mutate may not take as long as it does; how the workflow is, is told."""
+    put_forward(float(hours))
+    office = Office(url, timeout=0.1)
+
+    @office.app.sink
+    def tell() -> None:
+        say(f"state {office.flow.status.state}: {office.flow.status.sentence}")
+
+    tell_end(office)
+    office.app.run(path)
+    say("ended")
+
+
+def tell_end(office: Office) -> None:
+    """When every letter was noted."""
+
+    @office.app.sink
+    def all_noted() -> None:
+        if len(office.noted.value) == len(office.letters):
+            say("done")
+
+
+def wait_for_stop(office: Office) -> None:
+    """Until the host has told its runs that it ends."""
+    host: Host | None = None
+    while host is None:
+        time.sleep(0.001)
+        homes = list(office.app._homes)
+        workflows = homes[0]._workflows if homes else None
+        host = None if workflows is None else workflows._host
+    while not host.is_stopping:
+        time.sleep(0.001)
+    with host._changed:
+        # It tells them all before it lets go of this.
+        pass
+
+
+# --- for tests ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def program(name: str, path: Path, url: str, hours: float = 0) -> Iterator[subprocess.Popen[str]]:
+    """One of the functions above, in a process of its own."""
+    code = f"from {__name__} import {name}; {name}({str(path)!r}, {url!r}, {str(hours)!r})"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> None:
+    """Until it has said so; that it never does ends with the process, which has a deadline."""
+    assert process.stdout is not None
+    guard = threading.Timer(30, process.kill)
+    guard.start()
+    try:
+        for line in process.stdout:
+            if line.startswith(words):
+                return
+    finally:
+        guard.cancel()
+    assert process.stderr is not None
+    raise AssertionError(f"it never said {words!r}\n{process.stderr.read()}")

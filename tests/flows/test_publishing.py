@@ -1,0 +1,383 @@
+"""What is published lands with what it is part of, or not at all; and each id is one event, however often it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.errors import AmbiguousError, ConflictError, WriteError
+from tests.app.holding import in_thread
+from tests.flows.mill import SAFETY_S, Mill, Note
+
+
+@pytest.fixture
+def mill() -> Mill:
+    mill = Mill()
+    mill.take(mutate=None)
+    return mill
+
+
+def titles(mill: Mill) -> list[str]:
+    return [found.title for found in mill.flow.inputs()][::-1]
+
+
+def test_the_same_id_is_the_same_event(mill: Mill) -> None:
+    got: list[str] = []
+    mill = Mill()
+    mill.take(
+        prepare=lambda _, pending: (got.extend(e.data.text for e in pending), hw.Plan(None, take=pending))[1], mutate=None
+    )
+    with mill.open() as space:
+        mill.notes.publish(Note("a", "first"), id="a")
+        mill.notes.publish(Note("a", "second"), id="a")
+        space.workflows.drain()
+        # It was taken: what a run was given does not change, and it is not taken again.
+        mill.notes.publish(Note("a", "third"), id="a")
+        space.workflows.drain()
+        assert got == ["second"]
+        assert mill.events() == {"a": "consumed"}
+        assert len(mill.flow.inputs()) == 1
+
+
+def test_the_same_id_in_another_topic_is_another_event() -> None:
+    mill = Mill()
+    others = mill.flow.topic("others", Note)
+    mill.flow.consumer(mill.notes, others)(mill.taker(mutate=None))
+    with mill.open() as space:
+        mill.put("a")
+        others.publish(Note("a"), id="a")
+        space.workflows.drain()
+        assert mill.log == [("next", ["a", "a"], None)]
+        assert mill.events() == mill.events("others") == {"a": "consumed"}
+
+
+# --- transactions ---------------------------------------------------------------------------------------------
+
+
+def test_it_lands_with_the_transaction_around_it(mill: Mill) -> None:
+    with mill.open() as space:
+        with space.transaction():
+            mill.put("a")
+            mill.total.value = 1
+            space.sync()
+            assert mill.events() == {}
+        space.sync()
+        assert mill.events() == {"a": "pending"}
+        assert mill.total.value == 1
+
+
+def test_it_goes_with_a_transaction_that_is_taken_back(mill: Mill) -> None:
+    with mill.open() as space:
+        with pytest.raises(ZeroDivisionError), space.transaction():
+            mill.put("a")
+            mill.total.value = 1 // 0
+        space.workflows.drain()
+        assert mill.events() == {}
+
+
+def test_it_goes_with_an_inner_block_that_is_taken_back(mill: Mill) -> None:
+    with mill.open() as space:
+        with space.transaction():
+            mill.put("a")
+            with pytest.raises(ZeroDivisionError), space.transaction():
+                mill.put("b")
+                mill.total.value = 1 // 0
+            mill.put("c")
+        space.sync()
+        assert mill.events() == {"a": "pending", "c": "pending"}
+
+
+def test_a_block_of_which_nothing_is_left_is_no_harm(mill: Mill) -> None:
+    with mill.open() as space:
+        with space.transaction(), pytest.raises(ZeroDivisionError), space.transaction():
+            mill.put("a")
+            mill.total.value = 1 // 0
+        space.sync()
+        assert mill.events() == {}
+
+
+def test_it_goes_with_a_transaction_that_was_overtaken(mill: Mill) -> None:
+    with mill.open() as space:
+        with pytest.raises(ConflictError), space.transaction():
+            mill.put("a")
+            seen = mill.total.value
+
+            def overtake() -> None:
+                mill.total.value = 10
+
+            in_thread(overtake)
+            mill.total.value = seen + 1
+        space.sync()
+        assert mill.total.value == 10
+        assert mill.events() == {}
+
+
+def test_alone_it_is_a_transaction_of_its_own(mill: Mill) -> None:
+    with mill.open() as space:
+        mill.put("a")
+        space.sync()
+        assert mill.events() == {"a": "pending"}
+        in_thread(lambda: mill.put("b"))
+        space.sync()
+        assert mill.events() == {"a": "pending", "b": "pending"}
+
+
+def test_many_threads_publish_at_once(mill: Mill) -> None:
+    with mill.open() as space:
+        threads = [
+            threading.Thread(target=lambda n=n: mill.put(*(f"{n}-{i % 20}" for i in range(40))))  # type: ignore[misc]
+            for n in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SAFETY_S)
+        space.sync()
+        assert len(mill.events()) == 160
+        space.workflows.drain()
+        assert set(mill.events().values()) == {"consumed"}
+
+
+# --- functions ------------------------------------------------------------------------------------------------
+
+
+def test_a_handler_publishes_with_the_commit_of_its_event(mill: Mill) -> None:
+    @mill.app.handler
+    def submit(name: str, fails: bool = False) -> None:
+        mill.put(name)
+        mill.total.value += 1
+        if fails:
+            raise ValueError(name)
+
+    with mill.open() as space:
+        submit.send("a").result(timeout=SAFETY_S)
+        with pytest.raises(hw.EventFailedError):
+            submit.send("b", fails=True).result(timeout=SAFETY_S)
+        space.sync()
+        assert mill.events() == {"a": "pending"}
+        assert mill.total.value == 1
+        assert titles(mill) == ["Note a"]
+
+
+def test_a_handler_that_only_publishes_is_done_once(mill: Mill) -> None:
+    calls: list[str] = []
+
+    @mill.app.handler
+    def submit(name: str) -> str:
+        calls.append(name)
+        mill.put(name)
+        return name
+
+    with mill.open() as space:
+        assert submit.send("a").result(timeout=SAFETY_S) == "a"
+        space.workflows.drain()
+        assert calls == ["a"]
+        assert mill.events() == {"a": "consumed"}
+
+
+def test_a_handler_that_was_overtaken_publishes_once(mill: Mill) -> None:
+    seen: list[int] = []
+
+    @mill.app.handler
+    def submit(name: str) -> None:
+        seen.append(mill.total.value)
+        mill.put(f"{name}{mill.total.value}")
+        if len(seen) == 1:
+            in_thread(overtake)
+        mill.total.value = mill.total.value + 1
+
+    def overtake() -> None:
+        mill.total.value = 10
+
+    with mill.open() as space:
+        submit.send("a").result(timeout=SAFETY_S)
+        space.sync()
+        assert seen == [0, 10]
+        assert mill.events() == {"a10": "pending"}
+        assert mill.total.value == 11
+
+
+def test_an_async_handler_publishes_like_any_other(mill: Mill) -> None:
+    @mill.app.handler
+    async def submit(name: str) -> None:
+        await asyncio.sleep(0)
+        mill.put(name)
+
+    async def main() -> None:
+        async with mill.app.aopen("memory:") as space:
+            await submit.send("a")
+            await space.sync()
+            assert mill.events() == {"a": "pending"}
+
+    asyncio.run(main())
+
+
+def test_what_is_computed_does_not_publish(mill: Mill) -> None:
+    @mill.app.computed
+    def doubled() -> int:
+        mill.put("a")
+        return mill.total.value * 2
+
+    @mill.app.sink
+    def show() -> None:
+        mill.put("b")
+
+    with mill.open() as space:
+        with pytest.raises(hw.UserCodeError) as raised:
+            doubled()
+        assert isinstance(raised.value.__cause__, WriteError)
+        assert "only reads, and may be run again: publish to mill.notes.notes in a handler" in str(raised.value.__cause__)
+        assert [type(error.__cause__) for error in mill.errors] == [WriteError] * len(mill.errors)
+        assert mill.errors
+        space.sync()
+        assert mill.events() == {}
+
+
+def test_a_handler_cannot_publish_through_what_it_computes(mill: Mill) -> None:
+    @mill.app.computed
+    def doubled(by: int) -> int:
+        mill.put("a")
+        return mill.total.value * by
+
+    @mill.app.handler
+    def submit() -> int:
+        return doubled(2)
+
+    with mill.open() as space:
+        with pytest.raises(hw.EventFailedError):
+            submit.send().result(timeout=SAFETY_S)
+        space.sync()
+        assert mill.events() == {}
+
+
+# --- several apps and openings --------------------------------------------------------------------------------
+
+
+def test_another_app_of_the_same_file_publishes_in_the_same_transaction(tmp_path: Path) -> None:
+    mill = Mill(tmp_path)
+    mill.take(mutate=None)
+    desk = hw.App("desk")
+    count = desk.cell("count", 0)
+
+    @desk.handler
+    def submit(name: str, fails: bool = False) -> None:
+        count.value += 1
+        mill.put(name)
+        if fails:
+            raise ValueError(name)
+
+    with mill.open() as space, desk.open(mill.url, on_error=mill.errors.append) as other:
+        submit.send("a").result(timeout=SAFETY_S)
+        with pytest.raises(hw.EventFailedError):
+            submit.send("b", fails=True).result(timeout=SAFETY_S)
+        other.sync()
+        assert mill.events() == {"a": "pending"}
+        space.workflows.drain()
+        assert mill.events() == {"a": "consumed"}
+
+
+def test_next_publishes_to_a_workflow_of_another_app_of_the_file_with_its_own_commit(tmp_path: Path) -> None:
+    mill, fails = Mill(tmp_path), [True]
+    desk = hw.App("desk")
+    desk_flow = desk.workflow("flow")
+    letters = desk_flow.topic("letters", Note)
+    desk_flow.consumer(letters)(mill.taker(mutate=None))
+
+    def go_on(_: object, run: hw.Run, data: list[str], outcome: object) -> None:
+        letters.publish(Note("a"), id="a")
+        if fails.pop():
+            raise hw.TransientError("not yet")
+
+    mill.take(mutate=None, next=go_on)
+    with mill.open() as space, desk.open(mill.url) as other:
+        mill.put("a")
+        space.workflows.drain()
+        other.workflows.drain()
+        assert mill.statuses == ["paused:transient"]
+        assert mill.events("letters") == {}
+        fails.append(False)
+        mill.advance(10)
+        space.workflows.drain()
+        assert mill.events("letters") == {"a": "pending"}
+        # It is about what the run was about, not about something that came in.
+        assert desk_flow.inputs() == []
+
+
+def test_another_file_is_another_world(tmp_path: Path) -> None:
+    mill = Mill(tmp_path)
+    desk = hw.App("desk")
+    desk_flow = desk.workflow("flow")
+    letters = desk_flow.topic("letters", Note)
+    desk_flow.consumer(letters)(mill.taker(mutate=None))
+
+    def go_on(_: object, run: hw.Run, data: list[str], outcome: object) -> None:
+        letters.publish(Note("a"), id="a", title="A letter")
+
+    mill.take(mutate=None, next=go_on)
+    with mill.open() as space, desk.open(str(tmp_path / "desk.db")) as other:
+        mill.put("a", "b", "c")
+        space.workflows.drain()
+        other.sync()
+        # The run's number means nothing there.
+        assert [found.title for found in desk_flow.inputs()] == ["A letter"]
+
+
+def test_of_several_openings_the_one_around_the_code_is_meant(mill: Mill) -> None:
+    with mill.open() as one, mill.open() as two:
+        with one:
+            mill.put("a")
+        with two, two.transaction():
+            mill.put("b")
+        two.sync()
+        one.sync()
+
+        def outside() -> None:
+            with pytest.raises(AmbiguousError):
+                mill.put("c")
+
+        in_thread(outside)
+
+
+def test_an_event_of_the_http_kind_is_checked_like_any_other(mill: Mill) -> None:
+    with mill.open() as space:
+        assert mill.notes.from_json(space, {"name": "a", "text": "b"})
+        with pytest.raises(hw.HeadwaterError, match="name"):
+            mill.notes.from_json(space, {"name": 3})
+
+
+def test_a_thread_that_outlives_its_run_publishes_nothing(mill: Mill) -> None:
+    """What was started in a run, with its context, and goes on after it."""
+    mill, raised, go, began = Mill(), [], threading.Event(), threading.Event()
+
+    def later() -> None:
+        began.set()
+        assert go.wait(SAFETY_S)
+        try:
+            mill.put("late")
+        except hw.WorkflowError as error:
+            raised.append(error)
+
+    async def prepare(_: object, pending: Any) -> hw.Plan[Any]:
+        tasks.append(asyncio.get_running_loop().run_in_executor(None, later))
+        tasks.append(asyncio.create_task(asyncio.to_thread(later)))
+        await asyncio.to_thread(began.wait)
+        return hw.Plan(None, take=pending)
+
+    tasks: list[Any] = []
+    mill.take(prepare=prepare, mutate=None)
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert mill.log == [("next", None, None)]
+        go.set()
+        while not tasks[1].done():
+            pass
+        # The one that knew of its run was refused; the other is a plain thread like any other.
+        assert [str(error) for error in raised] == [
+            "HW503: mill.notes.notes.publish() in None: publish in a producer or in next, whose commit it is part of"
+        ]

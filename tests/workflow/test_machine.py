@@ -1,0 +1,157 @@
+"""A workflow whose author code, service, users, clock and process do whatever they can do, at any time.
+
+After each of these, what must hold of the tables holds; and once all are well, everything comes to its right end. See
+`tests/workflow/world.py` for what there is, and `headwater.workflow.invariants` for what must hold.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+import headwater as hw
+from headwater.workflow.spec import OnPoison
+from tests.workflow.images import KINDS
+from tests.workflow.outside import MODES
+from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World
+
+GOOD_PREPARE = ["all", "one", "some", "idle", "nothing", "asks"]
+BAD_PREPARE = ["fails", "fails on odd", "passes", "signed out", "nonsense", "twice"]
+WAKES: list[object] = [None, 0, "5s", "10m", 40 * 3600, datetime(2023, 11, 15, tzinfo=UTC), "2999-01-01T00:00:00Z"]
+GARBAGE: list[object] = ["soon", -5, float("nan"), datetime(2023, 11, 15), "2023-13-45T99:00", object]  # noqa: DTZ001  # no zone
+PHASES = ["poll", "prepare", "mutate", "reconcile", "next"]
+DEATHS = [*PHASES, "after poll", "after mutate", "after next"]
+ACTIONS = [
+    *("pause", "resume", "now", "archive", "restore", "reprocess", "approve", "reject", "retry", "cancel"),
+    *("reconcile", "ask again", "skip call", "skip", "publish"),
+]
+behaviours = st.builds(
+    Behaviour,
+    prepare=st.sampled_from(GOOD_PREPARE) | st.sampled_from(GOOD_PREPARE + BAD_PREPARE),
+    wake=st.none() | st.sampled_from(WAKES + GARBAGE),
+    service=st.just("applies") | st.sampled_from(MODES),
+    reconcile=st.sampled_from(["truth", "truth", "unknown", "fails", "nonsense"]),
+    next=st.sampled_from(["ok", "ok", "fails", "passes", "overtaken"]),
+    dies=st.just("") | st.sampled_from(["", *DEATHS]),
+    meanwhile=st.none() | st.tuples(st.sampled_from(PHASES), st.sampled_from(ACTIONS)),
+)
+
+
+class Machine(RuleBasedStateMachine):
+    kind = "memory"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.world: World | None = None
+        self.count = 0
+
+    @initialize(
+        on_poison=st.sampled_from(["block", "park"]),
+        tries=st.integers(0, 3),
+        peek=st.sampled_from([1, 2, 100]),
+        events=st.integers(0, 4),
+    )
+    def begin(self, on_poison: OnPoison, tries: int, peek: int, events: int) -> None:
+        self.world = World(self.kind, self.folder, on_poison=on_poison, retry=hw.Retry(tries, backoff="1m"), peek=peek)
+        for _ in range(events):
+            self.publish()
+
+    @property
+    def here(self) -> World:
+        assert self.world is not None
+        return self.world
+
+    def _name(self) -> str:
+        self.count += 1
+        return f"e{self.count}"
+
+    # -- what comes in -------------------------------------------------------------------------------------
+
+    @rule()
+    def publish(self) -> None:
+        self.here.publish(self._name())
+
+    @rule()
+    def something_turns_up(self) -> None:
+        self.here.outside.append(self._name())
+
+    @precondition(lambda self: self.here.published)
+    @rule(data=st.data())
+    def publish_again(self, data: Any) -> None:
+        self.here.publish(data.draw(st.sampled_from(sorted(self.here.published))))
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    @rule(behaviour=behaviours)
+    def work(self, behaviour: Behaviour) -> None:
+        self.here.drain(behaviour, limit=1)
+
+    @rule(behaviour=behaviours, commits=st.integers(1, 8))
+    def work_and_die(self, behaviour: Behaviour, commits: int) -> None:
+        self.here.drain(behaviour, limit=2, dies_after=commits)
+
+    @rule()
+    def work_well(self) -> None:
+        self.here.rest()
+
+    @rule(seconds=st.sampled_from([1, 10, 31, 60, 300, 3600, 86400, 30 * 86400]))
+    def time_passes(self, seconds: int) -> None:
+        self.here.clock.advance(seconds * SECOND)
+
+    @rule(ms=st.sampled_from([SECOND, MINUTE, HOUR, 30 * DAY]))
+    def clock_is_set_back(self, ms: int) -> None:
+        self.here.clock.advance(-ms)
+
+    @rule()
+    def late_things_arrive(self) -> None:
+        self.here.service.arrive()
+        self.here.check()
+
+    @rule()
+    def killed(self) -> None:
+        self.here.kill()
+        self.here.check()
+
+    @rule(version=st.booleans(), commits=st.none() | st.integers(1, 4))
+    def restarted(self, version: bool, commits: int | None) -> None:
+        self.here.restart(version=version, dies_after=commits)
+        self.here.check()
+
+    @rule(action=st.sampled_from(ACTIONS))
+    def person_acts(self, action: str) -> None:
+        note(f"-> {self.here.act(action)}")
+        self.here.check()
+
+    @rule(action=st.sampled_from(ACTIONS), data=st.data())
+    def person_acts_on_any_run(self, action: str, data: Any) -> None:
+        runs = [run.id for run in self.here.flow.runs()]
+        if runs:
+            note(f"-> {self.here.act(action, data.draw(st.sampled_from(runs)))}")
+            self.here.check()
+
+    def teardown(self) -> None:
+        if self.world is not None:
+            world, self.world = self.world, None
+            try:
+                world.published |= set(world.outside) & world.status().keys()
+                world.finish()
+                world.restart()
+                world.finish()
+            finally:
+                world.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_happens_nothing_is_lost_and_nothing_is_done_twice(kind: str) -> None:
+    made = type("Machine", (Machine,), {"kind": kind})
+    run_state_machine_as_test(made, settings=settings(stateful_step_count=30))
