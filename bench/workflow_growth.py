@@ -28,13 +28,13 @@ RUNS: Final = 150
 """In one round."""
 
 _COPIED: Final = {
-    "flow_run": {"id": "id + k", "chain": "chain + k"},
-    "flow_event": {"id": "id + k", "message": "'old' || k"},
-    "flow_take": {"run": "run + k", "event": "event + k"},
+    "flow_run": {"id": "{run} + k", "chain": "{run} + k"},
+    "flow_event": {"id": "{event} + k", "message": "'old' || k"},
+    "flow_take": {"run": "{run} + k", "event": "{event} + k"},
     # Keys are as good as random: each goes somewhere else in its index.
-    "flow_call": {"run": "run + k", "key": "lower(hex(randomblob(13)))"},
-    "flow_input": {"id": "id + k", "message": "'old' || k"},
-    "flow_cause": {"event": "event + k", "input": "input + k"},
+    "flow_call": {"run": "{run} + k", "key": "lower(hex(randomblob(13)))"},
+    "flow_input": {"id": "{input} + k", "message": "'old' || k"},
+    "flow_cause": {"event": "{event} + k", "input": "{input} + k"},
 }
 """By table: what is not the same in a copy."""
 
@@ -64,10 +64,11 @@ def fill(path: Path, job: Job, runs: int) -> None:
     db.execute("pragma foreign_keys = off")
     db.execute("begin")
     numbers = f"with recursive n(k) as (select 1 union all select k + 1 from n where k < {runs - 1})"
+    last = {each: db.execute(f"select max(id) from flow_{each}").get for each in ("run", "event", "input")}  # noqa: S608
     for name, changed in _COPIED.items():
-        # The run that has taken something: before it there was one that only looked.
         found = [row[1] for row in db.execute(f"pragma table_info({name})")]
-        kept = ", ".join(changed.get(column, column) for column in found)
+        kept = ", ".join(changed.get(column, column).format(**last) for column in found)
+        # Before the run that has taken something there was one that only looked.
         only = "where taken > 0" if name == "flow_run" else ""
         source = f"(select * from {name} {only} limit 1)"  # noqa: S608  # names from above
         db.execute(f"{numbers} insert into {name}({', '.join(found)}) select {kept} from {source}, n")  # noqa: S608

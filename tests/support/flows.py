@@ -107,7 +107,7 @@ class Desk:
         if self.kind == "sqlite":
             self.backend.close()
             self.backend = self._open()
-        self.deploy(self.spec)
+        self.deploy(self.spec, self.version)
 
     # -- transactions --------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class Desk:
 
     def deploy(self, spec: FlowSpec, version: str = "1", *, force: bool = False) -> Deployed:
         deployed = self.do(deploy, spec, version, "salt", force=force)
-        self.spec, self.flags = spec, deployed.flags
+        self.spec, self.version, self.flags = spec, version, deployed.flags
         return deployed
 
     @property

@@ -7,7 +7,8 @@ which counts them in a cell. Whatever happens, what was published is told of onc
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,12 +140,15 @@ class World:
         if run.id not in self._begun:
             self._begun.add(run.id)
             dirty = set(self.space.flows.hosted[self.flow.full_name].flags.dirty)
-            self._guard(lambda book: self.watch.begun(book, run.id, dirty))
+            self._look(lambda book: self.watch.begun(book, run.id, dirty))
         if self.behaviour.dies == place:
             self._die()
         if self.behaviour.meanwhile is not None and self.behaviour.meanwhile[0] == place:
             action, self.behaviour.meanwhile = self.behaviour.meanwhile[1], None
-            self.act(action, run.id)
+            # In a thread of its own: a person is not part of the run.
+            person = threading.Thread(target=self._guarded, args=(lambda: self.act(action, run.id),))
+            person.start()
+            person.join()
 
     def leave(self, place: str) -> None:
         """It has done what it does, and the process ends before that is known."""
@@ -159,13 +163,15 @@ class World:
         """From here on, the service hears nothing of this process: see `enter`."""
         self.behaviour = Behaviour()
 
-    def _guard(self, question: Any) -> None:
-        """What is found wrong inside a handler is not the handler's fault."""
+    def _guarded(self, work: Callable[[], object]) -> None:
+        """What is found wrong while a handler is called is not the handler's fault."""
         try:
-            self.space.flows.look(question)
-        except InvariantError as error:
+            work()
+        except Exception as error:  # noqa: BLE001  # whatever it is, see `check`
             self.faults.append(error)
-            raise
+
+    def _look(self, question: Callable[[Book], None]) -> None:
+        self._guarded(lambda: self.space.flows.look(question))
 
     def see_intent(self, run: hw.Run) -> None:
         """W6: when the service is called, that is on disk."""
@@ -175,7 +181,7 @@ class World:
             if call is None or call.status != "in_flight" or call.key != run.key:
                 raise InvariantError(f"W6: the service is called by {run}, and what is known is {call}")
 
-        self._guard(known)
+        self._look(known)
 
     def prepare(self, run: hw.Run, pending: Sequence[hw.Event[str]]) -> hw.Plan[list[str]]:
         """By the mode: of what waits, all, one, some or nothing is taken; or it fails."""

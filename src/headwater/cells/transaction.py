@@ -86,6 +86,8 @@ class Transaction:
     change_group: str | None = None
     # Something was written, though it may have been undone since.
     wrote: bool = False
+    # What a write was told that is not allowed: whoever has caught that has done it all the same.
+    refused: str = ""
     status: Status = _OPEN
     # _settle(): exactly one of the two, once, unless it was aborted.
     verdict: Verdict | None = None
@@ -213,7 +215,8 @@ class Transaction:
     def _begin_write(self, doc: DocKey, path: Path) -> Held:
         if (self.read_only or self.guarded) and (refused := self._refusal(doc, path)):
             reason, _, advice = refused.replace("{run}", self.name, 1).partition(" {}")
-            raise WriteError(f"{reason} {address_text(doc, path)}{advice}", doc=doc, path=path)
+            self.refused = f"{reason} {address_text(doc, path)}{advice}"
+            raise WriteError(self.refused, doc=doc, path=path)
         held = self._held.get(doc)
         if held is None:
             held = self._hold(doc, "write")

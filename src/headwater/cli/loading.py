@@ -35,15 +35,15 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def load_app(text: str) -> App:
-    """The app that MODULE:APP names. Raises NotFoundError, UsageError; UserCodeError if the module raises."""
+def load_app(text: str, where: str = "--app") -> App:
+    """The app that MODULE:APP names `where`. Raises NotFoundError, UsageError; UserCodeError if the module raises."""
     from headwater.app import App
 
     module_name, _, name = text.partition(":")
     if module_name.endswith(".py") or "/" in module_name:
         hint = module_name.removesuffix(".py").strip("./").replace("/", ".")
-        raise UsageError(f"--app {text}: a module is expected, as python imports it; did you mean {hint}:{name}?")
-    module = _imported(module_name, text)
+        raise UsageError(f"{where} {text}: a module is expected, as python imports it; did you mean {hint}:{name}?")
+    module = _imported(module_name, text, where)
     found: object = module
     for part in filter(None, name.split(".")):
         found = getattr(found, part, None)
@@ -54,10 +54,10 @@ def load_app(text: str) -> App:
 
     hint = did_you_mean(name, apps) or (f"; there is {', '.join(apps)}" if apps else "; no app is declared there")
     what = f"{name} is no app" if name and found is not None else f"there is no {name or 'name of an app'}"
-    raise NotFoundError(f"--app {text}: {what} in module {module_name}{hint}", app=text)
+    raise NotFoundError(f"{where} {text}: {what} in module {module_name}{hint}", app=text)
 
 
-def _imported(module_name: str, text: str) -> Any:  # noqa: ANN401  # a module
+def _imported(module_name: str, text: str, where: str) -> Any:  # noqa: ANN401  # a module
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -71,7 +71,7 @@ def _imported(module_name: str, text: str) -> Any:  # noqa: ANN401  # a module
         except ModuleNotFoundError as error:
             if error.name is None or not (f"{module_name}.").startswith(f"{error.name}."):
                 raise _broken(module_name, error) from error
-            message = f"--app {text}: there is no module {error.name} here, nor where python looks for them"
+            message = f"{where} {text}: there is no module {error.name} here, nor where python looks for them"
             raise NotFoundError(message, app=text) from None
         except (Exception, SystemExit) as error:
             raise _broken(module_name, error) from error

@@ -19,6 +19,9 @@ from headwater import __version__
 from headwater.cli.exits import Exit, report
 
 SECTIONS: Final[dict[str, dict[str, str]]] = {
+    "Start": {
+        "run": "hosting:run_app",
+    },
     "Data": {
         "ls": "data:list_documents",
         "get": "data:get_value",
@@ -36,6 +39,14 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "trace": "trace:show_trace",
         "stats": "activity:show_stats",
         "events": "events:events",
+    },
+    "Workflows": {
+        "workflow": "workflow:workflow",
+        "runs": "runs:runs",
+        "inputs": "inputs:inputs",
+        "approve": "deciding:approve_run",
+        "reject": "deciding:reject_run",
+        "reconcile": "deciding:reconcile_run",
     },
     "Branches": {
         "branches": "branches:list_branches",

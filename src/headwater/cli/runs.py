@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _LIMIT: Final = 50
 
+_WIDE: Final = 100
+"""Columns of a terminal that has room for both what came in and what became of it."""
+
 _PAGE: Final = 200
 """Changes in one answer."""
 
@@ -113,10 +116,19 @@ def _columns(views: list[RunView], now: int) -> tuple[Column, ...]:
             elastic=True,
         ),
     ]
+    if is_terminal() and console().width < _WIDE:
+        columns[3:] = [Column(title="what", text=lambda record: in_short(view(record), now), elastic=True)]
     if is_terminal() and len({view.workflow for view in views}) == 1:
         # The same in each line: room for the rest.
         del columns[2]
     return tuple(columns)
+
+
+def in_short(run: RunView, now: int) -> str:
+    """What it was about and what became of it: of what is done, only the former."""
+    if run.status == "committed" and run.taken:
+        return run.text
+    return f"{run.title or run.handler}: {became(run, now)}"
 
 
 def became(run: RunView, now: int) -> str:
@@ -148,6 +160,8 @@ def _follow(place: Place, wanted: dict[str, object], limit: int, form: Form) -> 
                 assert found is not None
                 _tell(run, found.at, form)
         sys.stdout.flush()
+        if found is not None and len(found.runs) >= _PAGE:
+            note("so much happens that some of it is left out; `runs ls` lists all")
         if len(told_of) > _PAGE * 2:
             _forget(told_of)
     note("it was closed")
@@ -198,7 +212,8 @@ def show_run(*, number: int, timeline: bool, url: str | None, space: str | None,
     if form is not None:
         write(json_text(record_of(found.details)))
     elif is_terminal():
-        console().print(drawn(place, found))
+        screen = console()
+        screen.print(drawn(place, found, screen.width), crop=False)
     else:
         for line in attempts_plainly(found):
             write("\t".join(map(inert, line)))

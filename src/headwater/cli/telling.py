@@ -6,7 +6,7 @@ Must never know: how the answer is found.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from headwater.cli.asking import Place
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from rich.console import RenderableType
 
-    from headwater.host.flows.asking import Told
     from headwater.workflow.views import FlowView, RunDetails, RunView
 
 _SECOND: Final = 1000
@@ -112,7 +111,7 @@ def flow_hints(place: Place, view: FlowView, *, hosted: bool) -> list[tuple[str,
         listing = place.command("inputs", "ls", "--workflow", name, "--status", "pending")
         hints.append((listing, "see what has waited for more than a week"))
     if not hosted and view.intent == "active":
-        hints.append((place.command("run", "MODULE:APP"), "nobody runs it now: this does"))
+        hints.append((place.command("run", "MODULE:APP"), "run it: nobody does now"))
     return hints
 
 
@@ -122,7 +121,7 @@ def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str,
         return [
             (place.command("runs", "show", run), "see what it is about"),
             (place.command("approve", run), "do it"),
-            (place.command("reject", run), "do not; what it was about is skipped"),
+            (place.command("reject", run), "do not do it; what it was about is skipped"),
         ]
     if kind == "indeterminate":
         # Not quoted: what stands for something is to be replaced.
@@ -130,7 +129,7 @@ def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str,
         return [
             (place.command("runs", "show", run), "see what was called, and with which key"),
             (applied, "it happened, and this came of it"),
-            (place.command("reconcile", run, "--not-applied"), "it did not happen: do it anew"),
+            (place.command("reconcile", run, "--not-applied"), "it did not happen; do it anew"),
             (place.command("reconcile", run, "--skip"), "go on without it"),
             (place.command("reconcile", run, "--again"), "have it looked up once more"),
         ]
@@ -145,36 +144,36 @@ def run_hints(place: Place, details: RunDetails) -> list[tuple[str, str]]:
     head = details.chain[-1]
     if details.block_kind is not None:
         hints = block_hints(place, details.block_kind, head.workflow, head.id)[1:]
-        if details.block_kind not in ("ask", "indeterminate") and head.kind == "consumer":
-            hints += _cancel(place, head)
-        return hints
+        return hints if details.block_kind in ("ask", "indeterminate") else [*hints, *_cancel(place, head)]
     if head.retry_at is not None:
         return [(place.command("runs", "retry", head.id), "try again now"), *_cancel(place, head)]
     return []
 
 
 def _cancel(place: Place, head: RunView) -> list[tuple[str, str]]:
-    """Only before its effect."""
-    if head.kind != "consumer" or head.outcome not in ("none", "failed"):
+    """Only before its effect, and only if it was about something."""
+    if head.kind != "consumer" or not head.taken or head.outcome not in ("none", "failed"):
         return []
     return [(place.command("runs", "cancel", head.id), "give it up; what it was about is skipped")]
 
 
-def hints_table(hints: Iterable[tuple[str, str]]) -> RenderableType:
-    """The commands below each other, each on a line of its own: they are there to be copied."""
-    from rich.table import Table
+def hints_drawn(hints: Sequence[tuple[str, str]], width: int) -> RenderableType:
+    """The commands below each other, each on a line of its own and never broken: they are there to be copied."""
     from rich.text import Text
 
     from headwater.cli.inert import inert
 
-    table = Table.grid(padding=(0, 3, 0, 0))
-    table.add_column(no_wrap=True, overflow="fold")
-    table.add_column()
-    for command, purpose in hints:
-        table.add_row(Text(f"  {inert(command)}"), Text(purpose, "dim"))
-    return table
-
-
-def unhosted(told: Told, names: Iterable[str]) -> bool:
-    """Some of these are executed by nobody."""
-    return any(name not in told.hosted for name in names)
+    commands = [inert(command) for command, _ in hints]
+    longest = max(map(len, commands))
+    lines = []
+    if longest + max(len(purpose) for _, purpose in hints) + 5 <= width:
+        lines = [
+            Text.assemble(f"  {command:{longest}}   ", (purpose, "dim"))
+            for command, (_, purpose) in zip(commands, hints, strict=True)
+        ]
+    else:
+        for command, (_, purpose) in zip(commands, hints, strict=True):
+            lines += [Text(f"  {purpose}:", "dim"), Text(f"    {command}")]
+    drawn = Text("\n", no_wrap=True, overflow="ignore").join(lines)
+    drawn.no_wrap, drawn.overflow = True, "ignore"
+    return drawn

@@ -5,13 +5,15 @@ Must never know: how it is found.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.cli.asking import Place
 from headwater.cli.inert import inert, inert_lines
 from headwater.cli.output import count_text, preview
 from headwater.cli.runtime import utc
-from headwater.cli.telling import clock, hints_table, run_hints, span
+from headwater.cli.telling import clock, hints_drawn, run_hints, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,7 +44,7 @@ def attempts_plainly(found: RunTold) -> list[tuple[str, ...]]:
     ]
 
 
-def drawn(place: Place, found: RunTold) -> RenderableType:
+def drawn(place: Place, found: RunTold, width: int) -> RenderableType:
     """For people."""
     from rich.console import Group as Rows
     from rich.text import Text
@@ -50,7 +52,10 @@ def drawn(place: Place, found: RunTold) -> RenderableType:
     details, now = found.details, found.at
     run = details.run
     headline = Text.assemble((f"Run {run.id} of {inert(run.workflow)}", "bold"), f"  {inert(run.text)}")
-    parts: list[RenderableType] = [headline, Text(inert(summary(details, now))), Text(), _attempts(details, now)]
+    parts: list[RenderableType] = [headline]
+    if said := summary(details, now):
+        parts.append(Text(inert(said)))
+    parts += [Text(), _attempts(details, now)]
     for call in details.calls:
         parts += [Text(), _call(call, now)]
     about = _about(details)
@@ -58,23 +63,43 @@ def drawn(place: Place, found: RunTold) -> RenderableType:
         parts += [Text(), about]
     hints = run_hints(place, details)
     if hints:
-        parts += [Text(), Text("what you can do", "bold"), hints_table(hints)]
+        parts += [Text(), Text("what you can do", "bold"), hints_drawn(hints, width)]
     if details.details:
-        parts += [Text(), *(Text(f"  {line}") for line in inert_lines(details.details.rstrip("\n")).split("\n"))]
+        lines = inert_lines(authors_part(details.details.rstrip("\n"))).split("\n")
+        # Not broken: the marks below a line stand where they belong.
+        parts += [Text(), *(Text(f"  {line}", no_wrap=True, overflow="ignore") for line in lines)]
     return Rows(*parts)
 
 
+def authors_part(traceback: str) -> str:
+    """Without the calls inside of Headwater: nobody looks for a fault of theirs there."""
+    import headwater
+
+    ours = f'  File "{Path(headwater.__file__).parent}{os.sep}'
+    kept: list[str] = []
+    is_ours = False
+    for line in traceback.split("\n"):
+        if line.startswith("  File "):
+            is_ours = line.startswith(ours)
+        elif not line.startswith("    "):
+            is_ours = False
+        if not is_ours:
+            kept.append(line)
+    # If there is nothing else, it is.
+    return "\n".join(kept) if any(line.startswith("  File ") for line in kept) else traceback
+
+
 def summary(details: RunDetails, now: int) -> str:
-    """The whole chain, in a line."""
+    """The whole chain, in a line; of a single attempt only what its own line does not say."""
     first, last = details.chain[0], details.chain[-1]
-    tries = "" if len(details.chain) == 1 else f" {count_text(len(details.chain), 'attempt')}"
+    count = len(details.chain)
     if last.status == "committed":
         took = span(last.updated_at - first.created_at)
-        return f"{last.sentence.rstrip('.')}, {'after' + tries + ' in' if tries else 'in'} {took}."
-    text = f"{last.sentence}{tries and tries + ' so far.'}"
+        return f"{last.sentence.rstrip('.')}, {f'after {count} attempts in' if count > 1 else 'in'} {took}."
+    said = [last.sentence, f"That was attempt {count}."] if count > 1 else []
     if last.retry_at is not None and last.retry_at > now:
-        text = f"{text} The next is due in {span(last.retry_at - now)}."
-    return text
+        said.append(f"The next one is due in {span(last.retry_at - now)}.")
+    return " ".join(said)
 
 
 # --- attempts -------------------------------------------------------------------------------------------------
@@ -116,10 +141,8 @@ def _call(call: CallView, now: int) -> Table:
     from rich.text import Text
 
     known = call.sentence
-    if call.resolved_at is not None and call.resolved_by != "call":
-        known = f"{known} That was {span(call.resolved_at - call.at)} after it had left."
-    elif call.resolved_at is not None:
-        known = f"{known} It took {span(call.resolved_at - call.at)}."
+    if call.resolved_at is not None:
+        known = f"{known.rstrip('.')}, {span(call.resolved_at - call.at)} after it had left."
     if call.next_at is not None:
         known = f"{known} The next time is {'now' if call.next_at <= now else 'in ' + span(call.next_at - now)}."
     facts = {

@@ -27,7 +27,7 @@ from headwater.cli.output import (
     write,
 )
 from headwater.cli.output import table as drawn_table
-from headwater.cli.telling import ago, due, flow_hints, hints_table, record_of
+from headwater.cli.telling import ago, due, flow_hints, hints_drawn, record_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -83,7 +83,7 @@ def _columns(found: FlowsTold, now: int) -> tuple[Column, ...]:
         Column(
             title="sentence",
             text=lambda record: str(record["sentence"]),
-            shown=lambda record: _shortened(view(record).sentence),
+            shown=lambda record: _sentence(view(record)),
         ),
         Column(title="pending", text=lambda record: str(sum(view(record).pending.values())), number=True),
         Column(
@@ -94,9 +94,15 @@ def _columns(found: FlowsTold, now: int) -> tuple[Column, ...]:
     )
 
 
-def _shortened(sentence: str) -> str:
-    line = " ".join(sentence[: _SENTENCE_MAX * 2].split())
-    return line if len(line) <= _SENTENCE_MAX else line[: _SENTENCE_MAX - 1] + "…"
+def _sentence(view: FlowView) -> str:
+    """How it is, and what else somebody should know."""
+    line = " ".join(view.sentence[: _SENTENCE_MAX * 2].split())
+    line = line if len(line) <= _SENTENCE_MAX else line[: _SENTENCE_MAX - 1] + "…"
+    if view.parked:
+        line += f" {count_text(view.parked, 'event was', 'events were')} put aside."
+    if view.attention:
+        line += f" {count_text(view.attention, 'input waits', 'inputs wait')} for more than a week."
+    return line
 
 
 @workflow.command("ls")
@@ -164,7 +170,7 @@ def _follow(
     finally:
         # What was seen last stays in view.
         if last is not None:
-            screen.print(draw(last, last.at, screen.width))
+            screen.print(draw(last, last.at, screen.width), crop=False)
     note("it was closed")
 
 
@@ -189,14 +195,15 @@ def show_workflow(*, name: str, follow: bool, tells: bool, url: str | None, spac
         if form is not None:
             write(json_text({**record_of(view), "hosted": hosted, "hints": _commands(place, view, hosted=hosted)}))
         elif is_terminal():
-            console().print(_drawn(place, found, found.at))
+            screen = console()
+            screen.print(_drawn(place, found, found.at, screen.width), crop=False)
         else:
             for key, value in _plainly(place, view, hosted=hosted):
                 write(f"{key}\t{inert(value)}")
 
     if follow:
         ask = place.ask("workflows", workflow=name)
-        _follow(place, ask, lambda found, now, _: _drawn(place, found, now), tell, plainly=form is not None)
+        _follow(place, ask, lambda found, now, width: _drawn(place, found, now, width), tell, plainly=form is not None)
         return
     found = told(place, FlowsTold, "workflows", workflow=name)
     tell(found)
@@ -223,7 +230,7 @@ def _plainly(place: Place, view: FlowView, *, hosted: bool) -> list[tuple[str, s
 _STYLES: Final = {"Running": "green", "Idle": "blue", "Needs attention": "bold red", "Stopped": "yellow"}
 
 
-def _drawn(place: Place, found: FlowsTold, now: int) -> RenderableType:
+def _drawn(place: Place, found: FlowsTold, now: int, width: int) -> RenderableType:
     """For people: how it is in a word and a sentence, the facts in a column, what was done last, and what to do."""
     from rich.console import Group as Rows
     from rich.table import Table
@@ -235,9 +242,9 @@ def _drawn(place: Place, found: FlowsTold, now: int) -> RenderableType:
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column()
     for name, text in _facts(view, now, hosted=hosted):
-        facts.add_row(f"  {name}", Text(inert(text)))
+        facts.add_row(Text(f"  {inert(name)}"), Text(inert(text)))
     headline = Text.assemble((inert(view.name), "bold"), "  ", (view.state, _STYLES.get(view.state, "")))
-    parts: list[RenderableType] = [headline, Text(inert(_shortened(view.sentence))), Text(), facts]
+    parts: list[RenderableType] = [headline, Text(inert(_sentence(view))), Text(), facts]
     if view.recent:
         recent = Table.grid(padding=(0, 2, 0, 0))
         recent.add_column(style="dim", no_wrap=True)
@@ -247,7 +254,7 @@ def _drawn(place: Place, found: FlowsTold, now: int) -> RenderableType:
         parts += [Text(), Text("recently", "bold"), recent]
     hints = flow_hints(place, view, hosted=hosted)
     if hints:
-        parts += [Text(), Text("what you can do", "bold"), hints_table(hints)]
+        parts += [Text(), Text("what you can do", "bold"), hints_drawn(hints, width)]
     return Rows(*parts)
 
 

@@ -85,7 +85,7 @@ def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
         deployed_at=deployed_at,
         intent=str(row.intent),
         block_kind=row.block_kind,
-        pending={name: topic.pending for name, topic in topics.items()},
+        pending={name: topic.unfinished for name, topic in topics.items()},
         parked=sum(topic.parked for topic in topics.values()),
         next_at=min(times, default=None),
         retry_at=row.retry_at,

@@ -216,7 +216,13 @@ class TopicRow(msgspec.Struct, frozen=True, gc=False):
     flow: int
     name: str
     pending: int
+    reserved: int
     parked: int
+
+    @property
+    def unfinished(self) -> int:
+        """Those that wait, and those that a run holds: what is not done with."""
+        return self.pending + self.reserved
 
 
 class InputRow(msgspec.Struct, frozen=True, gc=False):

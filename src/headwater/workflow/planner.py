@@ -60,32 +60,40 @@ def choose(book: Book, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | Res
             waiting.append(due)
         elif row.wake_at is not None:
             times.append(row.wake_at)
-    if waiting:
+    if len(waiting) > 1:
         # W13: the one with the oldest event; those that were woken without one after them.
+        waiting = [(rank, _oldest(book, topics, spec, due), due) for rank, _, due in waiting]
+    if waiting:
         return min(waiting, key=lambda each: each[:2])[2]
     for producer in spec.producers:
         row = rows["producer", producer.name]
-        if row.next_run_at is not None and row.next_run_at <= book.now:
+        if row.next_run_at is None:
+            continue
+        times.append(row.next_run_at)
+        if row.next_run_at <= book.now:
             why = Why.MANUAL if producer.name in flags.asked else Why.SCHEDULE
             waiting.append((row.next_run_at, len(waiting), Due(row, "producer", why)))
-        elif row.next_run_at is not None:
-            times.append(row.next_run_at)
-    if waiting:
-        return min(waiting, key=lambda each: each[:2])[2]
-    return Rest(min(times, default=None))
+    return min(waiting, key=lambda each: each[:2])[2] if waiting else Rest(min(times, default=None))
 
 
 def _consumer_due(book: Book, row: HandlerRow, topics: list[TopicRow], flags: Flags) -> tuple[int, int, Due] | None:
     pending = any(topic.pending for topic in topics)
     is_woken = row.wake_at is not None and row.wake_at <= book.now
     if pending and row.name in flags.dirty:
-        oldest = book.oldest([topic.id for topic in topics if topic.pending])
-        return 0, oldest or 0, Due(row, "consumer", Why.EVENT)
+        return 0, 0, Due(row, "consumer", Why.EVENT)
     if is_woken:
-        return 1, row.wake_at or 0, Due(row, "consumer", Why.WAKE)
+        return 1, 0, Due(row, "consumer", Why.WAKE)
     if row.name in flags.fresh:
         return 2, 0, Due(row, "consumer", Why.DEPLOY)
     return None
+
+
+def _oldest(book: Book, topics: dict[str, TopicRow], spec: FlowSpec, due: Due) -> int:
+    """By what those that are due for the same reason are put in order. Asked for only if there are several."""
+    if due.why is Why.WAKE:
+        return due.handler.wake_at or 0
+    consumed = [topics[name] for name in spec.consumer(due.handler.name).topics]
+    return book.oldest([topic.id for topic in consumed if topic.pending]) or 0
 
 
 def flags_after_restart(book: Book, flow: FlowRow, spec: FlowSpec) -> Flags:

@@ -28,7 +28,8 @@ class Publication(msgspec.Struct, frozen=True):
 def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
     """Put it there; whether it is new. D8: one that waits gets the new payload, one that a run was given does not."""
     flow, topic = _topic(book, event)
-    known = book.one("select id, status from flow_event where topic = ? and message = ?", topic.id, event.message)
+    query = "select id, status, payload from flow_event where topic = ? and message = ?"
+    known = book.one(query, topic.id, event.message)
     if known is None:
         row = book.execute(
             "insert into flow_event(topic, message, payload, status, created_by, created_at) "
@@ -44,8 +45,11 @@ def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
         book.touch(flow.id)
     else:
         event_id = known[0]
-        if known[1] == "pending":
+        if known[1] == "pending" and known[2] != event.payload:
             book.execute("update flow_event set payload = ? where id = ?", event.payload, event_id)
+            # W10: who has looked at it and left it, looks again.
+            book.published[flow.id, topic.name] = None
+            book.touch(flow.id)
     _cause(book, flow, event, event_id, run)
     return known is None
 

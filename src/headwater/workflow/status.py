@@ -83,7 +83,7 @@ def _fields(book: Book, flow: FlowRow, before: Maybe) -> Mapping[str, object]:
         "next_at": min(times, default=None),
         "retry_at": flow.retry_at,
         "run": None if current is None else current.id,
-        "pending": {name: topic.pending for name, topic in topics.items()},
+        "pending": {name: topic.unfinished for name, topic in topics.items()},
         "parked": sum(topic.parked for topic in topics.values()),
         "recent": said,
     }

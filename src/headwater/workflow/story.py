@@ -168,9 +168,9 @@ def call_sentence(call: CallRow) -> str:
         case CallStatus.IN_FLIGHT:
             return "It is under way."
         case CallStatus.NEEDS_RECONCILE:
-            return f"Nobody knows yet whether it happened; it was asked about {_times(call.tries)}."
+            return f"Nobody knows yet whether it happened{_asked_about(call)}."
         case CallStatus.INDETERMINATE:
-            return f"Nobody knows whether it happened; it was asked about {_times(call.tries)}. A person has to say."
+            return f"Nobody knows whether it happened{_asked_about(call)}. A person has to say."
         case CallStatus.APPLIED | CallStatus.FAILED:
             return _RESOLVED[call.resolved_by or "call", call.status == CallStatus.APPLIED]
 
@@ -178,16 +178,17 @@ def call_sentence(call: CallRow) -> str:
 _RESOLVED: Final = {
     ("call", True): "It happened.",
     ("call", False): "It did not happen: whoever was called said so.",
-    ("reconciliation", True): "It happened: that was found out later.",
-    ("reconciliation", False): "It did not happen: that was found out later.",
+    ("reconciliation", True): "It happened: that was found out by looking it up.",
+    ("reconciliation", False): "It did not happen: that was found out by looking it up.",
     ("user_applied", True): "It happened: a person said so.",
     ("user_not_applied", False): "It did not happen: a person said so.",
     ("user_skip", False): "Nobody knows whether it happened: a person decided to go on without it.",
 }
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times" if count else "not yet"
+def _asked_about(call: CallRow) -> str:
+    times = "once" if call.tries == 1 else f"{call.tries} times"
+    return f"; it was looked up {times}" if call.tries else ""
 
 
 def _error(run: RunRow) -> str:

@@ -99,7 +99,10 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
 
 
 def begin_after(book: Book, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
-    """The same, in the transaction that ends a run of `handler`: what that has left is not noted in the flags yet."""
+    """The same, in the transaction that ends a run of `handler`: what that has left is not noted in the flags yet.
+
+    Empty: the run took nothing, and has left what it left.
+    """
     dirty = flags.dirty | {handler}
     flow = book.flow_named(name) if book.published else None
     if flow is not None:
@@ -143,6 +146,8 @@ def _mend_clock(book: Book, flow: FlowRow, spec: FlowSpec) -> FlowRow:
     retry_at = flow.retry_at
     if retry_at is not None and retry_at > book.now:
         retry_at = Millis(min(retry_at, book.now + max(retry_at - flow.updated_at, 0)))
+    sooner = "update flow_call set next_at = min(next_at, ? + max(next_at - ?, 0)) where run = ? and next_at > ?"
+    book.execute(sooner, book.now, flow.updated_at, flow.head, book.now)
     return set_flow(book, flow, retry_at=retry_at)
 
 
@@ -238,10 +243,7 @@ def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     if asks:
         # What was approved before was another plan.
         columns["approval"] = None
-    run = runs.move(book, run, Step.PREPARED, **columns)
-    if taken:
-        book.touch(flow.id)
-    return run
+    return runs.move(book, run, Step.PREPARED, **columns)
 
 
 def ask(book: Book, run_id: int) -> RunRow:
@@ -341,10 +343,7 @@ def consumed(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> Ru
         runs.release(book, run, "skipped", "skipped")
     else:
         runs.release(book, run, "consumed", "consumed")
-    if row.span is not None and run.taken:
-        # What was poison is behind it: more is shown again, a little at a time.
-        span = row.span * 2
-        set_handler(book, row, span=None if span >= spec.consumer(run.handler).peek else span)
+    _widen(book, run, row, spec)
     if state is not None:
         set_handler(book, row, state=state)
     run = runs.move(book, run, *([] if run.phase == Phase.EMITTING else [Step.EMITTING]), Step.COMMITTED)
@@ -357,7 +356,22 @@ def idle(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     """`prepare` found nothing to do: only when to wake is kept."""
     prepared(book, run_id, plan, spec)
     run = runs.move(book, book.run(run_id), Step.COMMITTED)
+    _widen(book, run, book.handler(run.flow, "consumer", run.handler), spec)
     return _finished(book, run, spec)
+
+
+def _widen(book: Book, run: RunRow, row: HandlerRow, spec: FlowSpec) -> None:
+    """After poison few events are shown: more again when these are done, and all when these alone are not enough."""
+    if row.span is None or not run.offered:
+        return
+    consumer = spec.consumer(run.handler)
+    if run.taken:
+        span = row.span * 2
+        set_handler(book, row, span=span if 0 < span < consumer.peek else None)
+    elif row.span:
+        set_handler(book, row, span=0)
+        # There may be some that it was not shown.
+        book.published |= dict.fromkeys((run.flow, topic) for topic in consumer.topics)
 
 
 def produced(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
@@ -470,7 +484,8 @@ def _wrong(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec) 
 def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
     """If the workflow would rather go on: the events of the run one at a time, and the one that fails alone is parked.
 
-    Each round either shows fewer events or parks one: so it ends.
+    Each round shows fewer events, or parks some; or has found that fewer are not enough, and then it parks what was
+    taken together: so it ends.
     """
     if spec.on_poison != "park" or run.kind != "consumer" or restart_of(Outcome(run.outcome)) is not Restart.FRESH:
         return False
@@ -478,9 +493,13 @@ def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
     if not shown:
         return False
     row = book.handler(flow.id, "consumer", run.handler)
+    parks = len(shown) == 1 or (row.span == 0 and bool(run.taken))
+    if row.span == 0 and not parks:
+        return False
     set_handler(book, row, span=1)
-    if len(shown) == 1:
-        book.execute("update flow_event set status = 'parked' where id = ? and status = 'pending'", shown[0])
+    if parks:
+        for event in shown:
+            book.execute("update flow_event set status = 'parked' where id = ? and status = 'pending'", event)
         book.said[flow.id] = f"{told(run, book)}: parked, {run.error}"
         set_flow(book, flow, head=None, retry_at=None, failures=0)
     else:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,8 @@ from headwater.host.flows.hosting import Host
 from tests.crash.workflows.post import RETRY, Answer, Client, Office
 
 ROOT = Path(__file__).parents[3]
+PATIENCE_S = 60
+"""No test waits this long unless it fails."""
 FLOWS = 8
 EVENTS = 25
 
@@ -92,8 +95,9 @@ def slow_prepare(path: str, url: str, hours: str) -> None:
 
     def held(self: hw.Consumer[object, object, object], pending: Sequence[hw.Event[object]]) -> object:
         if pending:
+            host = host_of(office)
             say("preparing")
-            wait_for_stop(office)
+            wait_for_stop(host)
         return prepare(self, pending)
 
     kind.prepare = held  # type: ignore[method-assign,assignment]  # slower than its author wrote it
@@ -106,7 +110,7 @@ def plain(path: str, url: str, hours: str) -> None:
     """The post office as it is. What holds it up is the service."""
     put_forward(float(hours))
     office = Office(url)
-    threading.Thread(target=lambda: (wait_for_stop(office), say("stopping")), daemon=True).start()
+    threading.Thread(target=lambda: (wait_for_stop(host_of(office)), say("stopping")), daemon=True).start()
     tell_end(office)
     office.app.run(path)
     say("ended")
@@ -135,14 +139,17 @@ def tell_end(office: Office) -> None:
             say("done")
 
 
-def wait_for_stop(office: Office) -> None:
-    """Until the host has told its runs that it ends."""
-    host: Host | None = None
-    while host is None:
+def host_of(office: Office) -> Host:
+    """As soon as there is one."""
+    while True:
+        workflows = office.app._homes[0]._workflows if office.app._homes else None
+        if workflows is not None and workflows._host is not None:
+            return workflows._host
         time.sleep(0.001)
-        homes = list(office.app._homes)
-        workflows = homes[0]._workflows if homes else None
-        host = None if workflows is None else workflows._host
+
+
+def wait_for_stop(host: Host) -> None:
+    """Until it has told its runs that it ends."""
     while not host.is_stopping:
         time.sleep(0.001)
     with host._changed:
@@ -158,7 +165,7 @@ def program(name: str, path: Path, url: str, hours: float = 0) -> Iterator[subpr
     """One of the functions above, in a process of its own."""
     code = f"from {__name__} import {name}; {name}({str(path)!r}, {url!r}, {str(hours)!r})"
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
+    with subprocess.Popen([sys.executable, "-X", "faulthandler", "-c", code], stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
         try:
             yield process
         finally:
@@ -166,9 +173,9 @@ def program(name: str, path: Path, url: str, hours: float = 0) -> Iterator[subpr
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> None:
-    """Until it has said so; that it never does ends with the process, which has a deadline."""
+    """Until it has said so. If it never does, it is ended, and shows where its threads are."""
     assert process.stdout is not None
-    guard = threading.Timer(30, process.kill)
+    guard = threading.Timer(PATIENCE_S, process.send_signal, [signal.SIGABRT])
     guard.start()
     try:
         for line in process.stdout:

@@ -26,12 +26,10 @@ def finish(path: Path, account: Account, hours: float) -> None:
     judge(path, account, LETTERS, NOTES)
 
 
-def run_status(path: Path) -> list[tuple[object, ...]]:
-    """Of the newest run: where it stands, and what is known of its effect."""
-    query = "select phase, status, outcome, error_kind from flow_run order by id desc limit 1"
-    failures = "select failures, block from flow"
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    """What is kept, between two lives."""
     with open_space(str(path), create=False) as space:
-        return space.call(lambda engine: [*engine.backend.tables.execute(query), *engine.backend.tables.execute(failures)])
+        return space.call(lambda engine: engine.backend.tables.execute(query))
 
 
 # --- killed ---------------------------------------------------------------------------------------------------
@@ -106,7 +104,10 @@ def test_host_that_is_told_to_end_while_it_prepares_does_not_act(service: Servic
         read_until(process, "ended")
         assert process.wait(SAFETY_S) == 0
     assert account.called == []
-    assert run_status(path) == [("prepared", "paused:transient", "none", "stopped"), (0, None)]
+    assert rows(path, "select phase, status, error_kind from flow_run order by id desc limit 1") == [
+        ("prepared", "paused:transient", "stopped")
+    ]
+    assert rows(path, "select failures, block, intent from flow") == [(0, None, "active")]
     finish(path, account, 0)
 
 
@@ -122,8 +123,8 @@ def test_host_that_is_told_to_end_in_the_middle_of_a_call_waits_for_it(service: 
         account.let_go()
         read_until(process, "ended")
         assert process.wait(SAFETY_S) == 0
-    assert run_status(path)[0][2] == "applied"
-    assert len(account.called) == 1, "it began nothing more"
+    assert rows(path, "select status, resolved_by from flow_call") == [("applied", "call")]
+    assert rows(path, "select id from flow_run where status = 'active'") == []
     finish(path, account, 0)
     assert account.asked == 0
 
@@ -138,7 +139,7 @@ def test_second_signal_ends_it_in_the_middle_of_a_call_and_the_next_host_asks(se
         read_until(process, "stopping")
         process.send_signal(signal.SIGTERM)
         assert process.wait(SAFETY_S) == -signal.SIGTERM
-    assert run_status(path)[0][:3] == ("mutating", "active", "unknown")
+    assert rows(path, "select phase, outcome from flow_run where status = 'active'") == [("mutating", "unknown")]
     account.let_go()
     finish(path, account, 0)
     assert account.asked == 1

@@ -58,7 +58,7 @@ class Status(Doc):
     run: int | None = None
     """The run that is at work, or that has to be finished first."""
     pending: dict[str, int] = {}  # noqa: RUF012  # a field
-    """Events that wait, by topic."""
+    """Events that are not done with, by topic: that wait, or that a run holds."""
     parked: int = 0
     """Events that were put aside because they fail."""
     recent: list[dict[str, str | int]] = []  # noqa: RUF012  # a field

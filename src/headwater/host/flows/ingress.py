@@ -135,6 +135,13 @@ class _Server(uvicorn.Server):
     async def main_loop(self) -> None:
         await asyncio.wrap_future(self._end)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            # Waited for in vain.
+            connection.transport.abort()
+        await asyncio.sleep(0)
+
     def end(self) -> None:
         with self._ending:
             if not self._end.done():

@@ -171,6 +171,10 @@ class Performance:
                 result = self._wait(result, seconds)
         finally:
             CURRENT.reset(token)
+            frame = HERE.get()
+            if frame is not None and frame.tx is not None and frame.tx.refused:
+                # Also if it was caught: like whatever else is done against the phases.
+                run.violated(frame.tx.refused)
             run.doing = self.doing = None
             self.deadline = None
         return result
@@ -466,7 +470,8 @@ class Performance:
             ride = self.hub.along(tx)
             ride.parts.append(partial(_end_with, end, state))
             if self.then is not None:
-                ride.parts.append(partial(self.then, self.row.handler))
+                # W10: one that took nothing has looked; it looks again when something happens.
+                ride.parts.append(partial(self.then, self.row.handler if self.row.taken else ""))
             # That somebody waits for its end: then it is not told as lost.
             tx.on_settled(lambda _: None)
             ended = self.hub.hold(ride)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from headwater.cells.here import HERE, Frame, Owner, find
 from headwater.cells.sealed import Sealed
 from headwater.cells.transaction import Transaction
-from headwater.errors import AddressError, NotFoundError, UsageError, WriteError
+from headwater.errors import AddressError, ClosedError, NotFoundError, UsageError, WriteError
 from headwater.host.base_space import BaseSpace
 from headwater.host.flows.run import CURRENT, Doing
 from headwater.values.codec import decode, encode
@@ -95,15 +95,20 @@ class Topic(Generic[T]):
         if tx is None and frame is not None and _shares(frame, hub):
             # Of another app, whose file this is, too: then it lands together all the same.
             tx = frame.tx
-        if tx is None or not tx.is_open:
+        if tx is None:
             hub.post(part)
             return
+        if not tx.is_open:
+            message = f"cannot publish to {self.address}: {tx.name or 'the transaction'} that this code is part of has ended"
+            raise ClosedError(f"{message}; publish before it does, or outside of it")
         refused = tx.refusal(space.key(self._flow.full_name, "space"))
         if refused or (frame is not None and frame.read_only):
             name = tx.name or "this code"
             raise WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
         ride = hub.along(tx)
         ride.parts.append(part)
+        # Else whoever ends it finds that there is nothing to commit.
+        tx.wrote = True
         tx.launch(lambda: ride.parts.remove(part))
 
     def _check_deployed(self, hub: Hub) -> None:

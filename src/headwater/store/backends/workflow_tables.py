@@ -39,7 +39,7 @@ create table flow_handler(
     flow integer not null references flow(id), name text not null,
     kind text not null check(kind in ('producer', 'consumer')),
     state blob, next_run_at integer, wake_at integer,
-    -- So many pending events are shown at once, after one of them was poison.
+    -- So many pending events are shown at once, after one of them was poison; 0: all, for so many were not enough.
     span integer,
     gone integer not null default 0,
     primary key(flow, kind, name),
@@ -50,6 +50,7 @@ create table flow_handler(
 create table flow_topic(
     id integer primary key, flow integer not null references flow(id), name text not null,
     pending integer not null default 0 check(pending >= 0),
+    reserved integer not null default 0 check(reserved >= 0),
     parked integer not null default 0 check(parked >= 0),
     unique(flow, name)
 ) strict;
@@ -132,6 +133,7 @@ create trigger flow_event_counted after insert on flow_event
 create trigger flow_event_moved after update of status on flow_event
     begin update flow_topic set
         pending = pending + (new.status = 'pending') - (old.status = 'pending'),
+        reserved = reserved + (new.status = 'reserved') - (old.status = 'reserved'),
         parked = parked + (new.status = 'parked') - (old.status = 'parked')
         where id = new.topic; end;
 

@@ -1,0 +1,185 @@
+"""The process that runs an app: run."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+import click
+
+from headwater.cli.exits import Exit
+from headwater.cli.options import on_space
+from headwater.cli.output import count_text, note
+from headwater.cli.telling import due
+
+if TYPE_CHECKING:
+    from headwater.app import App
+    from headwater.host.base_space import BaseSpace
+    from headwater.host.options import Options
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+
+
+class Ending:
+    """Told by signals: the first one says that it is time to end, the second one that it has to be at once.
+
+    What a signal finds half done is left on disk as it is: the next start takes it up, as after a crash.
+    """
+
+    def __init__(self) -> None:
+        # Not an Event: a signal may come in the middle of one that is waited for. This queue is made for that.
+        self._rung: SimpleQueue[None] = SimpleQueue()
+        self._wakers: list[Callable[[], object]] = [lambda: self._rung.put(None)]
+        self.is_near = False
+        self._before: dict[int, _Handler] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._hear) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    def _hear(self, _number: int, _frame: FrameType | None) -> None:
+        if self.is_near:
+            self._end_now()
+        self.is_near = True
+        for wake in self._wakers:
+            wake()
+
+    @staticmethod
+    def _end_now() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        # Threads that are in the middle of something are not waited for.
+        os._exit(Exit.INTERRUPTED)
+
+    def on_near(self, wake: Callable[[], object]) -> None:
+        """Call when it is time to end; in the middle of anything."""
+        self._wakers.append(wake)
+
+    def wake(self) -> None:
+        """End a wait; from any thread."""
+        self._rung.put(None)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Until there is news, or for so many seconds. False: it is time to end."""
+        if not self.is_near:
+            with suppress(Empty):
+                self._rung.get(timeout=timeout)
+        while not self._rung.empty():
+            self._rung.get()
+        return not self.is_near
+
+
+@click.command("run")
+@click.argument("name", metavar="MODULE:APP")
+@click.option("--concurrency", type=click.IntRange(1, 1000), metavar="N", help="Workflows that run at the same time.")
+@click.option("--force", is_flag=True, help="Deploy although something that waits would be given up.")
+@click.option("--quiet", is_flag=True, help="Say nothing at the start and at the end.")
+@on_space
+def run_app(
+    *, name: str, concurrency: int | None, force: bool, quiet: bool, url: str | None, space: str | None
+) -> None:
+    """Run an app and its workflows until it is told to end.
+
+    MODULE is imported as python does it, from the current folder first. Ctrl-C, or SIGTERM, lets runs that are under
+    way come to an end, or to where they can stop; the second one ends at once, and the next start takes up what was
+    left. What the app prints goes to standard output.
+    """
+    from headwater.cli.loading import load_app
+    from headwater.host.options import Options
+    from headwater.workflow.limits import CONCURRENCY
+
+    app = load_app(name, "run")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Whoever reads along sees each line when it is printed.
+        sys.stdout.reconfigure(line_buffering=True)
+    hosted = _Hosted(app, Options(space=space, force=force), concurrency or CONCURRENCY, quiet=quiet)
+    with Ending() as ending:
+        ended = hosted.run(url, ending)
+    if not quiet:
+        left = "" if ended else "; some runs did not stop in time, and are taken up by the next start"
+        note(f"{app.name} has ended{left}")
+
+
+class _Hosted:
+    """An app that is run, and what is said of it."""
+
+    def __init__(self, app: App, options: Options, concurrency: int, *, quiet: bool) -> None:
+        self._app = app
+        self._options = options
+        self._concurrency = concurrency
+        self._quiet = quiet
+
+    def run(self, url: str | None, ending: Ending) -> bool:
+        """Until the end; whether all runs came to where they can stop."""
+        if not self._app.needs_event_loop:
+            return self._plainly(url, ending)
+        import asyncio
+
+        return asyncio.run(self._in_loop(url, ending))
+
+    def _plainly(self, url: str | None, ending: Ending) -> bool:
+        with self._app.open_with(url, self._options, ending.wake) as opened:
+            self._begin(opened)
+            while ending.wait(opened.wake_in()):
+                opened.settle()
+            return self._stop(opened)
+
+    async def _in_loop(self, url: str | None, ending: Ending) -> bool:
+        """For an app with functions that need an event loop."""
+        import asyncio
+
+        near = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        ending.on_near(lambda: loop.call_soon_threadsafe(near.set))
+        async with self._app.aopen_with(url, self._options) as opened:
+            self._begin(opened)
+            if not ending.is_near:
+                await near.wait()
+            return await asyncio.to_thread(self._stop, opened)
+
+    def _begin(self, opened: BaseSpace) -> None:
+        workflows = opened.workflows
+        # Before anything runs: what comes of that is told after it.
+        if not self._quiet:
+            note(f"running {self._app.name} in space {opened.name!r}: {self._described(opened)}")
+        workflows.start(self._concurrency)
+
+    def _stop(self, opened: BaseSpace) -> bool:
+        """Whether all runs came to where they can stop."""
+        alive = sorted(opened.flows.alive)
+        if alive and not self._quiet:
+            runs = ", ".join(map(str, alive))
+            note(f"waiting for run {runs} to end, or to come to where it can stop; once more ends at once")
+        return opened.workflows.stop()
+
+    def _described(self, opened: BaseSpace) -> str:
+        from headwater.workflow import inquiry
+
+        hub = opened.flows
+        names = opened.workflows.names
+        if not names:
+            return "no workflows; Ctrl-C ends it"
+        now = hub.now()
+        views = hub.look(lambda book: [inquiry.flow(book, name, recent=0) for name in names])
+        told = []
+        for view in views:
+            flow = hub.hosted[view.name].flow
+            state = view.sentence if view.block_kind is not None or view.intent != "active" else ""
+            at = f"next {due(view.due_at, now)}" if view.due_at is not None else ""
+            told.append(f"{view.name} ({', '.join(filter(None, (flow.schedule, at, state.rstrip('.'))))})")
+        return f"{count_text(len(told), 'workflow')}: {'; '.join(told)}"
