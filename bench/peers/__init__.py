@@ -1,1 +1,1 @@
-"""The engines that table `reactive` compares, each behind the same few verbs."""
+"""The engines that tables compare, each behind the same few verbs."""

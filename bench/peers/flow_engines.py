@@ -62,16 +62,16 @@ class Headwater:
                 first = pending[0]
                 return hw.Plan(job.prepare(first.data), take=[first], title=f"Job {first.id}")
 
-            def mutate(self, run: hw.Run, data: Data) -> Result:
+            def mutate(self, run: hw.Run, data: Data) -> Result:  # noqa: ARG002  # as it is called
                 return job.mutate(_number(data), data)
 
-            def reconcile(self, run: hw.Run, data: Data) -> hw.Applied[Result] | hw.NotApplied:
+            def reconcile(self, run: hw.Run, data: Data) -> Any:  # noqa: ARG002  # likewise
                 number = _number(data)
                 if not job.ledger.has(number, MUTATE):
                     return hw.NotApplied()
                 return hw.Applied({"applied": number, "length": len(data["data"])})
 
-            def next(self, run: hw.Run, data: Data, outcome: Any) -> None:
+            def next(self, run: hw.Run, data: Data, outcome: Any) -> None:  # noqa: ARG002  # likewise
                 job.commit(_number(data), outcome.result)
 
         flow.consumer(topic, name="work")(Work)

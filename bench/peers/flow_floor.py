@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -55,8 +55,9 @@ class Floor:
     def _together(self, numbers: Sequence[int]) -> None:
         job, db = self._job, self._db
         self._write("insert into event(id, payload) values (?, ?)", [(number, str(number)) for number in numbers])
-        found = db.execute("select id, payload from event where consumed = 0 order by id limit ?", (len(numbers),))
-        plans = [(event, job.prepare(int(payload))) for event, payload in found.fetchall()]
+        query = "select id, payload from event where consumed = 0 order by id limit ?"
+        found: list[Any] = db.execute(query, (len(numbers),)).fetchall()
+        plans = [(event, job.prepare(int(payload))) for event, payload in found]
         now = time.time()
         self._write(
             "insert into run(id, event, phase, status, prepare_result, created_at, updated_at) "
@@ -80,7 +81,7 @@ class Floor:
     def _write(self, query: str, rows: Sequence[tuple[object, ...]]) -> None:
         db = self._db
         db.execute("begin immediate")
-        db.executemany(query, rows)  # type: ignore[arg-type]  # of whatever SQLite takes
+        db.executemany(query, rows)
         db.execute("commit")
 
     def close(self) -> None:

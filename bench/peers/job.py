@@ -27,6 +27,17 @@ class Line(NamedTuple):
     at: float
 
 
+class Numbers:
+    """Of jobs, each once."""
+
+    def __init__(self, first: int = 0) -> None:
+        self._next = first
+
+    def take(self, count: int) -> range:
+        self._next += count
+        return range(self._next - count, self._next)
+
+
 class Ledger:
     """A file that lines are added to, each in one write: also by several processes, and by those that are killed."""
 

@@ -9,9 +9,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headwater.cli.main import cli
+from headwater.host.clock import SystemClock
+from tests.support.letters import Post, forget
 from tests.support.orders import write_module
 
 Run = Callable[..., Result]
+Terminal = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +40,25 @@ def run() -> Run:
 
 
 @pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """What a command writes on a terminal of so many columns, run in this process: it sees the time of the test."""
+
+    def invoke(columns: int, *args: object, exit: int = 0) -> str:  # noqa: A002
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("NO_COLOR", "1")
+        for module in [module for name, module in sys.modules.items() if name.startswith("headwater.cli.")]:
+            if hasattr(module, "is_terminal"):
+                monkeypatch.setattr(module, "is_terminal", lambda _stream=None: True)
+        result = CliRunner().invoke(cli, [str(arg) for arg in args])
+        assert result.exit_code == exit, f"headwater {args} ended with {result.exit_code}\n{result.output}"
+        return "\n".join(line.rstrip() for line in result.output.splitlines())
+
+    # All of them, so that none is imported later.
+    CliRunner().invoke(cli, ["--help"])
+    return invoke
+
+
+@pytest.fixture
 def shop(run: Run) -> str:
     """A small space with a past: notes at 1, 2 and 3, other at 4."""
     run("set", "notes", '{"title": "milk", "items": [1, 2, {"a": null}]}', "--url", "shop.db")
@@ -55,3 +77,14 @@ def orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield "orders:app"
     # Other tests have others of that name.
     sys.modules.pop("orders", None)
+
+
+@pytest.fixture
+def post(monkeypatch: pytest.MonkeyPatch) -> Iterator[Post]:
+    """A space with workflows that nobody has open; commands see the time that it has."""
+    monkeypatch.setattr(sys, "path", [str(Path.cwd()), *sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    made = Post("post.db")
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: made.clock.now_ms())
+    yield made
+    forget()

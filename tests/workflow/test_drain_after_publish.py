@@ -18,6 +18,7 @@ class Take(hw.Consumer[int, int, int]):
         return hw.Plan(pending[0].data, take=pending[:1]) if pending else hw.Plan.idle()
 
     def mutate(self, run: hw.Run, data: int) -> int:
+        assert run.attempt == 1
         return data
 
 

@@ -68,7 +68,7 @@ def test_a_workflow_is_found_by_the_part_after_the_dot_and_listed_unless_archive
     desk.do(resolution.archive, FLOW)
     assert inquiry.flows(desk.book) == []
     assert [view.state for view in inquiry.flows(desk.book, archived=True)] == ["Stopped"]
-    with pytest.raises(NotFoundError, match="there is no workflow 'other' here; there is app.inbox"):
+    with pytest.raises(NotFoundError, match="there is no workflow 'other' here; there is"):
         inquiry.flow(desk.book, "other")
 
 

@@ -29,6 +29,8 @@ WAKES: list[object] = [None, 0, "5s", "10m", 40 * 3600, datetime(2023, 11, 15, t
 GARBAGE: list[object] = ["soon", -5, float("nan"), datetime(2023, 11, 15), "2023-13-45T99:00", object]  # noqa: DTZ001  # no zone
 PHASES = ["poll", "prepare", "mutate", "reconcile", "next"]
 DEATHS = [*PHASES, "after poll", "after mutate", "after next"]
+PASSES = [SECOND, 10 * SECOND, 31 * SECOND, MINUTE, 5 * MINUTE, HOUR, DAY, 30 * DAY]
+SET_BACK = [-SECOND, -MINUTE, -HOUR, -30 * DAY]
 ACTIONS = [
     *("pause", "resume", "now", "archive", "restore", "reprocess", "approve", "reject", "retry", "cancel"),
     *("reconcile", "ask again", "skip call", "skip", "publish"),
@@ -103,22 +105,16 @@ class Machine(RuleBasedStateMachine):
     def work_well(self) -> None:
         self.here.rest()
 
-    @rule(seconds=st.sampled_from([1, 10, 31, 60, 300, 3600, 86400, 30 * 86400]))
-    def time_passes(self, seconds: int) -> None:
-        self.here.clock.advance(seconds * SECOND)
+    @rule(ms=st.sampled_from([*PASSES, *PASSES, *SET_BACK]), behaviour=behaviours)
+    def time_passes_and_work(self, ms: int, behaviour: Behaviour) -> None:
+        self.here.clock.advance(ms)
+        self.here.drain(behaviour, limit=1)
 
-    @rule(ms=st.sampled_from([SECOND, MINUTE, HOUR, 30 * DAY]))
-    def clock_is_set_back(self, ms: int) -> None:
-        self.here.clock.advance(-ms)
-
-    @rule()
-    def late_things_arrive(self) -> None:
+    @rule(is_killed=st.booleans())
+    def late_things_arrive(self, is_killed: bool) -> None:
+        if is_killed:
+            self.here.kill()
         self.here.service.arrive()
-        self.here.check()
-
-    @rule()
-    def killed(self) -> None:
-        self.here.kill()
         self.here.check()
 
     @rule(version=st.booleans(), commits=st.none() | st.integers(1, 4))

@@ -50,9 +50,7 @@ def approve_run(*, number: int, url: str | None, space: str | None, form: Form) 
 @as_object
 def reject_run(*, number: int, url: str | None, space: str | None, form: Form) -> None:
     """Say no to what a run has planned: it is not done, and what it was about is skipped."""
-    decide(
-        "reject", Place(url, space), number, form, "Rejected: {what}. It is not done, and what it was about is skipped"
-    )
+    decide("reject", Place(url, space), number, form, "rejected: {what}; what it was about is skipped")
 
 
 @click.command
@@ -85,9 +83,7 @@ def reconcile_run(
         from headwater.cli.change import read_json
 
         value = json.dumps(read_json(result))
-        decide(
-            "applied", Place(url, space), number, form, "It happened: {what}. Run {run} goes on from there", value=value
-        )
+        decide("applied", place, number, form, "it happened: {what}; run {run} goes on from there", value=value)
     elif not_applied:
         decide("not_applied", place, number, form, "it did not happen: {what}; it is planned anew")
     elif skip:

@@ -351,8 +351,9 @@ def w12_wake_at(book: Book, rows: Rows | None = None) -> None:
             if row.wake_at > latest + WAKE_MAX_MS:
                 raise broken("W12", f"it is {latest}, and that is more than a day ahead", row)
             # Later than that, what is left of the wait says nothing.
-            is_now = bool(asked) and asked[-1].prepare_result is not None and asked[-1].created_at == book.now
-            if is_now and asked[-1].updated_at == book.now and row.wake_at < book.now + WAKE_MIN_MS:
+            last = asked[-1] if asked and asked[-1].prepare_result is not None else None
+            is_now = last is not None and last.effect_of is None and {last.created_at, last.updated_at} == {book.now}
+            if is_now and row.wake_at < book.now + WAKE_MIN_MS:
                 raise broken("W12", f"it is {book.now}, and that is too soon", row)
 
 

@@ -43,8 +43,8 @@ def find_flow(book: Book, name: str) -> FlowRow:
         found = book.flow_named(meant[0])
         assert found is not None
         return found
-    there = ", ".join(names) or "none was deployed yet"
-    raise NotFoundError(f"there is no workflow {name!r} here; there is {there}", workflow=name, known=tuple(names))
+    there = f"there is {', '.join(names)}" if names else "none was deployed yet"
+    raise NotFoundError(f"there is no workflow {name!r} here; {there}", workflow=name, known=tuple(names))
 
 
 # --- workflows ------------------------------------------------------------------------------------------------

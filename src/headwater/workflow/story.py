@@ -49,10 +49,14 @@ def reached(run: RunRow) -> str:
     if run.phase == Phase.COMMITTED and not run.taken and run.outcome == Outcome.NONE and not run.title:
         return "prepared"
     title = one_line(run.title)
-    shown = f" of {run.offered}" if run.offered > run.taken else ""
     plan = f'planned "{title}" with' if title else "made a plan with"
+    events = f"{run.taken} of {run.offered} events" if run.offered > run.taken else _count(run.taken)
     acted = " and acted" if run.outcome in (Outcome.UNKNOWN, Outcome.APPLIED, Outcome.FAILED) else ""
-    return f"{plan} {run.taken}{shown} event{'' if run.taken == 1 else 's'}{acted}"
+    return f"{plan} {events}{acted}"
+
+
+def _count(events: int) -> str:
+    return "1 event" if events == 1 else f"{events} events"
 
 
 def sentence(run: RunRow, call: CallRow | None, flow: FlowRow, *, followed: bool) -> str:

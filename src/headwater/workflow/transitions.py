@@ -21,7 +21,7 @@ from headwater.values.ids import Millis
 from headwater.workflow import runs
 from headwater.workflow.book import Book
 from headwater.workflow.flows import set_flow, set_handler
-from headwater.workflow.limits import CRASHES, ERROR_MAX, PRUNE_EVERY, REPAIRS, WAKE_MAX_MS
+from headwater.workflow.limits import CRASHES, ERROR_MAX, REPAIRS, WAKE_MAX_MS
 from headwater.workflow.model import (
     CallRow,
     EventRow,
@@ -40,7 +40,7 @@ from headwater.workflow.model import (
 from headwater.workflow.phases import Restart, Step, restart_of
 from headwater.workflow.planner import Due, Flags, Rest, choose
 from headwater.workflow.policy import DEFAULT, Retry
-from headwater.workflow.retention import prune
+from headwater.workflow.retention import is_due, prune
 from headwater.workflow.schedule import next_after
 from headwater.workflow.spec import FlowSpec
 from headwater.workflow.words import told
@@ -91,7 +91,7 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
         return _go_on(book, flow, book.run(flow.head), spec, flags)
     due = choose(book, flow, spec, flags)
     if isinstance(due, Rest):
-        return due
+        return choose(book, flow, spec, flags) if _mend_times(book, flow, spec) else due
     events = _shown(book, flow, due.handler, due.kind, spec)
     run = runs.insert(book, flow, due.handler.name, due.kind, due.why, offered=len(events))
     _begins(book, due)
@@ -134,14 +134,7 @@ def _mend_clock(book: Book, flow: FlowRow, spec: FlowSpec) -> FlowRow:
     """W11: if the clock was set back, what was due soon is not due in hours."""
     if flow.updated_at <= book.now:
         return flow
-    for row in book.handlers(flow.id):
-        if row.kind == "producer" and row.next_run_at is not None:
-            schedule = spec.producer(row.name).schedule
-            latest = book.now if schedule is None else next_after(schedule, book.now)
-            if row.next_run_at > latest:
-                set_handler(book, row, next_run_at=latest)
-        elif row.wake_at is not None and row.wake_at > book.now + WAKE_MAX_MS:
-            set_handler(book, row, wake_at=book.now + WAKE_MAX_MS)
+    _mend_times(book, flow, spec)
     # From here on by the clock as it is now.
     retry_at = flow.retry_at
     if retry_at is not None and retry_at > book.now:
@@ -149,6 +142,26 @@ def _mend_clock(book: Book, flow: FlowRow, spec: FlowSpec) -> FlowRow:
     sooner = "update flow_call set next_at = min(next_at, ? + max(next_at - ?, 0)) where run = ? and next_at > ?"
     book.execute(sooner, book.now, flow.updated_at, flow.head, book.now)
     return set_flow(book, flow, retry_at=retry_at)
+
+
+def _mend_times(book: Book, flow: FlowRow, spec: FlowSpec) -> bool:
+    """The same for handlers; whether it was so.
+
+    Told by the times themselves, each of which has a latest that it can be: the workflow may not have been written for
+    longer than the clock was set back.
+    """
+    is_mended = False
+    for row in book.handlers(flow.id):
+        if row.kind == "producer" and row.next_run_at is not None:
+            schedule = spec.producer(row.name).schedule
+            latest = book.now if schedule is None else next_after(schedule, book.now)
+            if row.next_run_at > latest:
+                set_handler(book, row, next_run_at=latest)
+                is_mended = True
+        elif row.wake_at is not None and row.wake_at > book.now + WAKE_MAX_MS:
+            set_handler(book, row, wake_at=book.now + WAKE_MAX_MS)
+            is_mended = True
+    return is_mended
 
 
 def _begins(book: Book, due: Due) -> None:
@@ -392,7 +405,7 @@ def _finished(book: Book, run: RunRow, spec: FlowSpec) -> RunRow:
         none = {"head": None, "retry_at": None, "failures": 0, "repairs": 0}
         set_flow(book, flow, **none)
     book.touch(flow.id)
-    if spec.keep_runs is not None and run.id % PRUNE_EVERY == 0:
+    if spec.keep_runs is not None and is_due(book, run):
         prune(book, flow.id, spec.keep_runs)
     return run
 

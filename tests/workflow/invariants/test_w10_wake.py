@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from headwater.errors import InvariantError
-from tests.workflow.images import KINDS
 from tests.workflow.world import MINUTE, Behaviour, World
-
-
-@pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    made = World(request.param, tmp_path)
-    request.addfinalizer(made.close)
-    return made
 
 
 def test_what_a_producer_publishes_is_consumed_by_the_same_drain(world: World) -> None:

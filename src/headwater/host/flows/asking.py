@@ -143,11 +143,12 @@ def _full_name(hub: Hub, text: str) -> str:
     except NotFoundError as error:
         there = error.facts.get("known")
         known = [str(name) for name in there] if isinstance(there, tuple) else []
-        short = {name.rpartition(".")[2]: name for name in known}
-        close = get_close_matches(text, [*known, *short], n=3, cutoff=0.65)
-        if not close:
+        # By the part after the dot: what stands before it is the same for most.
+        last = text.rpartition(".")[2]
+        close = get_close_matches(last, {name.rpartition(".")[2] for name in known}, n=3, cutoff=0.65)
+        meant = [name for part in close for name in known if name.rpartition(".")[2] == part]
+        if not meant:
             raise
-        meant = dict.fromkeys(short.get(name, name) for name in close)
         message = f"there is no workflow {text!r} here; did you mean {' or '.join(meant)}?"
         raise NotFoundError(message, workflow=text) from None
 

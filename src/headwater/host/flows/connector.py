@@ -119,8 +119,8 @@ class Operation(Generic[P, R]):
             known = parameter.name == KEY or parameter.name in self._signature.parameters
             if parameter.kind in _UNNAMED or (not known and parameter.default is Parameter.empty):
                 there = ", ".join([KEY, *self._signature.parameters])
-                message = f"@{self.name}.reconcile: nothing is known for {parameter.name}; of the call it may name {there}"
-                raise DeclarationError(message, operation=self.name)
+                message = f"@{self.name}.reconcile: nothing is known for {parameter.name}"
+                raise DeclarationError(f"{message}; of the call it may name {there}", operation=self.name)
             if known:
                 asked.append(parameter.name)
         return tuple(asked)

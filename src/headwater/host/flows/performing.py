@@ -51,7 +51,7 @@ from headwater.host.flows.plan import (
     wake_ms,
 )
 from headwater.host.flows.run import CURRENT, Acted, Doing, Run
-from headwater.host.flows.trouble import LateError, kind_of
+from headwater.host.flows.trouble import LateError, kind_of, text_of
 from headwater.host.report import log
 from headwater.values.codec import decode, encode
 from headwater.values.ids import Millis
@@ -146,6 +146,9 @@ class Performance:
             plan = self._prepare(handler, consumer)
             if plan is None:
                 return
+        if self.row.phase == Phase.PREPARED and self.row.taken and self.row.cancelled:
+            # While it was prepared: also of one that asks first, or has nothing to call.
+            self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
         if self.row.phase == Phase.PREPARED and self.row.taken and handler.has_mutate:
             if self.row.ask and self.row.approval != plan_digest(self.row):
                 self.row = self._do(lambda book: transitions.ask(book, self.row.id))
@@ -357,13 +360,13 @@ class Performance:
     def _undone(self, error: Exception) -> None:
         """Surely not: the next attempt starts from the beginning."""
         if self.is_given_up:
-            self._do(lambda book: transitions.not_applied(book, self.row.id, str(error)))
+            self._do(lambda book: transitions.not_applied(book, self.row.id, text_of(error)))
             return
-        self._fail(self._classified(error), undone=str(error) or type(error).__name__)
+        self._fail(self._classified(error), undone=text_of(error))
 
     def _doubtful(self, error: BaseException) -> bool:
         """Ask at once, in the run; if nobody can tell, it is asked in the background, or a person is."""
-        told = f"{type(error).__name__}: {error}"
+        told = text_of(error)
         if self.is_given_up:
             return False
         answer: object = Unknown(told)
@@ -400,10 +403,10 @@ class Performance:
         call = self._call_row()
         try:
             return self._inside(_MUTATE_ONLY, lambda: self._reconciled(call))
-        except StoreError:
+        except (StoreError, KeyboardInterrupt):
             raise
-        except Exception as error:  # noqa: BLE001  # a question that fails is one that is not answered
-            return Unknown(f"{type(error).__name__}: {error}")
+        except BaseException as error:  # noqa: BLE001  # a question that fails is one that is not answered
+            return Unknown(text_of(error))
 
     def _reconciled(self, call: Any) -> object:  # noqa: ANN401  # a CallRow
         handler = self.handler
@@ -571,8 +574,7 @@ class Performance:
     def _classified(self, error: BaseException) -> Failed:
         """The class of a failure, by what was raised: never by what it says."""
         details = "".join(traceback.format_exception(error))
-        message = error.message if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
-        return Failed(kind=kind_of(error, self.handler.retry.on), message=message, details=details)
+        return Failed(kind=kind_of(error, self.handler.retry.on), message=text_of(error), details=details)
 
     def give_up(self) -> None:
         """It is late: what it comes to is not waited for. Called by whoever looks after time."""

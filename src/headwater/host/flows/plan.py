@@ -132,13 +132,13 @@ def _events(take: object) -> tuple[Event[Any], ...]:
     if isinstance(take, Event) or not isinstance(take, Iterable):
         raise LogicError(f"hw.Plan(take=...) takes a list of events, not {take!r}; write take=[event], or take=pending")
     found: list[Event[Any]] = []
-    numbers: set[int] = set()
+    known: set[int] = set()
     for event in cast("Iterable[object]", take):
         if not isinstance(event, Event):
             raise LogicError(f"hw.Plan(take=...) takes events that prepare was given, not {event!r}")
-        if event.number in numbers:
+        if id(event) in known:
             raise LogicError(f"hw.Plan(take=...) takes {event!r} twice; take each event once")
-        numbers.add(event.number)
+        known.add(id(event))
         found.append(event)
     return tuple(found)
 

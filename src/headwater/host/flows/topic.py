@@ -99,7 +99,7 @@ class Topic(Generic[T]):
             hub.post(part)
             return
         if not tx.is_open:
-            message = f"cannot publish to {self.address}: {tx.name or 'the transaction'} that this code is part of has ended"
+            message = f"cannot publish to {self.address}: {tx.name or 'the transaction'} of this code has ended"
             raise ClosedError(f"{message}; publish before it does, or outside of it")
         refused = tx.refusal(space.key(self._flow.full_name, "space"))
         if refused or (frame is not None and frame.read_only):

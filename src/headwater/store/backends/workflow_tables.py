@@ -83,7 +83,7 @@ create table flow_run(
     check((phase = 'committed') = (status = 'committed')),
     check(case status when 'active' then 1 when 'crashed' then 1
         when 'paused:reconciliation' then phase in ('mutating', 'mutated') else phase <> 'mutating' end),
-    check(phase in ('preparing', 'committed') or prepare_result is not null),
+    check(kind = 'producer' or phase = 'preparing' or prepare_result is not null),
     check(kind = 'consumer' or (phase in ('preparing', 'committed') and outcome = 'none')),
     check(retry_of is null or retry_of < id),
     check((status in ('active', 'committed')) or error_kind is not null)

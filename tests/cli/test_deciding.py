@@ -1,0 +1,124 @@
+"""approve, reject, reconcile: in a file that nobody has open."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, Terminal
+from tests.support.letters import Post
+
+
+def shown(run: Run, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run("runs", "show", number, "--json").stdout)
+    return found
+
+
+def head(run: Run) -> int:
+    number: int = json.loads(run("workflow", "show", "letters", "--json").stdout)["run"]
+    return number
+
+
+def sent(run: Run) -> int:
+    number: int = json.loads(run("get", "post.sent").stdout)
+    return number
+
+
+def test_a_plan_is_approved_once_and_the_same_run_goes_on(run: Run, post: Post) -> None:
+    post.work("a=ask")
+    number = head(run)
+    assert run("approve", number).stdout == f"{number}\tpaused:approval\tnone\n"
+    assert f"run {number} was answered already" in run("approve", number, exit=4).stderr
+    post.work()
+    assert shown(run, number)["run"]["status"] == "committed"
+    assert f"run {number} cannot be approved: it is committed" in run("approve", number, exit=4).stderr
+
+
+def test_a_plan_is_rejected_and_what_it_was_about_is_skipped(run: Run, post: Post) -> None:
+    post.work("a=ask")
+    number = head(run)
+    run("reject", number)
+    assert "does not wait for an approval" in run("reject", number, exit=4).stderr
+    post.work()
+    assert [each["outcome"] for each in shown(run, number)["chain"]] == ["skipped", "skipped"]
+    assert shown(run, number)["call"] is None
+
+
+def test_a_run_that_does_not_wait_for_anybody_is_not_decided_about(run: Run, post: Post) -> None:
+    post.work("a")
+    number = json.loads(run("runs", "ls", "--json").stdout)[0]["id"]
+    for command in (["approve"], ["reject"]):
+        assert f"run {number} cannot be" in run(*command, number, exit=4).stderr
+    assert f"there is nothing to be said of run {number}" in run("reconcile", number, "--again", exit=4).stderr
+
+
+# --- reconcile --------------------------------------------------------------------------------------------
+
+
+def test_exactly_one_answer_is_given(run: Run, post: Post) -> None:
+    post.work("a=lost")
+    number = head(run)
+    for options in ([], ["--skip", "--again"], ["--applied", "1", "--not-applied"]):
+        told = run("reconcile", number, *options, exit=2).stderr
+        assert "Say one of --applied JSON, --not-applied, --skip and --again." in told
+    assert "this is not JSON" in run("reconcile", number, "--applied", "{", exit=2).stderr
+    assert shown(run, number)["run"]["outcome"] == "unknown"
+
+
+def test_a_person_says_that_it_happened_and_what_came_of_it(run: Run, post: Post) -> None:
+    post.work("a=lost")
+    number = head(run)
+    run("reconcile", number, "--applied", "-", stdin="5")
+    found = shown(run, number)
+    assert (found["run"]["outcome"], found["result"], found["call"]["resolved_by"]) == ("applied", 5, "user_applied")
+    assert "its outcome is applied" in run("reconcile", number, "--not-applied", exit=4).stderr
+    post.work()
+    assert [each["status"] for each in shown(run, number)["chain"]] == ["paused:reconciliation", "committed"]
+    assert sent(run) == 1
+
+
+def test_a_person_says_that_it_did_not_happen_and_it_is_planned_anew(run: Run, post: Post) -> None:
+    post.work("a=lost")
+    number = head(run)
+    run("reconcile", number, "--not-applied")
+    post.work("a=hello")
+    keys = [call["key"] for call in shown(run, number)["calls"]]
+    assert len(set(keys)) == 2, "each attempt has a key of its own"
+    assert shown(run, number)["chain"][-1]["outcome"] == "unknown", "what a run was given does not change"
+
+
+def test_a_person_goes_on_without_it(run: Run, post: Post) -> None:
+    post.work("a=lost")
+    number = head(run)
+    assert run("reconcile", number, "--skip").stdout == f"{number}\tpaused:reconciliation\tskipped\n"
+    post.work()
+    assert shown(run, number)["chain"][-1]["sentence"] == "Skipped: a person decided that it is not done."
+
+
+def test_it_is_looked_up_once_more(run: Run, post: Post) -> None:
+    post.work("a=lost")
+    number = head(run)
+    run("reconcile", number, "--again")
+    assert shown(run, number)["call"]["status"] == "needs_reconcile"
+    assert shown(run, number)["block_kind"] is None
+    post.work()
+    assert shown(run, number)["block_kind"] == "indeterminate", "nobody can tell: it has no reconcile"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["approve"], "approved: Send a; run {} goes on"),
+        (["reject"], "rejected: Send a; what it was about is skipped"),
+    ],
+)
+def test_people_are_told_in_a_sentence_and_that_nobody_runs_it(
+    run: Run, terminal: Terminal, post: Post, command: list[str], words: str
+) -> None:
+    post.work("a=ask")
+    number = head(run)
+    text = terminal(80, *command, number)
+    assert words.format(number) in text
+    assert "nobody runs post.letters now; `headwater run MODULE:APP` does" in text

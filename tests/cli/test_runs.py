@@ -1,0 +1,201 @@
+"""runs ls, show, retry, cancel: in a file that nobody has open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run, Terminal
+from tests.support.letters import Post
+
+MINUTES = 600_000
+
+
+def listed(run: Run, *options: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run("runs", "ls", "--json", *options).stdout)
+    return found
+
+
+def head(run: Run, workflow: str = "letters") -> int:
+    """The run that a workflow has stopped at."""
+    number: int = json.loads(run("workflow", "show", workflow, "--json").stdout)["run"]
+    return number
+
+
+# --- ls ---------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_listed_newest_first_by_what_came_in_and_what_was_done(run: Run, post: Post) -> None:
+    post.work("a", "b", boxes=("c",))
+    lines = [line.split("\t") for line in run("runs", "ls").stdout.splitlines()]
+    assert sorted(line[3] for line in lines) == ["Box c -> Send c", "Letter a -> Send a", "Letter b -> Send b"]
+    assert [int(line[0]) for line in lines] == sorted((int(line[0]) for line in lines), reverse=True)
+    assert {line[4] for line in lines} == {"committed"}
+    assert [json.loads(line) for line in run("runs", "ls", "--jsonl").stdout.splitlines()] == listed(run)
+
+
+def test_runs_that_had_nothing_to_do_are_listed_if_all_are_asked_for(run: Run, post: Post) -> None:
+    post.work()
+    assert listed(run) == []
+    found = listed(run, "--all")
+    assert {(each["handler"], each["sentence"]) for each in found} == {
+        ("poll", "Done."),
+        ("collect", "Done."),
+        ("Send", "Found nothing to do."),
+        ("Carry", "Found nothing to do."),
+    }
+
+
+def test_runs_are_chosen_by_workflow_status_and_number(run: Run, post: Post) -> None:
+    post.work("a", "b=closed", boxes=("c",))
+    assert [each["text"] for each in listed(run, "--workflow", "parcels")] == ["Box c -> Send c"]
+    [paused] = listed(run, "--status", "paused")
+    assert (paused["status"], paused["error_kind"], paused["error"]) == (
+        "paused:transient",
+        "transient",
+        "OSError: the post office is closed",
+    )
+    assert len(listed(run, "--all", "--limit", "3")) == 3
+    assert "Did you mean crashed?" in run("runs", "ls", "--status", "crahsed", exit=2).stderr
+    assert "There is active, paused:transient" in run("runs", "ls", "--status", "xyz", exit=2).stderr
+    assert "is none" in run("runs", "ls", "--status", "", exit=2).stderr
+    run("runs", "ls", "--limit", "0", exit=2)
+
+
+def test_more_runs_than_fit_in_one_answer_are_asked_for_page_by_page(
+    run: Run, post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headwater.host.flows import asking
+
+    post.work("a", "b", "c", boxes=("d",))
+    whole = listed(run, "--all")
+    inputs = json.loads(run("inputs", "ls", "--json").stdout)
+    monkeypatch.setattr(asking, "PAGE_MAX", 2)
+    assert listed(run, "--all") == whole
+    assert listed(run, "--all", "--limit", "5") == whole[:5]
+    assert json.loads(run("inputs", "ls", "--json").stdout) == inputs
+    assert len(inputs) == 4
+
+
+def test_on_a_narrow_terminal_one_column_says_what_happened(terminal: Terminal, post: Post) -> None:
+    post.work("a", "b=closed")
+    text = terminal(90, "runs", "ls")
+    assert text.splitlines()[0].split() == ["run", "started", "what"], "of one workflow: it is not named in each line"
+    assert "Letter a -> Send a" in text
+    assert "Send: Failed: OSError: the post office is closed. Again in 10 min." in text
+    wide = terminal(120, "runs", "ls")
+    assert "what became of it" in wide.splitlines()[0]
+    assert max(map(len, wide.splitlines())) <= 120
+    post.work(boxes=("c",))
+    assert "post.parcels" in terminal(80, "runs", "ls")
+
+
+# --- show -------------------------------------------------------------------------------------------------
+
+
+def test_the_chain_of_a_run_is_told_attempt_by_attempt(run: Run, terminal: Terminal, post: Post) -> None:
+    post.work("a=closed, then lost")
+    first = head(run)
+    post.clock.advance(MINUTES)
+    Path("opened").touch()
+    post.work()
+    last = head(run)
+    assert last == first + 1
+    lines = [line.split("\t") for line in run("runs", "show", first).stdout.splitlines()]
+    assert [(line[0], line[1], line[4], line[6], line[7]) for line in lines] == [
+        ("1", str(first), "event", "paused:transient", "none"),
+        ("2", str(last), "retry", "paused:reconciliation", "unknown"),
+    ]
+    text = terminal(100, "runs", "show", last)
+    assert text.splitlines()[0] == f"Run {last} of post.letters  Letter a -> Send a"
+    for words in (
+        "Because events came in, it was preparing. Failed: OSError:",
+        "> 2",
+        "Because the attempt before had failed",
+        "(TimeoutError: no answer); nobody knows",
+        f"call of run {last}  Send.mutate, at",
+        "Nobody knows whether it happened. A person has to say.",
+        "events  a of letters (held",
+        "inputs  Letter a",
+        f"headwater reconcile {last} --not-applied",
+    ):
+        assert words in text
+    key = json.loads(run("runs", "show", last, "--json").stdout)["call"]["key"]
+    assert f"  key          {key}" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_everything_about_a_run_is_one_object(run: Run, post: Post) -> None:
+    post.work("a")
+    number = listed(run)[0]["id"]
+    found = json.loads(run("runs", "show", number, "--json").stdout)
+    assert (found["run"]["status"], found["run"]["outcome"], found["plan"], found["result"]) == (
+        "committed",
+        "applied",
+        "hello",
+        1,
+    )
+    assert found["call"]["at"].endswith("Z")
+    assert found["events"] == [
+        {"topic": "letters", "id": "a", "status": "consumed", "disposition": "consumed", "attempt": 1}
+    ]
+
+
+def test_one_attempt_is_shown_alone_with_the_traceback_of_the_author(run: Run, terminal: Terminal, post: Post) -> None:
+    post.work("a=wrong")
+    text = terminal(80, "runs", "show", head(run), "--no-timeline")
+    assert "letters.py" in text
+    assert "ValueError: it cannot be read\\u001b[2J" in text
+    assert "performing.py" not in text, "where it was called from is nobody's fault"
+    assert "headwater workflow resume post.letters" in text
+    assert "\x1b" not in text
+
+
+def test_a_crashed_host_is_told_of_as_soon_as_somebody_looks(run: Run, terminal: Terminal, post: Post) -> None:
+    post.work()
+    from headwater.host.options import Options
+
+    class Gone(BaseException):
+        pass
+
+    module = post.module
+    with module.app.open_with("post.db", Options(wall=post.clock.now_ms)) as space:
+        module.letters.publish("hello", id="a", title="Letter a")
+        space.sync()
+        found = space.workflows._next(space.flows.hosted["post.letters"])
+        space.flows.do(lambda book: book.run(found.run.id))
+    [told] = listed(run)
+    assert told["status"] == "crashed"
+    assert told["sentence"] == "Interrupted: the host ended while it was preparing."
+    assert "At work" not in terminal(80, "runs", "ls")
+    assert "goes on in a moment" in run("workflow", "ls").stdout
+
+
+# --- doing ------------------------------------------------------------------------------------------------
+
+
+def test_what_has_failed_is_tried_again_at_once(run: Run, post: Post) -> None:
+    post.work("a=closed")
+    number = head(run)
+    done = json.loads(run("runs", "retry", number, "--json").stdout)
+    assert (done["act"], done["id"]) == ("retry", number)
+    Path("opened").touch()
+    post.work()
+    assert listed(run)[0]["text"] == "Letter a -> Send a"
+    refused = run("runs", "retry", number, exit=4).stderr
+    assert (
+        f"run {number} cannot be tried again: it is paused:transient, and run {number + 1} has followed it" in refused
+    )
+
+
+def test_a_run_is_given_up_before_it_acts(run: Run, post: Post) -> None:
+    post.work("a=ask")
+    number = head(run)
+    assert run("runs", "cancel", number).stdout == f"{number}\tpaused:approval\tnone\n"
+    assert json.loads(run("inputs", "ls", "--json").stdout)[0]["status"] in ("skipped", "done")
+    assert "cannot be cancelled" in run("runs", "cancel", number, exit=4).stderr
+    run("runs", "cancel", "x", exit=2)
+    run("runs", "cancel", "0", exit=2)

@@ -1,0 +1,17 @@
+"""One world for each test, in memory and in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.images import KINDS
+from tests.workflow.world import World
+
+
+@pytest.fixture(params=KINDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    made = World(request.param, tmp_path)
+    request.addfinalizer(made.close)
+    return made
