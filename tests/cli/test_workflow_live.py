@@ -201,7 +201,7 @@ def test_changes_of_workflows_are_told_to_programs_line_by_line(run: Run) -> Non
         assert stream.wait(SAFETY_S) == 0
 
 
-def test_runs_that_change_are_told_on_a_terminal_in_lines_no_wider_than_it(run: Run) -> None:
+def test_runs_that_change_are_told_on_a_terminal_in_lines_no_wider_than_it() -> None:
     os.mkfifo("go")
     put("box", ("a=wait",))
     with letters_open(host=True) as process, screen("runs", "ls", "--follow", columns=60) as view:

@@ -129,9 +129,8 @@ def letters_open(url: str = "post.db", *, host: bool = False) -> Iterator[subpro
     """A process that has it open, and executes what is due if it is a host. It is killed in the end."""
     write_letters()
     # Nothing that it prints is mixed with what it says here.
-    program = STAYING.replace(
-        "from letters import *", "import letters\nletters.print = lambda *_: None\nfrom letters import *"
-    )
+    silent = "import letters\nletters.print = lambda *_: None\nfrom letters import *\ndel print"
+    program = STAYING.replace("from letters import *", silent)
     with running(program, url, *(["host"] if host else [])) as process:
         yield process
 

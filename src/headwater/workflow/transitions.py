@@ -196,12 +196,16 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
     row = book.handler(flow.id, head.kind, head.handler)
     if row.gone:
         return Rest()
-    if head.error_kind == Trouble.ASK and head.phase == Phase.PREPARED and head.approval is not None:
-        # The very plan that a person has approved: the same attempt goes on.
+    is_approved = head.error_kind == Trouble.ASK and head.phase == Phase.PREPARED and head.approval is not None
+    if is_approved and head.version == flow.version:
+        # L10: the very plan that a person has approved, by the code that made it: the same attempt goes on.
         run = runs.move(book, head, Step.APPROVED, error_kind=None, error=None, error_details=None)
         set_flow(book, flow, retry_at=None)
         return Begun(flow, run, row.state, tuple(book.events_of(run)))
     keeps = restart is Restart.EMIT
+    if not keeps:
+        # A plan of an older version is held until here.
+        runs.release(book, head)
     events = [] if keeps else _shown(book, flow, row, head.kind, spec)
     run = runs.insert_after(book, flow, head, flags.resumed or _why(book, head), keeps=keeps, offered=len(events))
     set_flow(book, flow, head=run.id, retry_at=None)
