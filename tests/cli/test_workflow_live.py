@@ -54,7 +54,7 @@ def test_a_host_is_asked_and_does_what_was_decided(run: Run) -> None:
             "post.letters": True,
             "post.parcels": True,
         }
-        assert "headwater run" not in "".join(flow(run)["hints"])
+        assert "headwater run MODULE:APP" not in flow(run)["hints"]
         assert [each["title"] for each in json.loads(run("inputs", "ls", "--json").stdout)] == ["Letter b", "Letter a"]
         run("approve", number)
         until(lambda: shown(run, "runs", "show", number)["run"]["status"] == "committed")
@@ -204,13 +204,13 @@ def test_changes_of_workflows_are_told_to_programs_line_by_line(run: Run) -> Non
 def test_runs_that_change_are_told_on_a_terminal_in_lines_no_wider_than_it() -> None:
     os.mkfifo("go")
     put("box", ("a=wait",))
-    with letters_open(host=True) as process, screen("runs", "ls", "--follow", columns=60) as view:
-        view.until("At work: its call is")
+    with letters_open(host=True) as process, screen("runs", "ls", "--follow", columns=70) as view:
+        view.until("Send a: At work: its call is under")
         release()
-        view.until("Letter a -> Send a: Done.")
+        view.until("Letter a -> Send a\r\n")
         end(process)
         lines = view.rest().splitlines()
-        assert max(map(len, lines)) <= 60
+        assert max(map(len, lines)) <= 70
 
 
 @pytest.mark.parametrize("command", [["approve", "1"], ["workflow", "pause", "letters"]])

@@ -210,8 +210,8 @@ def test_every_run_that_can_stand_in_the_tables_has_a_story(desk: Desk) -> None:
         assert reached(run)
     for why in Why:
         assert because(replace(row, why=why), None)
-    for status in CallStatus:
-        assert call_sentence(replace(call, status=status)).endswith(".")
+    for state in CallStatus:
+        assert call_sentence(replace(call, status=state)).endswith(".")
 
 
 def test_long_errors_are_cut_and_stand_on_one_line() -> None:

@@ -44,8 +44,8 @@ class Place(NamedTuple):
 
     def command(self, *words: object) -> str:
         """What to type to do something there."""
-        where = [*(["--url", self.url] if self.url is not None else ())]
-        where += [*(["--space", self.space] if self.space is not None else ())]
+        where: list[object] = [] if self.url is None else ["--url", self.url]
+        where += [] if self.space is None else ["--space", self.space]
         return " ".join(["headwater", *(quote(str(word)) for word in (*words, *where))])
 
 

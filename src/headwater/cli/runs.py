@@ -180,8 +180,10 @@ def _tell(run: RunView, now: int, form: Form) -> None:
     elif is_terminal():
         from rich.text import Text
 
-        line = f"{clock(run.updated_at, now)}  {run.id:>5}  {run.workflow}  {run.text}: {became(run, now)}"
-        console().print(Text(inert(line)), no_wrap=True, overflow="ellipsis")
+        screen = console()
+        what = in_short(run, now) if screen.width < _WIDE else f"{run.text}: {became(run, now)}"
+        line = f"{clock(run.updated_at, now)}  {run.id:>5}  {run.workflow}  {what}"
+        screen.print(Text(inert(line)), no_wrap=True, overflow="ellipsis")
     else:
         record = record_of(run)
         write("\t".join(inert(column.text(record)) for column in _columns([run], now)))

@@ -124,8 +124,7 @@ def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str,
             (place.command("reject", run), "do not do it; what it was about is skipped"),
         ]
     if kind == "indeterminate":
-        # Not quoted: what stands for something is to be replaced.
-        applied = place.command("reconcile", run, "--applied", "RESULT").replace("RESULT", "'JSON'")
+        applied = place.command("reconcile", run, "--applied", "JSON")
         return [
             (place.command("runs", "show", run), "see what was called, and with which key"),
             (applied, "it happened, and this came of it"),

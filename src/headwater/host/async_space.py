@@ -18,6 +18,7 @@ from headwater.cells.here import Addressed, called
 from headwater.errors import HeadwaterError, NotReadyError, UsageError, UserCodeError
 from headwater.host.base_space import BaseSpace
 from headwater.host.flight import Flights
+from headwater.host.flows.loop import LOOPS
 from headwater.host.mail import CLOSE_MS
 from headwater.host.opening import Lease
 from headwater.host.options import Options
@@ -61,13 +62,13 @@ class AsyncSpace(BaseSpace):
             self._loop.call_soon_threadsafe(self._pass, context=self._context)
 
     def check(self, what: str | Addressed) -> None:
-        """Besides being open: this loop, or a thread without one."""
+        """Besides being open: this loop, one of a workflow's, or a thread without one."""
         super().check(what)
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:
             return
-        if running is not self._loop:
+        if running is not self._loop and running not in LOOPS:
             message = (
                 f"{called(what)} cannot be used from this event loop: space {self.name!r} was opened in another one; "
                 "open it here as well, with `async with app.aopen(...)`"

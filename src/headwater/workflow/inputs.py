@@ -46,7 +46,8 @@ def inputs(
     where: list[str] = ["1"]
     values: list[object] = []
     if name is not None:
-        where.append("input.flow = ?")
+        # With a plus, SQLite goes from the newest on, and ends when there are enough.
+        where.append("+input.flow = ?")
         values.append(find_flow(book, name).id)
     if before is not None:
         where.append("input.id < ?")

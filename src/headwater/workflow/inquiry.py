@@ -205,6 +205,10 @@ def runs(
     """
     where: list[str] = ["id > ?"]
     values: list[object] = [after]
+    flow_id = None if name is None else find_flow(book, name).id
+    if flow_id is not None:
+        where.append("flow = ?")
+        values.append(flow_id)
     if before is not None:
         where.append("id < ?")
         values.append(before)
@@ -213,17 +217,19 @@ def runs(
         values += [status, status]
     if acting:
         where.append("(taken > 0 or status <> 'committed')")
-    chosen = " and ".join(where)
-    if also:
-        chosen = f"({chosen}) or id in ({', '.join('?' * len(also))})"
-        values += also
-    if name is not None:
-        chosen = f"flow = ? and ({chosen})"
-        values.insert(0, find_flow(book, name).id)
-    query = f"select {RUN} from flow_run where {chosen} order by id desc limit ?"
+    query = f"select {RUN} from flow_run where {' and '.join(where)} order by id desc limit ?"
     found = [RunRow(*row) for row in book.execute(query, *values, limit)]
-    known = {flow_id: book.flow(flow_id) for flow_id in {run.flow for run in found}}
+    if also:
+        there = {run.id for run in found}
+        rows = book.execute(f"select {RUN} from flow_run where id in ({', '.join('?' * len(also))})", *also)
+        more = [run for run in map(_run_row, rows) if run.id not in there and flow_id in (None, run.flow)]
+        found = sorted([*found, *more], key=lambda run: run.id, reverse=True)
+    known = {each: book.flow(each) for each in {run.flow for run in found}}
     return [run_view(book, run, known[run.flow]) for run in found]
+
+
+def _run_row(row: tuple[Any, ...]) -> RunRow:
+    return RunRow(*row)
 
 
 def run_details(book: Book, run_id: int) -> RunDetails:

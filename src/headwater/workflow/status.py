@@ -16,7 +16,7 @@ from headwater.values.patch import Add, PatchOp, Remove, Replace
 from headwater.values.tree import ABSENT, Map, Maybe, freeze, is_array, is_map
 from headwater.workflow.book import Book
 from headwater.workflow.limits import RECENT
-from headwater.workflow.model import FlowRow, Intent, RunRow, Status, Trouble
+from headwater.workflow.model import FlowRow, Intent, Outcome, RunRow, Status, Trouble
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.words import told
 
@@ -114,6 +114,8 @@ def _unfinished(flow: FlowRow, head: RunRow) -> tuple[str, str]:
         return RUNNING, f"Finding out whether {told(head)} happened."
     if head.status == Status.TRANSIENT and head.error_kind == Trouble.TRANSIENT:
         return IDLE, f"Trying again after a failure ({flow.failures} so far): {head.error}"
+    if head.outcome == Outcome.FAILED and flow.failures:
+        return IDLE, f"Trying again, for {told(head)} did not happen ({flow.failures} so far)."
     return RUNNING, f"{head.handler} goes on in a moment."
 
 

@@ -146,7 +146,7 @@ class Workflows:
         except BaseException as error:
             log.error("run %s of %s was left in the middle: %r", run_id, hosted.spec.name, error)
             hub.do(lambda book: recover(book, run_id))
-            if host is None or isinstance(error, KeyboardInterrupt):
+            if host is None:
                 raise
             return None
         finally:
@@ -236,8 +236,8 @@ class Host:
                     self._hire()
             try:
                 self._turn(name)
-            except HeadwaterError as error:
-                log.error("workflow %s stops here: %s", name, error)  # told, not shown
+            except BaseException as error:  # noqa: BLE001  # whatever an author raises, this thread has others to serve
+                log.error("workflow %s stops here: %r", name, error)
                 with self._changed:
                     self._busy.discard(name)
             if me in self._lost:

@@ -89,6 +89,7 @@ class Ingress:
         self._server = _Server(
             uvicorn.Config(
                 app,
+                loop="asyncio",
                 http="h11",
                 ws="none",
                 lifespan="off",
@@ -136,6 +137,12 @@ class _Server(uvicorn.Server):
         await asyncio.wrap_future(self._end)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in sockets or []:
+            loop.remove_reader(listener)
+        # Those that were just accepted: asyncio loses them if they arrive at a server that was closed.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             # Waited for in vain.
@@ -189,7 +196,8 @@ class _Guard:
         self._any_address = any(address is not None and address.is_unspecified for address in map(_address_of, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         refusal = self._refusal(headers)

@@ -8,9 +8,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
-from typing import Any
+from concurrent.futures import CancelledError
+from typing import Any, Final
+from weakref import WeakSet
 
 from headwater.host.report import log
+
+LOOPS: Final[WeakSet[asyncio.AbstractEventLoop]] = WeakSet()
+"""Those of all spaces. What runs in them is the code of a run, which has its space around it: not a stranger."""
+
+
+class ElapsedError(Exception):
+    """It took too long. Not a TimeoutError: authors raise those."""
 
 
 class Loop:
@@ -22,18 +31,25 @@ class Loop:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:  # noqa: ANN401  # what it comes to
-        """To its end, or for so long: then it is cancelled, and TimeoutError raised."""
-        future = asyncio.run_coroutine_threadsafe(work, self._started())
+        """To its end. After so long it is cancelled; ElapsedError is raised when it has ended, and not before.
+
+        For until then it may act. If it comes to something all the same, then to that.
+        """
+        future = asyncio.run_coroutine_threadsafe(_bounded(work, seconds), self._started())
         try:
-            return future.result(seconds)
+            result, error = future.result()
         except BaseException:
             future.cancel()
             raise
+        if error is not None:
+            raise error
+        return result
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                LOOPS.add(self._loop)
                 self._thread = threading.Thread(target=self._loop.run_forever, name="headwater-async", daemon=True)
                 self._thread.start()
             return self._loop
@@ -54,6 +70,27 @@ class Loop:
         thread.join(1)
         if not thread.is_alive():
             loop.close()
+
+
+async def _bounded(work: Coroutine[Any, Any, Any], seconds: float) -> tuple[Any, BaseException | None]:
+    task = asyncio.ensure_future(_caught(work))
+    done, _ = await asyncio.wait({task}, timeout=seconds)
+    if not done:
+        task.cancel()
+        await asyncio.wait({task})
+    if not task.cancelled():
+        return task.result()
+    return None, CancelledError("it was cancelled") if done else ElapsedError()
+
+
+async def _caught(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """What would end the loop, and with it everything else that runs there, is handed over like any error."""
+    try:
+        return await work, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001  # raised again, where it was waited for
+        return None, error
 
 
 async def _cancel_all() -> None:

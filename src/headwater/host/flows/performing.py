@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Coroutine
-from concurrent.futures import TimeoutError as Elapsed
 from functools import partial
 from inspect import isawaitable
 from random import random
@@ -38,6 +37,7 @@ from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_
 from headwater.host.flows.consumer import Consumer, Types
 from headwater.host.flows.declared import Declared, Producer
 from headwater.host.flows.hub import Hosted, Hub
+from headwater.host.flows.loop import ElapsedError
 from headwater.host.flows.plan import (
     Applied,
     Event,
@@ -188,7 +188,7 @@ class Performance:
 
         try:
             return self._await(awaited(), seconds)
-        except Elapsed:
+        except ElapsedError:
             raise LateError(f"{self._named()} took longer than {seconds:g} s") from None
 
     def _named(self) -> str:
@@ -263,7 +263,11 @@ class Performance:
             wake_at=wake,
             approval=approval,
         )
-        self.row = self._do(lambda book: transitions.prepared(book, self.row.id, kept, self.hosted.spec))
+        try:
+            self.row = self._do(lambda book: transitions.prepared(book, self.row.id, kept, self.hosted.spec))
+        except LogicError as error:
+            # It was given all of them: so somebody has skipped one meanwhile. That is nobody's mistake, and seen anew.
+            raise TransitionError(error.message, stopped=True) from None
         self.run.title = self.row.title
         return plan
 
@@ -357,7 +361,7 @@ class Performance:
         row_id = self.row.id
         self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
 
-    def _undone(self, error: Exception) -> None:
+    def _undone(self, error: BaseException) -> None:
         """Surely not: the next attempt starts from the beginning."""
         if self.is_given_up:
             self._do(lambda book: transitions.not_applied(book, self.row.id, text_of(error)))
@@ -384,9 +388,8 @@ class Performance:
                 else:
                     return True
             case NotApplied():
-                if isinstance(error, Exception):
-                    self._undone(error)
-                    return False
+                self._undone(error)
+                return False
             case _:
                 pass
         next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1)) if can_ask else None

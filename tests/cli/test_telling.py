@@ -1,0 +1,114 @@
+"""Words for people: times, commands to type, tracebacks; and what is said if the space is closed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import localtime, strftime
+
+import pytest
+
+import headwater
+from headwater.cli import asking
+from headwater.cli.asking import Place, done, looking
+from headwater.cli.telling import clock, span
+from headwater.cli.timeline import authors_part
+from headwater.errors import ClosedError, EventTimeoutError, UnavailableError
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (-5, "0 ms"),
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1.0 s"),
+        (59_900, "59.9 s"),
+        (MINUTE, "1 min"),
+        (3 * MINUTE + 20 * SECOND, "3 min 20 s"),
+        (2 * HOUR + 5 * MINUTE, "2 h 5 min"),
+        (DAY, "1 d"),
+        (9 * DAY + 3 * HOUR, "9 d 3 h"),
+    ],
+)
+def test_how_long_something_took_is_told_in_two_units_at_most(ms: int, words: str) -> None:
+    assert span(ms) == words
+
+
+def test_a_time_is_told_with_its_day_unless_that_is_today() -> None:
+    now = 1_700_000_000_000
+    noon = localtime(now / 1000)
+    assert clock(now, now) == strftime("%H:%M:%S", noon)
+    assert clock(now - 2 * DAY, now) == strftime("%m-%d %H:%M", localtime(now / 1000 - 2 * 86_400))
+    assert clock(now - 400 * DAY, now) == strftime("%Y-%m-%d", localtime(now / 1000 - 400 * 86_400))
+
+
+def test_commands_to_type_can_be_pasted_whatever_the_file_is_called() -> None:
+    assert Place(None, None).command("approve", 3) == "headwater approve 3"
+    assert Place("my post.db", "a b").command("approve", 3) == "headwater approve 3 --url 'my post.db' --space 'a b'"
+
+
+def test_a_traceback_is_told_without_calls_inside_of_headwater() -> None:
+    ours = f'  File "{Path(headwater.__file__).parent / "host" / "x.py"}", line 1, in call\n    fn()\n    ^^^^'
+    theirs = '  File "/home/ann/letters.py", line 7, in prepare\n    raise ValueError("x")'
+    head, tail = "Traceback (most recent call last):", "ValueError: x"
+    assert authors_part("\n".join([head, ours, theirs, ours, tail])) == "\n".join([head, theirs, tail])
+    alone = "\n".join([head, ours, tail])
+    assert authors_part(alone) == alone, "if there is nothing else, that is it"
+
+
+# --- closed in between ------------------------------------------------------------------------------------
+
+
+class Gone:
+    """Somebody who answers with these, one after the other, until they are told what they wait for."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+
+    def told(self, kind: object, ask: object) -> object:
+        if self.errors:
+            raise self.errors.pop(0)
+        return kind, ask
+
+
+@pytest.fixture
+def somebody(monkeypatch: pytest.MonkeyPatch) -> Gone:
+    gone = Gone()
+
+    @contextmanager
+    def reached(_place: Place) -> Iterator[Gone]:
+        yield gone
+
+    monkeypatch.setattr(asking, "reached", reached)
+    return gone
+
+
+PLACE = Place("post.db", None)
+
+
+def test_a_question_is_asked_again_if_the_space_was_closed_in_between(somebody: Gone) -> None:
+    somebody.errors = [ConnectionResetError("gone"), ClosedError("it was closed")]
+    assert looking(PLACE, lambda source: source.told(int, 1)) == (int, 1)  # type: ignore[type-var, arg-type, comparison-overlap]
+    somebody.errors = [ConnectionResetError("gone")] * 3
+    with pytest.raises(ConnectionResetError, match="it is opened and closed all the time"):
+        looking(PLACE, lambda source: source.told(int, 1))  # type: ignore[type-var, arg-type]
+
+
+def test_what_was_surely_not_done_is_done_again_and_what_may_have_been_is_not(somebody: Gone) -> None:
+    somebody.errors = [ClosedError("it was closed")]
+    done(PLACE, "approve", number=1)
+    assert somebody.errors == []
+    for error, told in ((ConnectionResetError("gone"), UnavailableError), (TimeoutError(), EventTimeoutError)):
+        somebody.errors = [error]
+        with pytest.raises(told, match="whether it was done is not known"):
+            done(PLACE, "approve", number=1)
+    somebody.errors = [ClosedError("it was closed")] * 3
+    with pytest.raises(ConnectionResetError):
+        done(PLACE, "approve", number=1)

@@ -1,0 +1,383 @@
+"""A phase that takes too long is given up; and what it still does, or comes to, afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from tests.flows.mill import SAFETY_S, Mill, until, waited
+
+SHORT = "50ms"
+
+
+class Slow(Mill):
+    """A consumer of which one phase does not end before it may."""
+
+    def __init__(self, phase: str, *, is_async: bool = False, once: bool = True, **options: Any) -> None:
+        super().__init__()
+        self.began, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.phase, self.once = phase, once
+        self.calls: list[str] = []
+        self.reconciled: list[bool] = []
+        self.answer: Any = hw.NotApplied()
+        slow = self
+
+        class Take(hw.Consumer[Any, list[str], int]):
+            def prepare(self, pending: Any) -> hw.Plan[list[str]]:
+                slow.at("prepare")
+                return hw.Plan([e.id for e in pending], take=pending) if pending else hw.Plan.idle()
+
+            def mutate(self, run: hw.Run, data: list[str]) -> int:
+                slow.at("mutate")
+                return 1
+
+            def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+                slow.at("next")
+                slow.total.value += 1
+
+        class AsyncTake(hw.Consumer[Any, list[str], int]):
+            async def prepare(self, pending: Any) -> hw.Plan[list[str]]:
+                await slow.at_async("prepare")
+                return hw.Plan([e.id for e in pending], take=pending) if pending else hw.Plan.idle()
+
+            async def mutate(self, run: hw.Run, data: list[str]) -> int:
+                await slow.at_async("mutate")
+                return 1
+
+            async def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+                await slow.at_async("next")
+                slow.total.value += 1
+
+        kind: Any = AsyncTake if is_async else Take
+        if options.pop("reconciles", False):
+
+            def reconcile(_: object, run: hw.Run, data: object) -> Any:
+                slow.reconciled.append(slow.ended.is_set())
+                return slow.answer
+
+            kind.reconcile = reconcile
+        self.flow.consumer(self.notes, name="Take", timeout={phase: SHORT}, **options)(kind)
+
+    def is_slow(self, phase: str) -> bool:
+        self.calls.append(phase)
+        return phase == self.phase and (not self.once or self.calls.count(phase) == 1)
+
+    def at(self, phase: str) -> None:
+        if self.is_slow(phase):
+            self.began.set()
+            waited(self.go)
+            self.ended.set()
+
+    async def at_async(self, phase: str) -> None:
+        if not self.is_slow(phase):
+            return
+        self.began.set()
+        try:
+            await asyncio.sleep(SAFETY_S)
+        finally:
+            self.ended.set()
+
+    def status_is(self, status: str) -> bool:
+        return any(run.status == status for run in self.runs)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_dies(recwarn: pytest.WarningsRecorder) -> Iterator[None]:
+    yield
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+@pytest.mark.parametrize("phase", ["prepare", "next"])
+def test_a_phase_that_is_late_is_tried_again_and_what_it_still_does_is_lost(phase: str) -> None:
+    slow = Slow(phase)
+    with slow.open() as space:
+        space.workflows.start()
+        slow.put("a")
+        until(lambda: slow.status_is("paused:transient"))
+        assert slow.last.error == f"Take.{phase} took longer than 0.05 s"
+        slow.advance(10)
+        slow.go.set()
+        waited(slow.ended)
+        space.workflows.hub.ring("mill.notes")
+        until(lambda: slow.events() == {"a": "consumed"})
+        space.settle()
+        assert slow.total.value == 1
+        assert slow.calls.count("mutate") == 1
+        assert slow.calls.count(phase) >= 2
+
+
+@pytest.mark.parametrize("phase", ["prepare", "next"])
+@pytest.mark.parametrize("started", [True, False])
+def test_an_async_phase_that_is_late_is_cancelled(phase: str, started: bool) -> None:
+    slow = Slow(phase, is_async=True)
+    with slow.open() as space:
+        slow.put("a")
+        if started:
+            space.workflows.start()
+            until(lambda: slow.status_is("paused:transient"))
+        else:
+            space.workflows.drain()
+        waited(slow.ended)
+        assert f"Take.{phase} took longer than 0.05 s" in [run.error for run in slow.runs]
+        slow.advance(10)
+        if started:
+            space.workflows.hub.ring("mill.notes")
+            until(lambda: slow.events() == {"a": "consumed"})
+        else:
+            space.workflows.drain()
+        space.settle()
+        assert slow.total.value == 1
+        assert slow.calls.count("mutate") == 1
+
+
+def test_a_timeout_of_the_authors_own_is_an_error_like_any_other() -> None:
+    mill = Mill()
+
+    async def prepare(_: object, pending: Any) -> hw.Plan[Any]:
+        async with asyncio.timeout(0):
+            await asyncio.sleep(SAFETY_S)
+        return hw.Plan.idle()
+
+    mill.take(prepare=prepare)
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert (mill.last.status, mill.last.error) == ("failed:logic", "TimeoutError: ")
+
+
+# --- mutate ---------------------------------------------------------------------------------------------------
+
+
+def test_a_mutate_that_is_late_is_not_known_and_its_result_still_counts() -> None:
+    slow = Slow("mutate")
+    with slow.open() as space:
+        space.workflows.start()
+        slow.put("a")
+        until(lambda: slow.status_is("paused:reconciliation"))
+        assert slow.last.outcome == "unknown"
+        assert slow.flow.status.state == "Needs attention"
+        slow.go.set()
+        until(lambda: slow.events() == {"a": "consumed"})
+        assert slow.calls.count("mutate") == 1
+        space.settle()
+        assert slow.total.value == 1
+
+
+def test_a_mutate_that_is_late_is_not_asked_about_while_it_can_still_act() -> None:
+    slow = Slow("mutate", reconciles=True)
+    with slow.open() as space:
+        space.workflows.start()
+        slow.put("a")
+        until(lambda: slow.status_is("paused:reconciliation"))
+        for _ in range(3):
+            space.workflows.hub.ring("mill.notes")
+        slow.go.set()
+        until(lambda: slow.events() == {"a": "consumed"})
+        assert slow.calls.count("mutate") == 1
+        # Whatever it says: it was not asked before the call had come back, or not at all.
+        assert all(slow.reconciled)
+
+
+def test_an_async_mutate_that_is_late_is_asked_about_when_it_has_ended() -> None:
+    slow = Slow("mutate", is_async=True, reconciles=True)
+    with slow.open() as space:
+        slow.put("a")
+        space.workflows.drain()
+        assert slow.reconciled == [True]
+        assert (slow.last.status, slow.last.outcome) == ("paused:transient", "failed")
+        slow.advance(10)
+        space.workflows.drain()
+        assert slow.calls.count("mutate") == 2
+        assert slow.events() == {"a": "consumed"}
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_a_cancellation_that_is_swallowed_is_not_taken_for_an_end(started: bool) -> None:
+    """What goes on after it was cancelled may act: whoever is asked before that might say that nothing has happened."""
+    mill, asked = Mill(), []
+    acted, cancelled, go = threading.Event(), threading.Event(), threading.Event()
+
+    class Take(hw.Consumer[Any, list[str], int]):
+        async def prepare(self, pending: Any) -> hw.Plan[list[str]]:
+            return hw.Plan([e.id for e in pending], take=pending) if pending else hw.Plan.idle()
+
+        async def mutate(self, run: hw.Run, data: list[str]) -> int:
+            try:
+                await asyncio.sleep(SAFETY_S)
+            except asyncio.CancelledError:
+                cancelled.set()
+            await asyncio.to_thread(waited, go)
+            acted.set()
+            return 7
+
+        def reconcile(self, run: hw.Run, data: list[str]) -> hw.Answer[int]:
+            asked.append(acted.is_set())
+            return hw.NotApplied()
+
+        def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+            mill.log.append(outcome.result)
+
+    mill.flow.consumer(mill.notes, timeout={"mutate": SHORT})(Take)
+    with mill.open() as space:
+        mill.put("a")
+        if started:
+            space.workflows.start()
+            until(lambda: any(run.outcome == "unknown" for run in mill.runs))
+            waited(cancelled)
+            go.set()
+            until(lambda: mill.events() == {"a": "consumed"})
+        else:
+            threading.Thread(target=lambda: (waited(cancelled), go.set())).start()
+            space.workflows.drain()
+        assert all(asked)
+        assert mill.log == [7]
+
+
+def test_a_late_error_of_a_mutate_is_one_that_is_asked_about() -> None:
+    slow = Slow("mutate", reconciles=True)
+    slow.answer = hw.Applied(3)
+    with slow.open() as space:
+        space.workflows.start()
+        slow.put("a")
+        until(lambda: slow.status_is("paused:reconciliation"))
+
+        def fail(phase: str) -> None:
+            raise OSError("lost")
+
+        slow.at = fail  # type: ignore[method-assign]
+        slow.go.set()
+        waited(slow.ended)
+        until(lambda: slow.runs[0].outcome == "applied")
+
+
+# --- producers and reconciles ---------------------------------------------------------------------------------
+
+
+def test_a_producer_that_is_late_publishes_nothing() -> None:
+    mill, go, ended = Mill(), threading.Event(), threading.Event()
+    mill.take(mutate=None, next=None)
+
+    @mill.flow.producer(every="1h", timeout=SHORT)
+    def poll() -> None:
+        mill.put(f"n{len(mill.log)}")
+        mill.log.append("called")
+        if len(mill.log) == 1:
+            waited(go)
+            ended.set()
+
+    with mill.open() as space:
+        space.workflows.start()
+        until(lambda: any(run.status == "paused:transient" for run in mill.runs))
+        go.set()
+        waited(ended)
+        mill.advance(10)
+        space.workflows.hub.ring("mill.notes")
+        until(lambda: mill.events() == {"n1": "consumed"})
+
+
+def test_a_reconcile_that_is_late_has_not_answered() -> None:
+    mill = Mill()
+
+    class Take(hw.Consumer[Any, list[str], int]):
+        def prepare(self, pending: Any) -> hw.Plan[list[str]]:
+            return hw.Plan([e.id for e in pending], take=pending) if pending else hw.Plan.idle()
+
+        def mutate(self, run: hw.Run, data: list[str]) -> int:
+            raise OSError("lost")
+
+        async def reconcile(self, run: hw.Run, data: list[str]) -> hw.Answer[int]:
+            await asyncio.sleep(SAFETY_S)
+            return hw.Applied(1)
+
+    mill.flow.consumer(mill.notes, timeout={"reconcile": SHORT})(Take)
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert (mill.last.status, mill.last.outcome) == ("paused:reconciliation", "unknown")
+        call = mill.details(mill.last.id).call
+        assert call is not None
+        assert call.status == "needs_reconcile"
+
+
+# --- exceptions that end programs -----------------------------------------------------------------------------
+
+
+class Odd(BaseException):
+    pass
+
+
+ENDS = [SystemExit(3), KeyboardInterrupt(), Odd("odd"), GeneratorExit(), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize("error", ENDS, ids=repr)
+@pytest.mark.parametrize("phase", ["prepare", "mutate", "next"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_handler_cannot_end_the_thread_it_is_called_in(error: BaseException, phase: str, is_async: bool) -> None:
+    mill, raised = Mill(), []
+
+    def fail(at: str) -> None:
+        if at == phase and not raised:
+            raised.append(at)
+            raise error
+
+    class Take(hw.Consumer[Any, list[str], int]):
+        def prepare(self, pending: Any) -> hw.Plan[list[str]]:
+            fail("prepare")
+            return hw.Plan([e.id for e in pending], take=pending) if pending else hw.Plan.idle()
+
+        def mutate(self, run: hw.Run, data: list[str]) -> int:
+            fail("mutate")
+            return 1
+
+        def reconcile(self, run: hw.Run, data: list[str]) -> hw.Answer[int]:
+            return hw.NotApplied("it did not")
+
+        def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+            fail("next")
+
+    if is_async:
+        method = getattr(Take, phase)
+
+        async def awaited(self: Any, *args: Any) -> Any:
+            await asyncio.sleep(0)
+            return method(self, *args)
+
+        setattr(Take, phase, awaited)
+    mill.flow.consumer(mill.notes)(Take)
+    other = mill.app.workflow("other")
+    letters = other.topic("letters", str)
+    other.consumer(letters)(mill.taker())
+    with mill.open() as space:
+        space.workflows.start(concurrency=1)
+        mill.put("a")
+        until(lambda: raised)
+        until(lambda: mill.flow.status.state != "Running")
+        # The only thread there is goes on with what else there is to do.
+        letters.publish("x", id="x")
+        until(lambda: mill.events("letters") == {"x": "consumed"})
+        until(lambda: any(mill.events() == {"a": "consumed"} or run.status == "failed:logic" for run in mill.runs))
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), Odd("odd")], ids=repr)
+def test_whoever_runs_them_here_and_now_is_told(error: BaseException) -> None:
+    mill = Mill()
+
+    def prepare(_: object, pending: Any) -> hw.Plan[Any]:
+        if not mill.log:
+            mill.log.append("raised")
+            raise error
+        return hw.Plan(None, take=pending)
+
+    mill.take(prepare=prepare, mutate=None, next=None)
+    with mill.open() as space:
+        mill.put("a")
+        with pytest.raises(type(error)):
+            space.workflows.drain()
+        assert mill.statuses == ["crashed"]
+        space.workflows.drain()
+        assert mill.statuses == ["crashed", "committed"]
