@@ -6,12 +6,17 @@ Run it with `./hw demo`. Every part is a function of its own, to be read on its 
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import chdir, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import headwater as hw
 from headwater.core import Seq, doc_key, open_space, read, verify
@@ -123,7 +128,8 @@ def main() -> None:
         every_event_once(folder / "bank.db")
         the_past_and_a_branch(folder / "counter.db")
         kill_it(folder / "ledger.db")
-    print("\nNext: docs/guide/first-program.md, then examples/counter.py, todo.py and order.py.")
+        act_once(folder / "office")
+    print("\nNext: docs/guide/first-program.md, then examples/counter.py, todo.py, order.py and inbox.py.")
 
 
 def functions_follow_cells(path: Path) -> None:
@@ -319,6 +325,65 @@ def write_until_killed(path: str) -> None:
             print(len(entries.value), flush=True)
 
 
+def act_once(folder: Path) -> None:
+    title("A workflow never acts twice: killed after the effect, before it was written down, it finds out")
+    (folder / "inbox").mkdir(parents=True)
+    with chdir(folder):
+        Path("inbox/milk.txt").write_text("buy milk", encoding="utf-8")
+        Path("inbox/ann.txt").write_text("call Ann", encoding="utf-8")
+        app = import_module("inbox").app
+        say("two notes come in; examples/inbox.py plans to append them to a ledger, and asks first")
+        with app.open("inbox.db") as space:
+            space.workflows.drain()
+        command("workflow", "ls")
+        command("approve", "3")
+        say("a host takes it up, appends the rows, and is killed with -9 before it could note that it has")
+        append_and_die()
+        show_ledger()
+        command("runs", "show", "3")
+        say("another host is started: it asks reconcile(), which looks for the key of the call in the ledger")
+        with app.open("inbox.db", on_console=lambda line: f"    next() says: {line.text}") as space:
+            space.workflows.drain()
+        command("runs", "show", "4")
+        command("inputs", "ls")
+        say("each note was appended once")
+        show_ledger()
+        rows = Path("ledger.csv").read_text(encoding="utf-8")
+        assert rows.count("milk.txt") == rows.count("ann.txt") == 1
+
+
+def append_and_die() -> None:
+    child = subprocess.Popen(
+        [sys.executable, __file__, "append-and-hang"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "HEADWATER_VFS": "powerloss"},
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"appended\n"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+
+
+def append_and_hang() -> None:
+    """The host that is killed: its call has its effect, and never comes back."""
+    inbox = import_module("inbox")
+    mutate = inbox.Summarise.mutate
+
+    def hang(*args: Any) -> None:
+        mutate(*args)
+        print("appended", flush=True)
+        threading.Event().wait()
+
+    inbox.Summarise.mutate = hang
+    inbox.app.run("inbox.db")
+
+
+def show_ledger() -> None:
+    for line in Path("ledger.csv").read_text(encoding="utf-8").splitlines():
+        print(f"    ledger.csv: {line}")
+
+
 # --- printing -------------------------------------------------------------------------------------------------
 
 
@@ -330,8 +395,24 @@ def say(text: str) -> None:
     print(f"  {text}")
 
 
+def command(*words: str) -> None:
+    """Run a command of `headwater` as on a terminal, and show what it prints there."""
+    print(f"    $ headwater {' '.join(words)}")
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
+    child = subprocess.Popen([sys.executable, "-m", "headwater", *words], stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    with open(ours, encoding="utf-8", errors="replace") as shown, suppress(OSError):  # noqa: PTH123  # it is no path
+        # Ends with an error, when nobody is there any more who could print.
+        for line in shown:
+            print(f"      {line.rstrip()}".rstrip())
+    assert child.wait() == 0
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["write-until-killed"]:
         write_until_killed(sys.argv[2])
+    elif sys.argv[1:2] == ["append-and-hang"]:
+        append_and_hang()
     else:
         main()

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from headwater.host.flows.consumer import Consumer
     from headwater.host.flows.fixing import Broken
     from headwater.host.flows.flow import Workflow
+    from headwater.host.flows.ingress import Ingress, ingress_app, serve_ingress
     from headwater.host.flows.plan import Answer, Applied, Event, NotApplied, Nothing, Outcome, Plan, Skipped, Unknown
     from headwater.host.flows.run import Run
     from headwater.host.flows.topic import Topic
@@ -81,6 +82,7 @@ _HOMES = {
     "Handler": "headwater.host.handlers",
     "HeadwaterError": "headwater.errors",
     "IndeterminateError": "headwater.errors",
+    "Ingress": "headwater.host.flows.ingress",
     "InternalError": "headwater.errors",
     "Link": "headwater.cells.doc",
     "List": "headwater.cells.collection",
@@ -112,6 +114,8 @@ _HOMES = {
     "delete": "headwater.cells.whole",
     "exists": "headwater.cells.whole",
     "id_of": "headwater.cells.whole",
+    "ingress_app": "headwater.host.flows.ingress",
+    "serve_ingress": "headwater.host.flows.ingress",
     "why": "headwater.host.words",
 }
 
@@ -137,6 +141,7 @@ __all__ = [
     "Handler",
     "HeadwaterError",
     "IndeterminateError",
+    "Ingress",
     "InternalError",
     "Link",
     "List",
@@ -169,6 +174,8 @@ __all__ = [
     "delete",
     "exists",
     "id_of",
+    "ingress_app",
+    "serve_ingress",
     "why",
 ]
 

@@ -149,6 +149,19 @@ def test_second_interrupt_ends_a_function_that_never_returns(tmp_path: Path) -> 
         assert space.attach().read(doc_key("clock.count")) == 5
 
 
+def test_second_request_to_end_ends_the_process_at_once(tmp_path: Path) -> None:
+    """Also in the middle of a function that never returns, and that Ctrl-C would have to interrupt."""
+    with started(tmp_path, STUCK) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "stuck\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.readline() == "still stuck\n", "the first one lets everything come to its end"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SAFETY_S) == -signal.SIGTERM
+    with open_space(str(tmp_path / "clock.db"), create=False) as space:
+        assert space.attach().read(doc_key("clock.count")) in (0, 5)
+
+
 def test_signal_may_come_at_any_moment(tmp_path: Path) -> None:
     """At any line of what waits, whatever it holds there."""
     program = tmp_path / "program.py"
@@ -173,9 +186,11 @@ def test_stay_wakes_for_news_and_ends_for_a_signal() -> None:
         stay.wake()
         stay.wake()
         assert stay.wait()
+        handler = signal.getsignal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
         assert not stay.wait()
         assert not stay.wait()
+        assert signal.getsignal(signal.SIGTERM) is not handler, "a second one is not for us"
 
 
 def test_error_while_opening_comes_out_and_handlers_are_put_back(tmp_path: Path) -> None:

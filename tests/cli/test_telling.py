@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import localtime, strftime
+from typing import Any
 
 import pytest
 
@@ -58,8 +59,8 @@ def test_a_traceback_is_told_without_calls_inside_of_headwater() -> None:
     ours = f'  File "{Path(headwater.__file__).parent / "host" / "x.py"}", line 1, in call\n    fn()\n    ^^^^'
     theirs = '  File "/home/ann/letters.py", line 7, in prepare\n    raise ValueError("x")'
     head, tail = "Traceback (most recent call last):", "ValueError: x"
-    assert authors_part("\n".join([head, ours, theirs, ours, tail])) == "\n".join([head, theirs, tail])
-    alone = "\n".join([head, ours, tail])
+    assert authors_part(f"{head}\n{ours}\n{theirs}\n{ours}\n{tail}") == f"{head}\n{theirs}\n{tail}"
+    alone = f"{head}\n{ours}\n{tail}"
     assert authors_part(alone) == alone, "if there is nothing else, that is it"
 
 
@@ -93,12 +94,16 @@ def somebody(monkeypatch: pytest.MonkeyPatch) -> Gone:
 PLACE = Place("post.db", None)
 
 
+def asked(source: Any) -> object:
+    return source.told(int, 1)
+
+
 def test_a_question_is_asked_again_if_the_space_was_closed_in_between(somebody: Gone) -> None:
     somebody.errors = [ConnectionResetError("gone"), ClosedError("it was closed")]
-    assert looking(PLACE, lambda source: source.told(int, 1)) == (int, 1)  # type: ignore[type-var, arg-type, comparison-overlap]
+    assert looking(PLACE, asked) == (int, 1)
     somebody.errors = [ConnectionResetError("gone")] * 3
     with pytest.raises(ConnectionResetError, match="it is opened and closed all the time"):
-        looking(PLACE, lambda source: source.told(int, 1))  # type: ignore[type-var, arg-type]
+        looking(PLACE, asked)
 
 
 def test_what_was_surely_not_done_is_done_again_and_what_may_have_been_is_not(somebody: Gone) -> None:

@@ -1,5 +1,6 @@
 """The programs in examples/ print what they should, and the second run goes on where the first one ended."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -91,11 +92,37 @@ def test_importing_a_program_makes_no_file(tmp_path: Path) -> None:
 
 
 def test_every_program_is_tried_here() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PROGRAMS, "demo.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PROGRAMS, "inbox.py", "demo.py"}
+
+
+def ask(folder: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "headwater", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_inbox_asks_appends_each_note_once_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "inbox" / "milk.txt").write_text("buy milk", encoding="utf-8")
+    command = [sys.executable, "-u", str(EXAMPLES / "inbox.py")]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        try:
+            while "paused:approval" not in (runs := ask(tmp_path, "runs", "ls", "--url", "inbox.db")):
+                assert program.poll() is None
+            ask(tmp_path, "approve", runs.split()[0], "--url", "inbox.db")
+            assert program.stdout.readline() == "1 rows added\n"
+        finally:
+            program.send_signal(signal.SIGINT)
+        assert program.wait(60) == 0
+    assert (tmp_path / "ledger.csv").read_text(encoding="utf-8").count("milk.txt,buy milk") == 1
 
 
 def test_demo_runs_to_its_end_and_leaves_nothing_behind(tmp_path: Path) -> None:
     printed = run("demo.py", tmp_path)
     assert printed.count("found after it") == 3
     assert printed.count("it was handled before") == 2
+    assert printed.count("found out later that it had") == 1
+    assert printed.count("next() says: 2 rows added") == 1
     assert list(tmp_path.iterdir()) == []

@@ -315,7 +315,7 @@ def test_types_are_found_in_a_base_class(tmp_path: Path) -> None:
         assert isinstance(mill.log[0][0][0], Note)
 
 
-@pytest.mark.parametrize("data", [object(), {1, 2}, lambda: None, float("nan"), {1: 2}])
+@pytest.mark.parametrize("data", [object(), {1, 2}, lambda: None, float("nan"), {1: 2}], ids=range(5))
 def test_a_plan_that_cannot_be_kept_is_an_error_of_the_program(data: Any) -> None:
     mill = Mill()
     mill.take(prepare=lambda _, pending: hw.Plan(data, take=pending))

@@ -226,7 +226,7 @@ def generator(_: object, pending: object) -> Iterator[int]:
         ({"reconcile": lambda _, run, data, more: None}, r"write `def reconcile\(self, run, data\)`: missing"),
         ({"__init__": lambda _, mail: None}, "made anew for each run, without anything: missing a required"),
     ],
-    ids=str,
+    ids=range(8),
 )
 def test_methods_that_could_never_be_called_are_refused(mill: Mill, methods: dict[str, Any], told: str) -> None:
     with pytest.raises(DeclarationError, match=told):

@@ -14,6 +14,7 @@ from headwater.host import looking_flows
 from headwater.host.flows import asking
 from headwater.host.flows.asking import Done, FlowsTold, RunTold
 from headwater.host.looking import answer
+from headwater.host.opening import open_space
 from headwater.host.space import Space
 from headwater.host.told import Ask
 from tests.support.doors import request
@@ -66,9 +67,6 @@ def test_a_file_of_which_only_a_branch_is_open_tells_of_its_workflows_too(tmp_pa
     url = str(tmp_path / "post.db")
     with make_app().open(url) as space:
         space.workflows.drain()
-        space.ask_store(lambda engine: None)
-    from headwater.host.opening import open_space
-
     with open_space(url) as storage:
         storage.fork("draft")
     with hw.App("other").open(url, branch="draft") as space:

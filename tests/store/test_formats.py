@@ -10,7 +10,15 @@ import pytest
 
 from headwater.store.backends.sqlite_file import FORMAT
 from headwater.store.verify import verify
+from headwater.values.codec import to_json
+from headwater.workflow import resolution, transitions
+from headwater.workflow.invariants import check_all
+from headwater.workflow.recovery import left_active
+from headwater.workflow.status import key_of
+from headwater.workflow.transitions import Ask
 from tests.store.fixtures.make_format_1 import told
+from tests.store.fixtures.make_format_3 import FLOWS, PARKING, rows_told
+from tests.support.flows import FLOW, RidingDesk, flow_spec, packed
 from tests.support.spaces import Space, edit, increment, put
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -52,5 +60,94 @@ def test_space_of_an_earlier_version_goes_on(name: str, tmp_path: Path) -> None:
     space = open_copy(name, tmp_path)
     head = space.engine.head
     assert space.writer("new").accept(edit("patched", increment("n")), put("more", 1)) == head + 1
+    assert verify(space.reopen()).ok
+    space.close()
+
+
+# --- the tables, and what is in them --------------------------------------------------------------------------
+
+
+def schema_of(space: Space) -> list[tuple[object, ...]]:
+    """Every table, index and trigger, as it was declared."""
+    query = "select type, name, sql from sqlite_schema where name not like 'sqlite_%' order by type, name"
+    return space.backend.tables.execute(query)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_space_of_an_earlier_version_gets_the_tables_of_this_one(name: str, tmp_path: Path) -> None:
+    """If this fails for the newest format: what is declared was changed without a new format."""
+    space = open_copy(name, tmp_path)
+    fresh = Space("sqlite", tmp_path, file=tmp_path / "fresh.db")
+    assert schema_of(space) == schema_of(fresh)
+    assert space.backend.tables.execute("pragma foreign_key_check") == []
+    assert space.backend.tables.execute("pragma integrity_check") == [("ok",)]
+    fresh.close()
+    space.close()
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_space_of_an_earlier_version_takes_workflows(name: str, tmp_path: Path) -> None:
+    space = open_copy(name, tmp_path)
+    before, active = len(RidingDesk(space).rows()["flow_run"]), left_active(RidingDesk(space).book)
+    desk = RidingDesk(space, flow_spec())
+    desk.idle(desk.begin())
+    desk.consume("a", state=packed("seen a"))
+    desk.publish("b")
+    left = desk.begin()
+    space.reopen()
+    desk = RidingDesk(space, flow_spec())
+    assert left_active(desk.book) == [*active, left.id]
+    desk.crash(left)
+    run = desk.begin()
+    assert (run.retry_of, desk.handler().state) == (left.id, packed("seen a"))
+    desk.prepare(run, "b")
+    desk.act(run)
+    desk.commit(run)
+    assert len(desk.rows()["flow_run"]) == before + 4
+    check_all(desk.book)
+    status = to_json(space.engine.states.get(space.writer("w").branch, key_of(FLOW)).value)
+    assert isinstance(status, dict) and (status["state"], status["pending"]) == ("Idle", {"notes": 0})
+    assert verify(space.reopen()).ok
+    space.close()
+
+
+def test_workflows_of_an_earlier_version_read_as_they_did(tmp_path: Path) -> None:
+    expected = json.loads((FIXTURES / "workflows-3.json").read_text(encoding="utf-8"))
+    space = open_copy("format-3", tmp_path)
+    check_all(RidingDesk(space).book)
+    for _ in range(2):
+        assert rows_told(space) == expected
+        space.reopen()
+    space.close()
+
+
+def test_workflows_of_an_earlier_version_go_on(tmp_path: Path) -> None:
+    space = open_copy("format-3", tmp_path)
+    parking, asking, doubting = (RidingDesk(space, spec) for spec in FLOWS)
+    [left] = left_active(parking.book)
+    doubting.crash(doubting.run(left))
+    found = doubting.next()
+    assert isinstance(found, Ask) and found.call.operation == "mail.send"
+    doubting.do(transitions.applied, left, packed("sent"), "reconciliation")
+    doubting.commit(doubting.begin())
+    asked = asking.flow.head
+    assert asked is not None
+    asking.do(resolution.approve, asked)
+    run = asking.begin()
+    assert run.id == asked
+    asking.act(run)
+    asking.commit(run)
+    assert parking.do(resolution.reprocess, PARKING.name) == 1
+    last = parking.begin()
+    assert [event.message for event in parking.book.pending([1], 9)] == ["bad", "c"]
+    parking.prepare(last, "bad", "c")
+    parking.act(last)
+    parking.commit(last)
+    assert {status for (status,) in parking.book.execute("select distinct status from flow_event")} == {
+        "consumed",
+        "skipped",
+        "pending",
+    }
+    check_all(parking.book)
     assert verify(space.reopen()).ok
     space.close()

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 from headwater.store.backends.memory import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
+from headwater.store.commit import UNNUMBERED, Commit, Submission
 from headwater.testing import SimClock
 from headwater.values.codec import encode
-from headwater.values.ids import DocKey, Millis
+from headwater.values.ids import DocKey, Millis, SessionId
 from headwater.values.tree import ABSENT, Maybe, freeze
 from headwater.workflow import transitions
 from headwater.workflow.book import Book
@@ -25,9 +26,11 @@ from headwater.workflow.policy import Retry
 from headwater.workflow.publishing import Publication, publish
 from headwater.workflow.recovery import recover
 from headwater.workflow.resolution import plan_digest
+from headwater.workflow.ride import Ride
 from headwater.workflow.schedule import Every, Schedule
 from headwater.workflow.spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
 from headwater.workflow.transitions import Begun, Failed, Next, Prepared
+from tests.support.spaces import Space
 
 T = TypeVar("T")
 
@@ -126,11 +129,15 @@ class Desk:
             self.backend.give_up()
             raise
         self.backend.append([], None)
+        self._note(book)
+        return answer
+
+    def _note(self, book: Book) -> None:
+        """Who has something new to look at."""
         self.said = book.said
         for flow, topic in book.published:
             if book.flow(flow).name == self.spec.name:
                 self.flags.dirty |= {each.name for each in self.spec.consumers if topic in each.topics}
-        return answer
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """Everything there is: to compare with what there was."""
@@ -295,6 +302,34 @@ class Desk:
         if run.kind == "consumer" and run.status != Status.ACTIVE and (run.taken or run.status != Status.COMMITTED):
             self.flags.dirty.add(run.handler)
         return run
+
+
+class RidingDesk(Desk):
+    """A workflow in a space: every transaction rides through its engine, so that the status is a document of it."""
+
+    def __init__(self, space: Space, spec: FlowSpec | None = None, version: str = "1") -> None:
+        self.space = space
+        super().__init__(space.kind, space.path.parent)
+        self.clock = space.clock
+        if spec is not None:
+            self.deploy(spec, version)
+
+    def _open(self) -> MemoryBackend | SqliteBackend:
+        backend = self.space.backend
+        assert isinstance(backend, MemoryBackend | SqliteBackend)
+        return backend
+
+    def do(self, part: Callable[..., T], *given: Any, **named: Any) -> T:
+        ride = Ride(self.clock.now_ms, lambda _: None)
+        ride.parts.append(lambda book: part(book, *given, **named))
+        [outcome] = self.space.engine.admit([Submission(Commit(SessionId("riding"), UNNUMBERED), rider=ride)])
+        ride.decided(outcome.verdict, None)
+        if ride.error is not None:
+            raise ride.error
+        assert ride.is_kept and ride.book is not None
+        self._note(ride.book)
+        answer: T = ride.answer
+        return answer
 
 
 def _with_plan(run: RunRow, result: bytes) -> RunRow:

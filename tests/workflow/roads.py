@@ -5,6 +5,8 @@ Must never know: what is expected where it leads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import resolution, runs, transitions
@@ -61,34 +63,9 @@ def drive(desk: Desk, road: Road) -> RunRow:
 
 
 def _take(desk: Desk, run: RunRow, what: Step) -> RunRow:
-    match what:
-        case Step.PREPARED:
-            return desk.prepare(run, *EVENTS, data=PLAN, title="Send it", ask=True)
-        case Step.IN_FLIGHT:
-            return desk.leave(run)
-        case Step.APPLIED:
-            return desk.do(transitions.applied, run.id, RESULT)
-        case Step.NOT_APPLIED:
-            return desk.do(transitions.not_applied, run.id, "it said no")
-        case Step.SKIPPED:
-            return _skip(desk, run)
-        case Step.EMITTING:
-            return desk.do(runs.move, run, Step.EMITTING)
-        case Step.COMMITTED:
-            return _commit(desk, run)
-        case Step.APPROVAL if run.phase == Phase.PREPARED:
-            return desk.do(transitions.ask, run.id)
-        case Step.APPROVAL:
-            return desk.fail(run, Trouble.AUTH, "sign in again")
-        case Step.RECONCILIATION:
-            return desk.do(transitions.uncertain, run.id, "no answer", Millis(desk.clock.now_ms() + 10_000))
-        case Step.CRASHED:
-            return desk.crash(run)
-        case Step.APPROVED:
-            desk.do(resolution.approve, run.id)
-            return desk.begin()
-        case _:
-            return desk.fail(run, FAILURES[what], "it broke")
+    if what in FAILURES:
+        return desk.fail(run, FAILURES[what], "it broke")
+    return TAKEN[what](desk, run)
 
 
 def _skip(desk: Desk, run: RunRow) -> RunRow:
@@ -103,3 +80,33 @@ def _skip(desk: Desk, run: RunRow) -> RunRow:
 def _commit(desk: Desk, run: RunRow) -> RunRow:
     # There was nothing to do: that is found, and the run over, in one transaction.
     return desk.idle(run) if run.phase == Phase.PREPARING else desk.commit(run)
+
+
+def _ask(desk: Desk, run: RunRow) -> RunRow:
+    if run.phase == Phase.PREPARED:
+        return desk.do(transitions.ask, run.id)
+    return desk.fail(run, Trouble.AUTH, "sign in again")
+
+
+def _doubt(desk: Desk, run: RunRow) -> RunRow:
+    return desk.do(transitions.uncertain, run.id, "no answer", Millis(desk.clock.now_ms() + 10_000))
+
+
+def _approve(desk: Desk, run: RunRow) -> RunRow:
+    desk.do(resolution.approve, run.id)
+    return desk.begin()
+
+
+TAKEN: dict[Step, Callable[[Desk, RunRow], RunRow]] = {
+    Step.PREPARED: lambda desk, run: desk.prepare(run, *EVENTS, data=PLAN, title="Send it", ask=True),
+    Step.IN_FLIGHT: Desk.leave,
+    Step.APPLIED: lambda desk, run: desk.do(transitions.applied, run.id, RESULT),
+    Step.NOT_APPLIED: lambda desk, run: desk.do(transitions.not_applied, run.id, "it said no"),
+    Step.SKIPPED: _skip,
+    Step.EMITTING: lambda desk, run: desk.do(runs.move, run, Step.EMITTING),
+    Step.COMMITTED: _commit,
+    Step.APPROVAL: _ask,
+    Step.RECONCILIATION: _doubt,
+    Step.CRASHED: Desk.crash,
+    Step.APPROVED: _approve,
+}

@@ -60,13 +60,14 @@ def test_a_run_follows_an_earlier_one(desk: Desk) -> None:
     run = desk.begin()
     for later in (run.id, run.id + 1):
         refused(desk, "update flow_run set retry_of = ? where id = ?", later, run.id)
-        columns = "flow, handler, kind, retry_of, chain, attempt, why, version, phase, status, outcome"
         refused(
             desk,
-            f"insert into flow_run(id, {columns}, created_at, updated_at) "
-            "values (?, 1, 'work', 'consumer', ?, 1, 1, '', 1, 'committed', 'committed', 'none', 1, 1)",
+            "insert into flow_run(id, flow, handler, kind, retry_of, chain, attempt, why, version, phase, status, "
+            "outcome, prepare_result, created_at, updated_at) "
+            "values (?, 1, 'work', 'consumer', ?, 1, 1, '', 1, 'committed', 'committed', 'none', x'c0', 1, 1)",
             run.id + 1,
             later + 1,
+            why="retry_of < id|FOREIGN KEY",
         )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.workflow import resolution, transitions
+from headwater.workflow.book import Book
 from headwater.workflow.limits import WAKE_MAX_MS
 from headwater.workflow.model import Intent, Trouble, Why
 from headwater.workflow.planner import Due, Flags, Rest, choose, flags_after_restart
@@ -402,6 +403,7 @@ def test_who_takes_nothing_and_has_something_to_say_is_not_begun_again_and_again
             return hw.Plan(len(pending))
 
         def next(self, run: hw.Run, data: int, outcome: object) -> None:
+            assert run.attempt == 1 and isinstance(outcome, hw.Nothing)
             seen.append(data)
 
     with app.open("memory:") as space:
@@ -416,7 +418,7 @@ def test_what_a_run_leaves_is_begun_in_the_transaction_that_ends_it(desk: Desk) 
     desk.prepare(run, "a")
     desk.act(run)
 
-    def end(book: transitions.Book) -> object:
+    def end(book: Book) -> object:
         transitions.consumed(book, run.id, None, desk.spec)
         return transitions.begin_after(book, "work", FLOW, desk.spec, desk.flags)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from headwater.errors import NotFoundError, TransitionError
 from headwater.workflow import resolution, transitions
+from headwater.workflow.book import Book
 from headwater.workflow.deploy import deploy
 from headwater.workflow.limits import BACKOFF_MS
 from headwater.workflow.model import CallStatus, EventStatus, Intent, Outcome, Phase, Status, Trouble, Why
@@ -385,7 +388,7 @@ def test_the_connector_is_asked_again_as_if_it_had_not_been(desk: Desk) -> None:
 @pytest.mark.parametrize("first", ["applied", "not applied", "skip"])
 def test_what_became_of_a_call_is_said_once(desk: Desk, first: str) -> None:
     run = desk.doubt("a")
-    answers = {
+    answers: dict[str, Callable[[], object]] = {
         "applied": lambda: desk.do(resolution.reconcile_applied, run.id, packed(1)),
         "not applied": lambda: desk.do(resolution.reconcile_not_applied, run.id),
         "skip": lambda: desk.do(resolution.reconcile_skip, run.id),
@@ -461,7 +464,7 @@ def test_skipping_an_input_tells_every_workflow_whose_events_it_takes_away(desk:
     desk.commit(run)
     touched: list[int] = []
 
-    def skip(book: transitions.Book) -> None:
+    def skip(book: Book) -> None:
         resolution.skip_input(book, 1)
         touched.extend(book.touched)
 

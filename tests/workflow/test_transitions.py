@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -204,11 +205,8 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(desk: Desk, road: Ro
     done: set[str] = set()
     for name, action in ACTIONS.items():
         desk.backend.begin()
-        try:
+        with suppress(TransitionError):
             action(desk, run)
-        except TransitionError as refused:
-            assert refused.message
-        else:
             done.add(name)
             check_all(desk.book)
         desk.backend.give_up()
@@ -238,7 +236,9 @@ def test_whatever_is_done_a_crash_or_a_stop_leads_on_to_an_end(desk: Desk, road:
         with_it.idle(with_it.begin())
         with_it.produce(with_it.begin())
         run = drive(with_it, road)
-        with_it.do(lambda book, name=name, run=run, at=with_it: ACTIONS[name](at, run))
+        with_it.backend.begin()
+        ACTIONS[name](with_it, run)
+        with_it.backend.append([], None)
         finish(with_it)
         flow = with_it.flow
         check_all(with_it.book)

@@ -56,7 +56,9 @@ class Ending:
             self._end_now()
         self.is_near = True
         for wake in self._wakers:
-            wake()
+            # A loop that has ended is woken by nobody.
+            with suppress(RuntimeError):
+                wake()
 
     @staticmethod
     def _end_now() -> None:
@@ -161,7 +163,7 @@ class _Hosted:
 
     def _stop(self, opened: BaseSpace) -> bool:
         """Whether all runs came to where they can stop."""
-        alive = sorted(opened.flows.alive)
+        alive = sorted(opened.flows.alive.copy())
         if alive and not self._quiet:
             runs = ", ".join(map(str, alive))
             note(f"waiting for run {runs} to end, or to come to where it can stop; once more ends at once")

@@ -177,6 +177,8 @@ class Engine:
             raise
         except HeadwaterError as error:
             verdict = Refused(error.message)
+            if commit.local_seq != UNNUMBERED:
+                batch.decided.append(commit)
         else:
             place = Seq(self.head + len(batch.rows))
             if commit.local_seq == UNNUMBERED:

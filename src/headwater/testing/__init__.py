@@ -2,13 +2,25 @@
 
 `Disk` and `DiskVFS`: a disk in memory which records a run and shows every way power could have failed in it.
 `PowerLossVFS`: real files whose un-synced writes die with the process, so SIGKILL is a power loss.
-`SimClock` and `SeededEntropy`: time that moves when told, and names that are the same in every run.
+`SimClock` and `SeededEntropy`: time that moves when told, and names that are the same in every run. `open_at` opens an
+app whose workflows go by such a clock.
 `SimLoop` and `simulate`: an event loop in which whoever sleeps is awake at once, in the right order.
 """
 
 from headwater.testing.clock import SeededEntropy, SimClock
 from headwater.testing.disk import CrashImage, Disk, DiskVFS
 from headwater.testing.loop import SimLoop, simulate
+from headwater.testing.opening import open_at
 from headwater.testing.powerloss import PowerLossVFS
 
-__all__ = ["CrashImage", "Disk", "DiskVFS", "PowerLossVFS", "SeededEntropy", "SimClock", "SimLoop", "simulate"]
+__all__ = [
+    "CrashImage",
+    "Disk",
+    "DiskVFS",
+    "PowerLossVFS",
+    "SeededEntropy",
+    "SimClock",
+    "SimLoop",
+    "open_at",
+    "simulate",
+]

@@ -36,9 +36,11 @@ def say(words: str) -> None:
 def put_forward(hours: float) -> None:
     """Every life an hour later than the one before: what waits because hosts were killed is due when one starts."""
     real = time.time_ns
-    clock.time = SimpleNamespace(  # type: ignore[assignment]  # the only module that asks how late it is
+    shifted = SimpleNamespace(
         time_ns=lambda: real() + int(hours * 3600e9), time=time.time, perf_counter=time.perf_counter
     )
+    # It is the only module that asks how late it is.
+    setattr(clock, "time", shifted)  # noqa: B010  # a module of another, for which there is no seam in `app.run`
 
 
 # --- many workflows -------------------------------------------------------------------------------------------
@@ -48,7 +50,7 @@ def many(path: str, url: str, hours: str) -> None:
     """Workflows side by side. Each counts what it has done, in a cell of its own: none waits for another there."""
     put_forward(float(hours))
     # It is the test that ends the host, and not the work that is under way: that is not taken for the reason.
-    transitions.CRASHES = 100  # type: ignore[misc]  # as if it were larger
+    setattr(transitions, "CRASHES", 100)  # noqa: B010  # a constant
     app = hw.App("posts")
     counts = [app.cell(f"count{number}", 0) for number in range(FLOWS)]
     for number, count in enumerate(counts):
@@ -79,10 +81,10 @@ def add_flow(app: hw.App, name: str, client: Client, count: hw.Cell[int]) -> Non
         def mutate(self, run: hw.Run, data: list[str]) -> int:
             return client.post(run.key, data)
 
-        def reconcile(self, run: hw.Run, data: list[str]) -> Answer:
+        def reconcile(self, run: hw.Run, data: list[str]) -> Answer:  # noqa: ARG002  # as it is called
             return client.look(run.key)
 
-        def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+        def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:  # noqa: ARG002  # likewise
             count.value += 1
 
 
@@ -113,7 +115,7 @@ def plain(path: str, url: str, hours: str) -> None:
     """The post office as it is. What holds it up is the service."""
     put_forward(float(hours))
     office = Office(url)
-    threading.Thread(target=lambda: (wait_for_stop(host_of(office)), say("stopping")), daemon=True).start()
+    threading.Thread(target=tell_stop, args=(office,), daemon=True).start()
     tell_end(office)
     office.app.run(path)
     say("ended")
@@ -142,6 +144,12 @@ def tell_end(office: Office) -> None:
             say("done")
 
 
+def tell_stop(office: Office) -> None:
+    """When the host begins to end."""
+    wait_for_stop(host_of(office))
+    say("stopping")
+
+
 def host_of(office: Office) -> Host:
     """As soon as there is one."""
     while True:
@@ -168,7 +176,9 @@ def program(name: str, path: Path, url: str, hours: float = 0) -> Iterator[subpr
     """One of the functions above, in a process of its own."""
     code = f"from {__name__} import {name}; {name}({str(path)!r}, {url!r}, {str(hours)!r})"
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-X", "faulthandler", "-c", code], stdout=pipe, stderr=pipe, text=True, cwd=ROOT) as process:
+    with subprocess.Popen(
+        [sys.executable, "-X", "faulthandler", "-c", code], stdout=pipe, stderr=pipe, text=True, cwd=ROOT
+    ) as process:
         try:
             yield process
         finally:

@@ -61,17 +61,21 @@ def judge(path: Path | str, account: Account, mail: Sequence[str], notes: Sequen
         assert space.call(verify).ok
 
 
+def ask(engine: Engine, query: str) -> list[tuple[Any, ...]]:
+    """The tables, as they are."""
+    return engine.backend.tables.execute(query)
+
+
 def _judge(engine: Engine, account: Account, events: Sequence[str]) -> None:
-    tables = engine.backend.tables
     for claim, query in NEVER.items():
-        assert (claim, tables.execute(query)) == (claim, [])
-    assert tables.execute("pragma foreign_key_check") == []
-    assert tables.execute("pragma integrity_check") == [("ok",)]
-    calls = dict(tables.execute("select key, status from flow_call"))
+        assert (claim, ask(engine, query)) == (claim, [])
+    assert ask(engine, "pragma foreign_key_check") == []
+    assert ask(engine, "pragma integrity_check") == [("ok",)]
+    calls = dict(ask(engine, "select key, status from flow_call"))
     assert calls.keys() >= set(account.called), "a call left before it was on disk that it would"
     assert sorted(key for key in calls if calls[key] == "applied") == sorted(account.applied)
-    assert sorted(row[0] for row in tables.execute("select message from flow_event")) == sorted(events)
-    check_all(Book(tables, Millis(0)))
+    assert sorted(row[0] for row in ask(engine, "select message from flow_event")) == sorted(events)
+    check_all(Book(engine.backend.tables, Millis(0)))
 
 
 def check_half_way(path: Path | str, account: Account) -> int:
@@ -79,16 +83,21 @@ def check_half_way(path: Path | str, account: Account) -> int:
     assert all(times == 1 for times in account.per_event.values())
 
     def look(engine: Engine) -> int:
-        tables = engine.backend.tables
-        assert tables.execute("pragma foreign_key_check") == []
-        assert tables.execute("pragma integrity_check") == [("ok",)]
-        known = {row[0] for row in tables.execute("select key from flow_call")}
+        assert ask(engine, "pragma foreign_key_check") == []
+        assert ask(engine, "pragma integrity_check") == [("ok",)]
+        known = {row[0] for row in ask(engine, "select key from flow_call")}
         assert known >= set(account.called), "a call left before it was on disk that it would"
-        check_all(Book(tables, Millis(0)))
-        return len(tables.execute("select 1 from flow_call where status not in ('applied', 'failed')"))
+        check_all(Book(engine.backend.tables, Millis(0)))
+        return len(ask(engine, "select 1 from flow_call where status not in ('applied', 'failed')"))
 
     with open_space(str(path), create=False) as space:
         return space.call(look)
+
+
+def rows(path: Path | str, query: str) -> list[tuple[Any, ...]]:
+    """What is kept, between two lives."""
+    with open_space(str(path), create=False) as space:
+        return space.call(lambda engine: ask(engine, query))
 
 
 def stops(path: Path | str) -> list[tuple[Any, ...]]:
@@ -97,5 +106,4 @@ def stops(path: Path | str) -> list[tuple[Any, ...]]:
         "select flow.head, call.key from flow join flow_call as call on call.run = flow.head "
         "where flow.block_kind = 'indeterminate'"
     )
-    with open_space(str(path), create=False) as space:
-        return space.call(lambda engine: engine.backend.tables.execute(query))
+    return rows(path, query)

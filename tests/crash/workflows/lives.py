@@ -27,7 +27,7 @@ import msgspec
 import headwater as hw
 import headwater.host.flows.deploying  # here, so that it is not imported in every life
 import headwater.host.flows.hosting
-import headwater.testing.powerloss  # noqa: F401  # likewise
+import headwater.testing.powerloss  # likewise
 from headwater.host.options import Options
 from headwater.host.space import Space
 from headwater.testing.clock import SimClock
@@ -58,7 +58,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 10.0
     """How many seconds it waits for the service."""
     vfs: str = ""
-    says: dict[int, int | None] = {}  # noqa: RUF012  # a field
+    says: dict[int, int | None] = {}
     """What a person says about calls whose end nobody knows, by run: the receipt, or None if it did not happen."""
     resumes: bool = False
     """A person says that what was in the way is mended."""
@@ -74,8 +74,8 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
     sentence: str = ""
     run: int | None = None
-    sent: dict[str, int] = {}  # noqa: RUF012  # a field
-    noted: dict[str, int] = {}  # noqa: RUF012  # a field
+    sent: dict[str, int] = {}
+    noted: dict[str, int] = {}
     error: str = ""
 
 

@@ -75,9 +75,7 @@ class Client:
 class Office:
     """The app, and what a test looks at."""
 
-    def __init__(
-        self, url: str, kind: str = "class", *, patience: float = 10.0, timeout: float = 300.0
-    ) -> None:
+    def __init__(self, url: str, kind: str = "class", *, patience: float = 10.0, timeout: float = 300.0) -> None:
         """`patience`: how many seconds a call waits for an answer; `timeout`: how long the host waits for a call."""
         self.letters = LETTERS
         self.app = hw.App("post")
@@ -87,70 +85,78 @@ class Office:
         self.flow = self.app.workflow("office")
         self.mail = self.flow.topic("mail", Letter)
         self.notes = self.flow.topic("notes", Letter)
-        client = Client(url, patience)
-        self._declare(client, kind, timeout)
+        self._add_producer()
+        sender, uses = _senders(self, Client(url, patience))[kind]
+        declare = self.flow.consumer(self.mail, name="Send", retry=RETRY, timeout={"mutate": timeout}, uses=uses)
+        declare(sender)
+        self._add_notes()
 
-    def _declare(self, client: Client, kind: str, timeout: float) -> None:
-        office, flow = self, self.flow
-
-        @flow.producer(every="1h")
+    def _add_producer(self) -> None:
+        @self.flow.producer(every="1h")
         def poll() -> None:
-            for to in office.letters:
-                office.mail.publish(Letter(to), id=to, title=f"Letter to {to}")
+            for to in self.letters:
+                self.mail.publish(Letter(to), id=to, title=f"Letter to {to}")
 
-        class Mute(hw.Consumer[Letter, list[str], int]):
-            """Nobody can be asked what became of its calls."""
+    def _add_notes(self) -> None:
+        noted = self.noted
 
-            def prepare(self, pending: Sequence[hw.Event[Letter]]) -> hw.Plan[list[str]]:
-                if not pending:
-                    return hw.Plan.idle()
-                chosen = pending[:AT_ONCE]
-                return hw.Plan([event.id for event in chosen], take=chosen, title=f"Post {len(chosen)} letters")
-
-            def mutate(self, run: hw.Run, data: list[str]) -> int:
-                return client.post(run.key, data)
-
-            def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
-                for to in data:
-                    office.sent.key(to).value = outcome.result or 0
-                    office.notes.publish(Letter(to), id=f"note {to}")
-
-        class Send(Mute):
-            def reconcile(self, run: hw.Run, data: list[str]) -> Answer:
-                return client.look(run.key)
-
-        service = flow.connector("service")
-
-        @service.mutation
-        def post(letters: list[str], key: str) -> int:
-            return client.post(key, letters)
-
-        @post.reconcile
-        def was_posted(letters: list[str], key: str) -> Answer:
-            return client.look(key)
-
-        class Call(Mute):
-            """Only says what is to be called."""
-
-            def mutate(self, run: hw.Run, data: list[str]) -> int:
-                return run.call(post, data)  # type: ignore[call-arg]  # the key is given by whoever calls
-
-        chosen: type[Mute] = {"class": Send, "mute": Mute, "connector": Call}[kind]
-        uses = service if chosen is Call else ()
-        flow.consumer(self.mail, name="Send", retry=RETRY, timeout={"mutate": timeout}, uses=uses)(chosen)
-
-        @flow.consumer(self.notes)
+        @self.flow.consumer(self.notes)
         class Note(hw.Consumer[Letter, list[str], None]):
             def prepare(self, pending: Sequence[hw.Event[Letter]]) -> hw.Plan[list[str]]:
                 return hw.Plan([event.data.to for event in pending], take=pending) if pending else hw.Plan.idle()
 
-            def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[None]) -> None:
+            def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[None]) -> None:  # noqa: ARG002  # as called
                 for to in data:
                     # Reads what is there: one that is noted twice is seen.
-                    office.noted.key(to).value = office.noted.value.get(to, 0) + 1
+                    noted.key(to).value = noted.value.get(to, 0) + 1
 
     @property
     def is_done(self) -> bool:
         """Everything that came in was dealt with, and so was all that followed from it."""
         inputs = self.flow.inputs()
         return len(inputs) == len(self.letters) and all(each.status == "done" for each in inputs)
+
+
+Sender: TypeAlias = type[hw.Consumer[Letter, list[str], int]]
+
+
+def _senders(office: Office, client: Client) -> dict[str, tuple[Sender, Sequence[hw.Connector]]]:
+    """The same in three ways: by a class that can be asked, by one that cannot, and by a connector."""
+    service = office.flow.connector("service")
+
+    class Mute(hw.Consumer[Letter, list[str], int]):
+        """Nobody can be asked what became of its calls."""
+
+        def prepare(self, pending: Sequence[hw.Event[Letter]]) -> hw.Plan[list[str]]:
+            if not pending:
+                return hw.Plan.idle()
+            chosen = pending[:AT_ONCE]
+            return hw.Plan([event.id for event in chosen], take=chosen, title=f"Post {len(chosen)} letters")
+
+        def mutate(self, run: hw.Run, data: list[str]) -> int:
+            return client.post(run.key, data)
+
+        def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:  # noqa: ARG002  # as called
+            for to in data:
+                office.sent.key(to).value = outcome.result or 0
+                office.notes.publish(Letter(to), id=f"note {to}")
+
+    class Send(Mute):
+        def reconcile(self, run: hw.Run, data: list[str]) -> Answer:  # noqa: ARG002  # as it is called
+            return client.look(run.key)
+
+    @service.mutation
+    def post(letters: list[str], key: str) -> int:
+        return client.post(key, letters)
+
+    @post.reconcile
+    def was_posted(letters: list[str], key: str) -> Answer:  # noqa: ARG001  # as it is called
+        return client.look(key)
+
+    class Call(Mute):
+        """Only says what is to be called."""
+
+        def mutate(self, run: hw.Run, data: list[str]) -> int:
+            return run.call(post, data)  # type: ignore[call-arg]  # the key is given by whoever calls
+
+    return {"class": (Send, ()), "mute": (Mute, ()), "connector": (Call, [service])}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headwater.core import doc_key, open_space
 from tests.crash.workflows.hosts import EVENTS, FLOWS, program, read_until
-from tests.crash.workflows.judge import judge
+from tests.crash.workflows.judge import judge, rows
 from tests.crash.workflows.post import LETTERS
 from tests.support.service import SAFETY_S, Account, Service, Way
 
@@ -24,12 +24,6 @@ def finish(path: Path, account: Account, hours: float) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(SAFETY_S) == 0
     judge(path, account, LETTERS, NOTES)
-
-
-def rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    """What is kept, between two lives."""
-    with open_space(str(path), create=False) as space:
-        return space.call(lambda engine: engine.backend.tables.execute(query))
 
 
 # --- killed ---------------------------------------------------------------------------------------------------

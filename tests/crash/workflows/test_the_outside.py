@@ -1,4 +1,4 @@
-"""A service that answers late, wrongly or not at all, with hosts that are killed on the way: each letter is posted once.
+"""A service that answers late, wrongly or not at all, and hosts that are killed on the way: a letter is posted once.
 
 As in `test_every_statement`, HEADWATER_CRASH_POINTS=all kills before every statement there is.
 """

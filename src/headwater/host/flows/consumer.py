@@ -19,7 +19,7 @@ from headwater.host.code import is_generator
 from headwater.host.flows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
 from headwater.host.flows.run import CURRENT, Run
 from headwater.values.codec import encode
-from headwater.values.hints import schema_of
+from headwater.values.hints import freeze_with, schema_of
 from headwater.values.schema import ANY, Schema
 
 In = TypeVar("In")
@@ -114,15 +114,16 @@ class Types:
         self.result: Sealed = sealed_as(owner, f"{where}, result", given[2])
         hint = _class_hints(kind, where).get("state", Any)
         self.state: Sealed = sealed_as(owner, f"{where}, state", hint)
-        self.default: bytes | None = sealed_default(self.state, getattr(kind, "state", None), hint, where)
+        self.default: bytes | None = default_of(getattr(kind, "state", None), hint, where)
 
 
-def sealed_default(state: Sealed, given: object, hint: object, where: str) -> bytes | None:
+def default_of(given: object, hint: object, where: str) -> bytes | None:
     """What a state is before any was kept; None: nothing. Raises DeclarationError if it does not fit its type."""
     if given is None and (hint is Any or hint is None):
         return None
     try:
-        kept = encode(state.seal(given))
+        # As it would be sealed, but for documents: none is open yet.
+        kept = encode(freeze_with(_schema(hint, where), given, f"the state of {where}"))
     except UsageError as error:
         if given is None:
             name = getattr(hint, "__name__", hint)
@@ -184,5 +185,8 @@ def _class_hints(kind: type, where: str) -> dict[str, object]:
 
 def sealed_as(owner: Owner, where: str, hint: object) -> Sealed:
     """How something is kept: by its type; if it has none, as whatever JSON it is."""
-    schema: Schema = ANY if hint is None or hint is Any else schema_of(hint, where=where)
-    return Sealed(owner, where, (), schema=schema)
+    return Sealed(owner, where, (), schema=_schema(hint, where))
+
+
+def _schema(hint: object, where: str) -> Schema:
+    return ANY if hint is None or hint is Any else schema_of(hint, where=where)

@@ -15,7 +15,7 @@ from headwater.values.tree import freeze
 from headwater.workflow import inquiry, resolution
 from headwater.workflow.book import Book
 from headwater.workflow.inquiry import InputView, RunView
-from headwater.workflow.model import RunRow
+from headwater.workflow.model import CallRow, RunRow
 
 if TYPE_CHECKING:
     from headwater.host.flows.hub import Hub
@@ -95,11 +95,17 @@ class Controls(ABC):
             message = f"what became of run {run} is hw.Applied(result), hw.NotApplied(), hw.Skipped() or hw.Unknown()"
             raise UsageError(f"{message}, not {answer!r}", run=run)
 
+        # Here, where it is known which opening is meant; and not if the run is another's.
+        kept = b""
+        if isinstance(answer, Applied):
+            row, call = hub.look(lambda book: self._asked_about(book, run))
+            kept = self._kept(row, call, answer.result)
+
         def part(book: Book) -> object:
             self._own(book, run)
             match answer:
                 case Applied():
-                    return resolution.reconcile_applied(book, run, self._kept(book, book.run(run), answer.result))
+                    return resolution.reconcile_applied(book, run, kept)
                 case NotApplied():
                     return resolution.reconcile_not_applied(book, run)
                 case Skipped():
@@ -109,7 +115,11 @@ class Controls(ABC):
 
         hub.do(part)
 
-    def _kept(self, book: Book, run: RunRow, result: object) -> bytes:  # noqa: ARG002  # for those who know more of it
+    def _asked_about(self, book: Book, run: int) -> tuple[RunRow, CallRow | None]:
+        row = self._own(book, run).run(run)
+        return row, book.call_of(row)
+
+    def _kept(self, run: RunRow, call: CallRow | None, result: object) -> bytes:  # noqa: ARG002  # for who knows more
         """A result as it is kept. Who has the program knows of which type it is."""
         return encode(freeze(result, f"the result of run {run.id}"))
 

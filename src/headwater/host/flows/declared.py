@@ -14,7 +14,7 @@ from headwater.cells.sealed import Sealed
 from headwater.errors import DeclarationError, UsageError
 from headwater.host.code import signature_of
 from headwater.host.flows.connector import Connector
-from headwater.host.flows.consumer import Consumer, Types, overrides, sealed_as, sealed_default
+from headwater.host.flows.consumer import Consumer, Types, default_of, overrides, sealed_as
 from headwater.host.flows.run import Run
 from headwater.host.flows.topic import Topic
 from headwater.host.payload import hints_of
@@ -66,7 +66,7 @@ class Producer:
                 hint = hints.get(parameter.name)
                 self.state = sealed_as(owner, f"{where}, state", hint)
                 given = None if parameter.default is Parameter.empty else parameter.default
-                self.default = sealed_default(self.state, given, hint, where)
+                self.default = default_of(given, hint, where)
             else:
                 message = (
                     f"{where} takes {parameter}: a producer takes its state, and a run (annotated hw.Run), or neither"

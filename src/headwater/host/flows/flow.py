@@ -6,13 +6,14 @@ Must never know: when anything of it runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
 from inspect import getsource
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 
+from headwater.cells.collection import Map
 from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Owner, find
 from headwater.errors import DeclarationError, NameRefusedError
@@ -25,15 +26,15 @@ from headwater.host.flows.controls import Controls
 from headwater.host.flows.declared import Declared, Producer, Timeout, Timeouts
 from headwater.host.flows.topic import Topic
 from headwater.values.duration import Duration
-from headwater.workflow.book import Book
 from headwater.workflow.deploy import check
 from headwater.workflow.limits import KEEP_RUNS, PEEK, PEEK_MAX
-from headwater.workflow.model import RunRow
+from headwater.workflow.model import CallRow, RunRow
 from headwater.workflow.policy import DEFAULT, Retry
 from headwater.workflow.schedule import in_words, make_schedule
 from headwater.workflow.spec import FlowSpec, OnPoison
 
 if TYPE_CHECKING:
+    from headwater.host.flows.fixing import Broken
     from headwater.host.flows.hub import Hub
 
 P = ParamSpec("P")
@@ -57,15 +58,18 @@ class Status(Doc):
     """When what has failed is tried again."""
     run: int | None = None
     """The run that is at work, or that has to be finished first."""
-    pending: dict[str, int] = {}  # noqa: RUF012  # a field
-    """Events that are not done with, by topic: that wait, or that a run holds."""
+    pending: Map[str, int] = Map()
+    """Events that are not done with, by topic: that wait, or that a run holds. Who reads one is not told of others."""
     parked: int = 0
     """Events that were put aside because they fail."""
     recent: list[dict[str, str | int]] = []  # noqa: RUF012  # a field
     """What was done last, newest first: `at` and `text`."""
 
 
-Fixer: TypeAlias = Callable[..., Any]
+Fixer: TypeAlias = "Callable[[Broken], str | Awaitable[str | None] | None]"
+"""Who repairs handlers: given what is broken, returns new source for it, or None to give up."""
+
+F = TypeVar("F", bound=Fixer)
 
 
 class Workflow(Controls):
@@ -87,7 +91,7 @@ class Workflow(Controls):
             raise DeclarationError(f"app.workflow({name!r}): on_poison={on_poison!r}; 'block' or 'park' is expected")
         if keep_runs is not None and (type(keep_runs) is not int or keep_runs < 0):
             raise DeclarationError(f"app.workflow({name!r}): keep_runs={keep_runs!r} is no number of runs, nor None")
-        self._owner = owner
+        self.owner = owner
         self.name = name
         self.full_name = full_name
         self.on_poison: OnPoison = on_poison
@@ -111,7 +115,7 @@ class Workflow(Controls):
         self._check_name(name, "topic")
         if name in self.topics:
             raise DeclarationError(f"workflow {self.name} has a topic {name!r} already; name it differently")
-        made: Topic[T] = Topic(self._owner, self, name, kind)
+        made: Topic[T] = Topic(self.owner, self, name, kind)
         self.topics[name] = made
         return made
 
@@ -142,7 +146,7 @@ class Workflow(Controls):
             chosen = self._function_name(fn, name, "producer")
             where = f"@flow.producer {chosen}()"
             schedule = make_schedule(where, every=every, cron=cron, zone=zone)
-            made = Producer(self._owner, fn, chosen, schedule, _policy(retry, where), Timeouts(timeout, where))
+            made = Producer(self.owner, fn, chosen, schedule, _policy(retry, where), Timeouts(timeout, where))
             made.uses = _connectors(uses, where)
             self.producers[chosen] = made
             return fn
@@ -175,7 +179,7 @@ class Workflow(Controls):
             if type(peek) is not int or not 1 <= peek <= PEEK_MAX:
                 raise DeclarationError(f"{where}: peek={peek!r}; a number from 1 to {PEEK_MAX} is expected")
             self.consumers[chosen] = Declared(
-                self._owner,
+                self.owner,
                 kind,
                 chosen,
                 topics,
@@ -211,10 +215,10 @@ class Workflow(Controls):
         self._check_name(name, "connector")
         if name in self.connectors:
             raise DeclarationError(f"workflow {self.name} has a connector {name!r} already; name it differently")
-        made = self.connectors[name] = Connector(self._owner, name)
+        made = self.connectors[name] = Connector(self.owner, name)
         return made
 
-    def fixer(self, fn: Callable[P, R]) -> Callable[P, R]:
+    def fixer(self, fn: F) -> F:
         """Declare who repairs handlers that are wrong: gets a `hw.Broken`, returns new source for the handler, or None.
 
         Never asked about calls whose outcome is unknown; after two repairs in a row a person is.
@@ -282,16 +286,15 @@ class Workflow(Controls):
         found = [f"{p.name} {in_words(p.schedule)}" for p in self.producers.values()]
         return "; ".join(found) or "when something is published"
 
-    def _kept(self, book: Book, run: RunRow, result: object) -> bytes:
+    def _kept(self, run: RunRow, call: CallRow | None, result: object) -> bytes:
         """By the type that `mutate`, or the operation that was called, returns."""
         handler = self.consumers.get(run.handler)
-        call = book.call_of(run)
         if handler is None or call is None:
-            return super()._kept(book, run, result)
+            return super()._kept(run, call, result)
         return answered_bytes(handler, call, result)
 
     def _place(self) -> tuple[Hub, str]:
-        space, _ = find(self._owner, self.full_name)
+        space, _ = find(self.owner, self.full_name)
         assert isinstance(space, BaseSpace)
         return space.flows, self.full_name
 

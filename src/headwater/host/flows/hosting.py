@@ -13,6 +13,7 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from headwater.cells.here import HERE, Frame
 from headwater.errors import HeadwaterError, StoreError
 from headwater.host.flows.fixing import repair
 from headwater.host.flows.hub import Hosted, Hub
@@ -46,7 +47,12 @@ class Workflows:
     @property
     def names(self) -> list[str]:
         """Those that are deployed by this opening."""
-        return [name for name, hosted in list(self.hub.hosted.items()) if hosted.space is self._space]
+        return list(self.hosted)
+
+    @property
+    def hosted(self) -> dict[str, Hosted]:
+        """The same, by name."""
+        return self.hub.of(self._space)
 
     def drain(self, limit: int | None = None) -> int:
         """Execute everything that is due, here and now, one run after the other; how many there were.
@@ -59,7 +65,7 @@ class Workflows:
         line = deque(self.names)
         while line and (limit is None or done < limit):
             name = line.popleft()
-            hosted = self.hub.hosted[name]
+            hosted = self.hosted[name]
             found: Next | None = self._next(hosted)
             while found is not None and not isinstance(found, Rest):
                 done += isinstance(found, Begun)
@@ -76,7 +82,7 @@ class Workflows:
     @property
     def wake_at(self) -> int | None:
         """When something is due, in milliseconds since 1970; None: not before something happens."""
-        times = [self._until(self.hub.hosted[name]) for name in self.names]
+        times = [self._until(hosted) for hosted in self.hosted.values()]
         return min((at for at in times if at is not None), default=None)
 
     def _until(self, hosted: Hosted) -> int | None:
@@ -124,6 +130,16 @@ class Workflows:
 
         If it `goes_on`, the next run is begun in the transaction that ends this one: that is returned.
         """
+        # The app may be open more than once: what is kept and opened outside of any phase means this space, too.
+        token = HERE.set(Frame(hosted.space, None, None))
+        try:
+            return self._perform(hosted, found, host, goes_on=goes_on)
+        finally:
+            HERE.reset(token)
+
+    def _perform(
+        self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None, *, goes_on: bool
+    ) -> Next | None:
         if isinstance(found, Ask):
             ask_again(self.hub, hosted, found, self._loop.run)
             return None
@@ -162,6 +178,7 @@ class Host:
         self._concurrency = max(1, concurrency)
         self._changed = threading.Condition()
         # Workflows that may have something to do, in the order of their turns; and those at work.
+        self._names = frozenset(workflows.names)
         self._line: deque[str] = deque(workflows.names)
         self._busy: set[str] = set()
         # Rung while they were at work.
@@ -190,7 +207,7 @@ class Host:
         with self._changed:
             if name in self._busy:
                 self._again.add(name)
-            elif name not in self._line and name in self._hub.hosted:
+            elif name not in self._line and name in self._names:
                 self._line.append(name)
                 self._hire()
 
@@ -251,7 +268,7 @@ class Host:
     def _turn(self, name: str) -> None:
         """One run of one workflow; then it is the others' turn."""
         self.wakeups += 1
-        hosted = self._hub.hosted.get(name)
+        hosted = self._workflows.hosted.get(name)
         if hosted is None:
             self._leave(name, None, more=False)
             return

@@ -57,7 +57,9 @@ class Hub:
     def __init__(self, storage: Storage, now: Callable[[], Millis]) -> None:
         self._storage = storage
         self.now = now
+        # Of several openings of a workflow, the newest.
         self.hosted: dict[str, Hosted] = {}
+        self._openings: dict[str, list[Hosted]] = {}
         # Runs that this process executes.
         self.alive: set[int] = set()
         self.wakers: list[Waker] = []
@@ -182,17 +184,29 @@ class Hub:
             known = self.hosted.get(hosted.spec.name)
             if known is not None:
                 # Opened more than once in this process: what is known of it is shared.
-                hosted.flags = known.flags
+                known.flags.fresh |= hosted.flags.fresh
+                known.flags.dirty |= hosted.flags.dirty
+                hosted.flags, hosted.patched = known.flags, known.patched
+            self._openings.setdefault(hosted.spec.name, []).append(hosted)
             self.hosted[hosted.spec.name] = hosted
             self._ids[hosted.flow_id] = hosted.spec.name
 
     def drop(self, space: object) -> None:
-        """A space was closed: its workflows are no longer deployed here."""
+        """A space was closed: its workflows are no longer deployed here, unless another opening has them, too."""
         with self._lock:
-            for name, hosted in list(self.hosted.items()):
-                if hosted.space is space:
-                    del self.hosted[name]
-                    self._ids.pop(hosted.flow_id, None)
+            for name, openings in list(self._openings.items()):
+                openings[:] = [hosted for hosted in openings if hosted.space is not space]
+                if openings:
+                    self.hosted[name] = openings[-1]
+                else:
+                    del self._openings[name]
+                    self._ids.pop(self.hosted.pop(name).flow_id, None)
+
+    def of(self, space: object) -> dict[str, Hosted]:
+        """Those that an opening has deployed: it executes them in its own space, which is open as long as it is."""
+        with self._lock:
+            found = [hosted for openings in self._openings.values() for hosted in openings if hosted.space is space]
+            return {hosted.spec.name: hosted for hosted in found}
 
     def recover(self) -> list[int]:
         """W8: runs of a host that is gone. One transaction each: whenever this is stopped, it goes on from there."""
