@@ -1,18 +1,22 @@
-"""What Headwater can do so far, in a few seconds: results that stay current, in documents that survive anything.
+"""What Headwater can do so far, in a few seconds: results that stay current, in documents that survive anything;
+and workflows that do not act twice.
 
 Run it with `./hw demo`. Every part is a function of its own, to be read on its own.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import os
-import pty
 import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
-from contextlib import chdir, suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -129,7 +133,7 @@ def main() -> None:
         the_past_and_a_branch(folder / "counter.db")
         kill_it(folder / "ledger.db")
         act_once(folder / "office")
-    print("\nNext: docs/guide/first-program.md, then examples/counter.py, todo.py, order.py and inbox.py.")
+    print("\nNext: docs/guide/first-program.md, then in examples/ counter.py, todo.py,\norder.py and inbox.py.")
 
 
 def functions_follow_cells(path: Path) -> None:
@@ -326,62 +330,91 @@ def write_until_killed(path: str) -> None:
 
 
 def act_once(folder: Path) -> None:
-    title("A workflow never acts twice: killed after the effect, before it was written down, it finds out")
+    title("A workflow acts outside: killed in the middle of that, it does not act twice")
     (folder / "inbox").mkdir(parents=True)
-    with chdir(folder):
-        Path("inbox/milk.txt").write_text("buy milk", encoding="utf-8")
-        Path("inbox/ann.txt").write_text("call Ann", encoding="utf-8")
-        app = import_module("inbox").app
-        say("two notes come in; examples/inbox.py plans to append them to a ledger, and asks first")
-        with app.open("inbox.db") as space:
-            space.workflows.drain()
-        command("workflow", "ls")
-        command("approve", "3")
-        say("a host takes it up, appends the rows, and is killed with -9 before it could note that it has")
-        append_and_die()
-        show_ledger()
-        command("runs", "show", "3")
-        say("another host is started: it asks reconcile(), which looks for the key of the call in the ledger")
-        with app.open("inbox.db", on_console=lambda line: f"    next() says: {line.text}") as space:
-            space.workflows.drain()
-        command("runs", "show", "4")
-        command("inputs", "ls")
-        say("each note was appended once")
-        show_ledger()
-        rows = Path("ledger.csv").read_text(encoding="utf-8")
-        assert rows.count("milk.txt") == rows.count("ann.txt") == 1
+    for name, text in {"ann": "call Ann", "milk": "buy milk", "tea": "is there tea?"}.items():
+        (folder / "inbox" / f"{name}.txt").write_text(text, encoding="utf-8")
+    say("examples/inbox.py finds three notes, plans rows for a ledger, and asks first")
+    with hosting(folder, "demo.py", "hold-in-the-middle") as (host, said):
+        run, _, sentence = next(said).partition(" ")
+        show(sentence)
+        say(f"headwater approve {run}")
+        headwater(folder, "approve", run)
+        assert next(said) == "the rows are written"
+        host.kill()
+    assert host.returncode == -signal.SIGKILL
+    rows = read_ledger(folder)
+    show(f"ledger.csv has {len(rows)} rows; kill -9, before inbox.py could note that")
+    say(f"headwater runs show {run}, in short")
+    assert tell_chain(folder, run) == ["crashed"]
+    say("inbox.py is started again: its reconcile() looks for the key in ledger.csv")
+    with hosting(folder, "inbox.py") as (host, said):
+        show(f"its next() prints: {next(said)}")
+        host.terminate()
+    assert host.returncode == 0
+    say(f"headwater runs show {run}, in short")
+    assert tell_chain(folder, run) == ["crashed", "committed"]
+    say("ledger.csv has each note once, under the key of the one call")
+    for row in read_ledger(folder):
+        show(f"{row[0]}  {row[1]:8}  {row[2]}")
+    assert read_ledger(folder) == rows
+    assert sorted(row[1] for row in rows) == ["ann.txt", "milk.txt", "tea.txt"]
 
 
-def append_and_die() -> None:
-    child = subprocess.Popen(
-        [sys.executable, __file__, "append-and-hang"],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "HEADWATER_VFS": "powerloss"},
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"appended\n"
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
+@contextmanager
+def hosting(folder: Path, *program: str) -> Generator[tuple[subprocess.Popen[str], Iterator[str]], None, None]:
+    """One of examples/ at work in a folder, until it is killed or told to end; and the lines it prints."""
+    command = [sys.executable, "-u", str(Path(__file__).with_name(program[0])), *program[1:]]
+    env = {**os.environ, "HEADWATER_VFS": "powerloss"}  # un-synced bytes are lost, as above
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=env) as child:
+        assert child.stdout is not None
+        try:
+            yield child, (line.rstrip("\n") for line in child.stdout)
+        except BaseException:
+            child.kill()  # else it would be waited for without end
+            raise
 
 
-def append_and_hang() -> None:
-    """The host that is killed: its call has its effect, and never comes back."""
+def hold_in_the_middle() -> None:
+    """inbox.py as it is; but its mutate() stops after it has acted, before anybody can hear of that."""
     inbox = import_module("inbox")
-    mutate = inbox.Summarise.mutate
+    app: hw.App = inbox.app
+    mutate, status = inbox.Summarise.mutate, inbox.flow.status
 
-    def hang(*args: Any) -> None:
+    def act_and_stop(*args: object) -> None:
         mutate(*args)
-        print("appended", flush=True)
+        print("the rows are written")
         threading.Event().wait()
 
-    inbox.Summarise.mutate = hang
-    inbox.app.run("inbox.db")
+    @app.sink
+    def ask() -> None:  # the status of a workflow is a document: it can be read like any other
+        if status.state == "Needs attention":
+            print(status.run, status.sentence)
+
+    inbox.Summarise.mutate = act_and_stop
+    app.run("inbox.db")
 
 
-def show_ledger() -> None:
-    for line in Path("ledger.csv").read_text(encoding="utf-8").splitlines():
-        print(f"    ledger.csv: {line}")
+def headwater(folder: Path, *words: str) -> dict[str, Any]:
+    """What the command line answers."""
+    command = [sys.executable, "-m", "headwater", *words, "--url", "inbox.db", "--json"]
+    answer: dict[str, Any] = json.loads(subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=True).stdout)
+    return answer
+
+
+def tell_chain(folder: Path, run: str) -> list[str]:
+    """What is known of a run, of those that took it up, and of its call to the outside; what became of each run."""
+    told = headwater(folder, "runs", "show", run)
+    for each in told["chain"]:
+        show(f"run {each['id']}, {each['status']}: Because {each['because']}, it {each['reached']}. {each['sentence']}")
+    for call in told["calls"]:
+        show(f"the call of run {call['run']}, key {call['key']}: {call['sentence']}")
+    return [each["status"] for each in told["chain"]]
+
+
+def read_ledger(folder: Path) -> list[list[str]]:
+    with (folder / "ledger.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
 
 
 # --- printing -------------------------------------------------------------------------------------------------
@@ -395,24 +428,15 @@ def say(text: str) -> None:
     print(f"  {text}")
 
 
-def command(*words: str) -> None:
-    """Run a command of `headwater` as on a terminal, and show what it prints there."""
-    print(f"    $ headwater {' '.join(words)}")
-    ours, theirs = pty.openpty()
-    env = {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
-    child = subprocess.Popen([sys.executable, "-m", "headwater", *words], stdout=theirs, stderr=theirs, env=env)
-    os.close(theirs)
-    with open(ours, encoding="utf-8", errors="replace") as shown, suppress(OSError):  # noqa: PTH123  # it is no path
-        # Ends with an error, when nobody is there any more who could print.
-        for line in shown:
-            print(f"      {line.rstrip()}".rstrip())
-    assert child.wait() == 0
+def show(text: str) -> None:
+    """Broken where a terminal would break it."""
+    print(textwrap.fill(text, 80, initial_indent="    ", subsequent_indent="      "))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["write-until-killed"]:
         write_until_killed(sys.argv[2])
-    elif sys.argv[1:2] == ["append-and-hang"]:
-        append_and_hang()
+    elif sys.argv[1:2] == ["hold-in-the-middle"]:
+        hold_in_the_middle()
     else:
         main()

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from headwater.host.flows.fixing import Broken
     from headwater.host.flows.flow import Workflow
     from headwater.host.flows.ingress import Ingress, ingress_app, serve_ingress
+    from headwater.host.flows.openai_fixer import OpenAIFixer
     from headwater.host.flows.plan import Answer, Applied, Event, NotApplied, Nothing, Outcome, Plan, Skipped, Unknown
     from headwater.host.flows.run import Run
     from headwater.host.flows.topic import Topic
@@ -91,6 +92,7 @@ _HOMES = {
     "NotApplied": "headwater.host.flows.plan",
     "NotReadyError": "headwater.errors",
     "Nothing": "headwater.host.flows.plan",
+    "OpenAIFixer": "headwater.host.flows.openai_fixer",
     "Outcome": "headwater.host.flows.plan",
     "Plan": "headwater.host.flows.plan",
     "Resumption": "headwater.host.resuming",
@@ -150,6 +152,7 @@ __all__ = [
     "NotApplied",
     "NotReadyError",
     "Nothing",
+    "OpenAIFixer",
     "Outcome",
     "Plan",
     "Resumption",

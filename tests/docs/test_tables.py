@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import get_args
 
 from headwater.cells import lifecycle
+from headwater.host.flows.posting import BODY_MAX
 from headwater.host.ticket import TicketState
 from headwater.scheduler import event, lineage, node
+from headwater.workflow import limits, phases
+from headwater.workflow.model import Outcome, Status
+from headwater.workflow.policy import DEFAULT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,3 +92,46 @@ def test_code_map_names_every_package_and_every_module_of_cells_and_scheduler() 
     packages = [f"`{path.parent.name}/`" for path in source.glob("*/__init__.py")]
     modules = [f"`{path.name}`" for name in ("cells", "scheduler") for path in (source / name).glob("[a-z]*.py")]
     assert [name for name in packages + modules if name not in text] == []
+
+
+def test_life_of_a_run_is_the_one_in_the_code() -> None:
+    header = ("step", "phase", "status", "outcome", "phase after", "status after", "outcome after")
+    shown = table_below(ROOT / "docs" / "internals" / "workflows.md", header)
+    assert shown == [
+        (
+            what.value,
+            ", ".join(rule.phases),
+            ", ".join(rule.statuses),
+            ", ".join(rule.outcomes),
+            *(str(after or "same") for after in (rule.phase, rule.status, rule.outcome)),
+        )
+        for what, rules in phases.STEPS.items()
+        for rule in rules
+    ]
+
+
+def test_ways_to_go_on_after_a_run_are_those_in_the_code() -> None:
+    shown = table_below(ROOT / "docs" / "internals" / "workflows.md", ("outcome", "the chain goes on", ""))
+    assert [row[:2] for row in shown] == [(outcome.value, phases.restart_of(outcome).value) for outcome in Outcome]
+
+
+def test_statuses_in_the_guide_are_those_in_the_code() -> None:
+    header = ("what", "how it is told", "the run", "then")
+    shown = table_below(ROOT / "docs" / "guide" / "workflows.md", header)
+    assert {run.strip("`") for _, _, run, _ in shown} == set(Status) - {Status.ACTIVE, Status.COMMITTED}
+
+
+def test_limits_of_workflows_in_the_guide_are_those_in_the_code() -> None:
+    text = {row[0]: row[1] for row in table_below(ROOT / "docs" / "guide" / "workflows.md", ("limit", ""))}
+    waits = ", ".join(f"{DEFAULT.delay_ms(n) // 1000} s" for n in range(1, limits.TRIES + 1))
+    assert text["retries"].startswith(
+        f"{limits.TRIES}, after {waits}, never more than {limits.BACKOFF_MAX_MS // 60_000} minutes"
+    )
+    assert text["events shown at once"].startswith(f"{limits.PEEK}, at most {limits.PEEK_MAX} ")
+    assert text["asking to be woken"].startswith(f"in {limits.WAKE_MIN_MS // 1000} seconds")
+    assert limits.WAKE_MAX_MS == 86_400_000
+    assert text["a phase"].startswith(f"{limits.PHASE_MS // 60_000} minutes")
+    asked = f"{limits.RECONCILE_TRIES} times in the background, {limits.RECONCILE_MS // 1000} seconds each"
+    assert text["asking `reconcile`"] == asked
+    assert text["finished runs that are kept"].replace(" ", "").startswith(str(limits.KEEP_RUNS))
+    assert text["a payload over HTTP"] == f"{BODY_MAX >> 20} MiB"

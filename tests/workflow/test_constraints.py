@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import InvariantError
+from headwater.errors import InvariantError, TransitionError
 from headwater.workflow import runs, transitions
 from headwater.workflow.model import Why
 from tests.support.flows import Desk, packed
@@ -198,7 +198,7 @@ def test_what_became_of_a_call_is_said_once(desk: Desk) -> None:
         desk.do(runs.resolve_call, run, "reconciliation", result=None, error="no")
     with pytest.raises(InvariantError, match="said once"):
         desk.do(runs.leave_call_open, run, 5)
-    with pytest.raises(InvariantError, match="said once"):
+    with pytest.raises(TransitionError, match="known already"):
         desk.do(transitions.applied, run.id, packed(2))
     assert desk.rows() == before
 

@@ -31,10 +31,8 @@ PHASES = ["poll", "prepare", "mutate", "reconcile", "next"]
 DEATHS = [*PHASES, "after poll", "after mutate", "after next"]
 PASSES = [SECOND, 10 * SECOND, 31 * SECOND, MINUTE, 5 * MINUTE, HOUR, DAY, 30 * DAY]
 SET_BACK = [-SECOND, -MINUTE, -HOUR, -30 * DAY]
-ACTIONS = [
-    *("pause", "resume", "now", "archive", "restore", "reprocess", "approve", "reject", "retry", "cancel"),
-    *("reconcile", "ask again", "skip call", "skip", "publish"),
-]
+ANSWERS = ["approve", "reject", "retry", "cancel", "reconcile", "ask again", "skip call", "skip", "resume"]
+ACTIONS = [*ANSWERS, "pause", "now", "archive", "restore", "reprocess", "publish"]
 behaviours = st.builds(
     Behaviour,
     prepare=st.sampled_from(GOOD_PREPARE) | st.sampled_from(GOOD_PREPARE + BAD_PREPARE),
@@ -64,8 +62,7 @@ class Machine(RuleBasedStateMachine):
     )
     def begin(self, on_poison: OnPoison, tries: int, peek: int, events: int) -> None:
         self.world = World(self.kind, self.folder, on_poison=on_poison, retry=hw.Retry(tries, backoff="1m"), peek=peek)
-        for _ in range(events):
-            self.publish()
+        self._publish(events)
 
     @property
     def here(self) -> World:
@@ -76,39 +73,46 @@ class Machine(RuleBasedStateMachine):
         self.count += 1
         return f"e{self.count}"
 
-    # -- what comes in -------------------------------------------------------------------------------------
+    def _publish(self, events: int) -> None:
+        for _ in range(events):
+            self.here.publish(self._name())
 
-    @rule()
-    def publish(self) -> None:
-        self.here.publish(self._name())
+    # -- what comes in -------------------------------------------------------------------------------------
 
     @rule()
     def something_turns_up(self) -> None:
         self.here.outside.append(self._name())
 
-    @precondition(lambda self: self.here.published)
     @rule(data=st.data())
-    def publish_again(self, data: Any) -> None:
-        self.here.publish(data.draw(st.sampled_from(sorted(self.here.published))))
+    def published_again(self, data: Any) -> None:
+        if self.here.published:
+            self.here.publish(data.draw(st.sampled_from(sorted(self.here.published))))
 
     # -- what happens --------------------------------------------------------------------------------------
 
-    @rule(behaviour=behaviours)
-    def work(self, behaviour: Behaviour) -> None:
-        self.here.drain(behaviour, limit=1)
+    @rule(behaviour=behaviours, events=st.integers(0, 2), limit=st.integers(1, 4))
+    def work(self, behaviour: Behaviour, events: int, limit: int) -> None:
+        self._publish(events)
+        self.here.drain(behaviour, limit=limit)
 
-    @rule(behaviour=behaviours, commits=st.integers(1, 8))
-    def work_and_die(self, behaviour: Behaviour, commits: int) -> None:
+    @rule(behaviour=behaviours, events=st.integers(0, 2), limit=st.integers(1, 4))
+    def get_help_and_work(self, behaviour: Behaviour, events: int, limit: int) -> None:
+        self.here.help()
+        self.work(behaviour, events, limit)
+
+    @rule(behaviour=behaviours, ms=st.sampled_from([*PASSES, *PASSES, *SET_BACK]), limit=st.integers(1, 4))
+    def time_passes_and_work(self, behaviour: Behaviour, ms: int, limit: int) -> None:
+        self.here.clock.advance(ms)
+        self.here.drain(behaviour, limit=limit)
+
+    @rule(behaviour=behaviours, events=st.integers(0, 2), commits=st.integers(1, 10))
+    def work_and_die(self, behaviour: Behaviour, events: int, commits: int) -> None:
+        self._publish(events)
         self.here.drain(behaviour, limit=2, dies_after=commits)
 
     @rule()
     def work_well(self) -> None:
         self.here.rest()
-
-    @rule(ms=st.sampled_from([*PASSES, *PASSES, *SET_BACK]), behaviour=behaviours)
-    def time_passes_and_work(self, ms: int, behaviour: Behaviour) -> None:
-        self.here.clock.advance(ms)
-        self.here.drain(behaviour, limit=1)
 
     @rule(is_killed=st.booleans())
     def late_things_arrive(self, is_killed: bool) -> None:
@@ -122,17 +126,18 @@ class Machine(RuleBasedStateMachine):
         self.here.restart(version=version, dies_after=commits)
         self.here.check()
 
-    @rule(action=st.sampled_from(ACTIONS))
-    def person_acts(self, action: str) -> None:
+    @precondition(lambda self: self.here.view.run is not None)
+    @rule(action=st.sampled_from(ANSWERS))
+    def person_answers(self, action: str) -> None:
+        """About what is to be finished."""
         note(f"-> {self.here.act(action)}")
         self.here.check()
 
     @rule(action=st.sampled_from(ACTIONS), data=st.data())
     def person_acts_on_any_run(self, action: str, data: Any) -> None:
         runs = [run.id for run in self.here.flow.runs()]
-        if runs:
-            note(f"-> {self.here.act(action, data.draw(st.sampled_from(runs)))}")
-            self.here.check()
+        note(f"-> {self.here.act(action, data.draw(st.sampled_from([0, *runs])))}")
+        self.here.check()
 
     def teardown(self) -> None:
         if self.world is not None:

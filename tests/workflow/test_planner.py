@@ -346,6 +346,15 @@ def test_a_producer_is_not_late_because_the_clock_was_set_back(desk: Desk, back:
     assert desk.begin().kind == "producer"
 
 
+def test_a_producer_that_was_asked_for_runs_although_the_clock_was_set_back_a_little(desk: Desk) -> None:
+    """By less than the time since anything else happened."""
+    quiet(desk, producers={"poll": None})
+    desk.clock.advance(HOUR_MS)
+    desk.do(resolution.run_now, FLOW)
+    desk.clock.advance(-HOUR_MS // 2)
+    assert desk.begin().handler == "poll"
+
+
 def test_a_retry_is_not_late_because_the_clock_was_set_back(desk: Desk) -> None:
     desk.publish("a")
     desk.fail(desk.begin())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import NotFoundError
+from headwater.errors import NotFoundError, TransitionError
 from headwater.workflow import runs
+from headwater.workflow.book import Book
 from headwater.workflow.deploy import deploy
-from headwater.workflow.model import InputRow
+from headwater.workflow.model import InputRow, Trouble
 from headwater.workflow.planner import Rest
 from headwater.workflow.publishing import Publication, publish
 from headwater.workflow.resolution import find_input
+from headwater.workflow.transitions import Begun
 from tests.support.flows import FLOW, POLLING, Desk, flow_spec, packed
 
 
@@ -82,6 +84,33 @@ def test_who_has_looked_at_an_event_looks_again_when_it_says_something_else(desk
     assert desk.next() == Rest(), "the same is no news: whoever polls publishes it again and again"
     desk.publish("a", payload={"state": "closed"})
     assert desk.begin().offered == 1
+
+
+def test_a_run_does_not_act_on_what_an_event_said_before(desk: Desk) -> None:
+    """It was published anew while the run planned with what it had said: no word of it is lost."""
+    desk.publish("a", "b", payload=1)
+    run = desk.begin()
+    desk.publish("a", payload=2)
+    before = desk.rows()
+    with pytest.raises(TransitionError, match="published anew") as refused:
+        desk.prepare(run, "b", "a")
+    assert refused.value.facts["stopped"]
+    assert desk.rows() == before
+    desk.fail(run, Trouble.STOPPED, refused.value.message)
+    found = desk.next()
+    assert isinstance(found, Begun)
+    assert [event.payload for event in found.events] == [packed(2), packed(1)]
+    desk.prepare(found.run, "a", "b")
+    assert desk.flow.failures == 0
+
+
+def test_a_run_acts_on_events_that_were_published_anew_before_it_began(desk: Desk) -> None:
+    desk.publish("a", payload=1)
+    desk.idle(desk.begin())
+    desk.publish("a", payload=2)
+    run = desk.begin()
+    desk.publish("a", payload=2)
+    desk.prepare(run, "a")
 
 
 def test_the_same_id_in_two_topics_is_two_events(desk: Desk) -> None:
@@ -206,10 +235,7 @@ def test_a_topic_that_is_not_there_is_refused_by_name(desk: Desk, flow: str, top
 
 
 def test_whoever_is_told_of_what_is_published_is_told_of_its_workflow_and_topic(desk: Desk) -> None:
-    def look(book: object, message: str) -> tuple[list[tuple[int, str]], list[int]]:
-        from headwater.workflow.book import Book
-
-        assert isinstance(book, Book)
+    def look(book: Book, message: str) -> tuple[list[tuple[int, str]], list[int]]:
         publish(book, Publication(FLOW, "notes", message, packed(message)))
         return list(book.published), list(book.touched)
 

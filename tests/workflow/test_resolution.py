@@ -434,6 +434,19 @@ def test_what_waits_because_of_an_input_is_skipped(desk: Desk) -> None:
         desk.do(resolution.skip_input, 9)
 
 
+def test_an_input_that_is_skipped_while_a_run_plans_with_it_is_no_fault_of_the_run(desk: Desk) -> None:
+    desk.publish("a", "b")
+    run = desk.begin()
+    desk.do(resolution.skip_input, 1)
+    before = desk.rows()
+    with pytest.raises(TransitionError, match="skipped while work planned with it") as refused:
+        desk.prepare(run, "b", "a")
+    assert refused.value.facts["stopped"]
+    assert desk.rows() == before
+    desk.fail(run, Trouble.STOPPED)
+    assert desk.begin().offered == 1
+
+
 def test_an_input_that_a_run_holds_is_finished_by_it(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()

@@ -372,24 +372,26 @@ class World:
         # What a consumer has looked at and left is looked at again when something new comes.
         self.publish(f"last {len(self.published)}")
         for _ in range(200):
-            self._help()
+            self.help()
             self.rest()
             if not self._is_unfinished():
                 break
-            at = self.space.workflows.wake_at
-            self.clock.advance(MINUTE if at is None else max(at - self.clock.now_ms(), 0))
+            self.clock.advance(MINUTE)
         else:
             raise AssertionError(f"it never ends: {self.flow.status.sentence}, {self.status()}, {self.status('done')}")
         self.verify()
 
-    def _help(self) -> None:
-        """What a person would do."""
+    def help(self) -> None:
+        """What a person would do; and it is time for what waits."""
         if self.view.intent == "archived":
             assert self.act("restore")
         if self.view.state == "Needs attention":
             assert self.act("approve") or self.act("reconcile") or self.act("resume"), self.view.sentence
         if self.view.intent == "paused":
             assert self.act("resume")
+        at = self.space.workflows.wake_at
+        if at is not None and self._is_unfinished():
+            self.clock.advance(max(at - self.clock.now_ms(), 0))
 
     def _is_unfinished(self) -> bool:
         waiting = [*self.status().values(), *self.status("done").values()]

@@ -40,13 +40,13 @@ class Retry:
         if not isinstance(part, int | float) or not 0 <= part <= 1:
             raise DeclarationError(f"hw.Retry(jitter={jitter!r}): a part from 0 to 1 is expected")
         try:
-            self.backoff_ms = to_ms(backoff, "hw.Retry(backoff=...)")
-            self.max_ms = to_ms(max, "hw.Retry(max=...)")
+            self.backoff_ms: float = to_ms(backoff, "hw.Retry(backoff=...)")
+            self.max_ms: float = to_ms(max, "hw.Retry(max=...)")
         except UsageError as error:
             raise DeclarationError(error.message, **error.facts) from None
-        self.tries = tries
+        self.tries: int = tries
         self.on: tuple[type[BaseException], ...] = kinds
-        self.jitter = float(jitter)
+        self.jitter: float = float(jitter)
 
     def __repr__(self) -> str:
         return (

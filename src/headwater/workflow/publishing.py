@@ -46,7 +46,8 @@ def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
     else:
         event_id = known[0]
         if known[1] == "pending" and known[2] != event.payload:
-            book.execute("update flow_event set payload = ? where id = ?", event.payload, event_id)
+            newest = "(select coalesce(max(id), 0) from flow_run)"
+            book.execute(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
             # W10: who has looked at it and left it, looks again.
             book.published[flow.id, topic.name] = None
             book.touch(flow.id)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headwater.errors import InvariantError, LogicError
+from headwater.errors import InvariantError, LogicError, TransitionError
 from headwater.values.causal import derive_id
 from headwater.values.ids import Millis
 from headwater.workflow.book import Book
@@ -186,19 +186,30 @@ def reserve(book: Book, run: RunRow, events: Iterable[int], topics: Iterable[int
     for event in events:
         query = (
             "update flow_event set status = 'reserved', reserved_by = ? "
-            f"where id = ? and status = 'pending' and topic in ({among})"
+            f"where id = ? and status = 'pending' and changed < ? and topic in ({among})"
         )
-        if book.change(query, run.id, event, *allowed) != 1:
-            message = (
-                f"{run.handler} cannot take event {event}: it is not pending in a topic that {run.handler} consumes; "
-                "take events that prepare was given"
-            )
-            raise LogicError(message, event=event, run=run.id)
+        if book.change(query, run.id, event, run.id, *allowed) != 1:
+            raise _refusal(book, run, event, allowed)
         book.execute(
             "insert into flow_take select ?, id, attempt, 'reserved' from flow_event where id = ?", run.id, event
         )
         count += 1
     return count
+
+
+def _refusal(book: Book, run: RunRow, event: int, topics: list[int]) -> TransitionError | LogicError:
+    """Why an event cannot be taken. What others did with it meanwhile is no fault of the run: it looks again."""
+    among = ", ".join("?" * len(topics))
+    row = book.one(f"select status, changed from flow_event where id = ? and topic in ({among})", event, *topics)
+    if row is not None and (row[0] == "skipped" or (row[0] == "pending" and row[1] >= run.id)):
+        what = "skipped" if row[0] == "skipped" else "published anew"
+        message = f"event {event} was {what} while {run.handler} planned with it"
+        return TransitionError(message, event=event, run=run.id, stopped=True)
+    message = (
+        f"{run.handler} cannot take event {event}: it is not pending in a topic that {run.handler} consumes; "
+        "take events that prepare was given"
+    )
+    return LogicError(message, event=event, run=run.id)
 
 
 def release(book: Book, run: RunRow, status: str = "pending", disposition: str = "released") -> int:

@@ -90,8 +90,10 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
     if flow.head is not None:
         return _go_on(book, flow, book.run(flow.head), spec, flags)
     due = choose(book, flow, spec, flags)
+    if isinstance(due, Rest) and _mend_times(book, flow, spec):
+        due = choose(book, flow, spec, flags)
     if isinstance(due, Rest):
-        return choose(book, flow, spec, flags) if _mend_times(book, flow, spec) else due
+        return due
     events = _shown(book, flow, due.handler, due.kind, spec)
     run = runs.insert(book, flow, due.handler.name, due.kind, due.why, offered=len(events))
     _begins(book, due)
@@ -292,7 +294,7 @@ def skipped(book: Book, run_id: int) -> RunRow:
 
 def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
     """The effect is there."""
-    run = book.run(run_id)
+    run = _unknown(book, run_id)
     runs.resolve_call(book, run, by, result=result)
     run = runs.move(book, run, Step.APPLIED, mutation_result=result)
     if run.status != Status.ACTIVE:
@@ -302,7 +304,7 @@ def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> 
 
 def not_applied(book: Book, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
     """The effect is surely not there. What the run held waits again."""
-    run = book.run(run_id)
+    run = _unknown(book, run_id)
     runs.resolve_call(book, run, by, result=None, error=error[:ERROR_MAX])
     run = runs.move(book, run, Step.NOT_APPLIED)
     if run.status != Status.ACTIVE:
@@ -339,9 +341,7 @@ def uncertain(book: Book, run_id: int, error: str, next_at: Millis | None) -> Ru
 
 def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
     """It was asked about once more, in vain. Without a next time, only a person can tell."""
-    run = book.run(run_id)
-    if run.outcome != Outcome.UNKNOWN:
-        raise TransitionError(f"what became of run {run_id} is known already", run=run_id)
+    run = _unknown(book, run_id)
     runs.leave_call_open(book, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
         text = f"nobody knows whether {told(run)} happened"
@@ -569,6 +569,14 @@ def _active(book: Book, run_id: int) -> RunRow:
     run = book.run(run_id)
     if run.status != Status.ACTIVE:
         raise TransitionError(f"run {run_id} of {run.handler} is not active any more: it is {run.status}", run=run_id)
+    return run
+
+
+def _unknown(book: Book, run_id: int) -> RunRow:
+    """A run whose call nobody knows of. Raises TransitionError: somebody was faster, and what they said counts."""
+    run = book.run(run_id)
+    if run.outcome != Outcome.UNKNOWN:
+        raise TransitionError(f"what became of run {run_id} is known already: {run.outcome}", run=run_id)
     return run
 
 

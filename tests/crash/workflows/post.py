@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import headwater as hw
-from tests.support.service import CALLER
+from tests.support.service import CALLER, SAFETY_S
 
 LETTERS = ("ann", "bob", "cyd")
 AT_ONCE = 2
@@ -33,9 +33,10 @@ Answer: TypeAlias = hw.Applied[int] | hw.NotApplied | hw.Unknown
 class Client:
     """What a connector is made of: the service's answers, as the errors that authors raise."""
 
-    def __init__(self, url: str, timeout: float) -> None:
+    def __init__(self, url: str, patience: float) -> None:
         self._place = urlsplit(url)
-        self._timeout = timeout
+        # How long a call waits for an answer. A question waits for as long as it takes.
+        self._patience = patience
 
     def post(self, key: str, events: Sequence[str]) -> int:
         status, answer = self._ask("POST", "effects", {"key": key, "events": list(events)})
@@ -61,7 +62,7 @@ class Client:
                 return hw.Unknown("it is on its way")
 
     def _ask(self, method: str, path: str, body: object) -> tuple[int, dict[str, Any]]:
-        connection = HTTPConnection(self._place.netloc, timeout=self._timeout)
+        connection = HTTPConnection(self._place.netloc, timeout=SAFETY_S if body is None else self._patience)
         try:
             text = None if body is None else json.dumps(body)
             headers = {CALLER: str(os.getpid())}

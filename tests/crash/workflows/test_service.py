@@ -78,4 +78,4 @@ def test_each_way_to_fail_is_what_it_says(service: Service, way: Way, error: typ
         assert isinstance(client.look("k"), hw.Unknown), "it may happen yet"
         account.let_go()
         account.wait_until(lambda it: it.applied == ["k"])
-    assert client.post("other", ["bob"]) == account.receipt("other")
+    assert Client(account.url, SAFETY_S).post("other", ["bob"]) == account.receipt("other")

@@ -116,6 +116,14 @@ class Types:
         self.state: Sealed = sealed_as(owner, f"{where}, state", hint)
         self.default: bytes | None = default_of(getattr(kind, "state", None), hint, where)
 
+    def left(self, before: bytes | None, state: object) -> bytes | None:
+        """The state that `next` has left, as it is kept; None if it is the one there was."""
+        known = self.default if before is None else before
+        if state is None and known is None:
+            return None
+        kept = encode(self.state.seal(state))
+        return None if kept == known else kept
+
 
 def default_of(given: object, hint: object, where: str) -> bytes | None:
     """What a state is before any was kept; None: nothing. Raises DeclarationError if it does not fit its type."""

@@ -137,9 +137,7 @@ class Workflows:
         finally:
             HERE.reset(token)
 
-    def _perform(
-        self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None, *, goes_on: bool
-    ) -> Next | None:
+    def _perform(self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None, *, goes_on: bool) -> Next | None:
         if isinstance(found, Ask):
             ask_again(self.hub, hosted, found, self._loop.run)
             return None

@@ -34,7 +34,7 @@ from headwater.errors import (
 )
 from headwater.host.console import LISTENERS, run_begins, run_ends
 from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_of
-from headwater.host.flows.consumer import Consumer, Types
+from headwater.host.flows.consumer import Consumer
 from headwater.host.flows.declared import Declared, Producer
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.loop import ElapsedError
@@ -50,7 +50,7 @@ from headwater.host.flows.plan import (
     moment,
     wake_ms,
 )
-from headwater.host.flows.run import CURRENT, Acted, Doing, Run
+from headwater.host.flows.run import CURRENT, PHASES, Acted, Doing, Run
 from headwater.host.flows.trouble import LateError, kind_of, text_of
 from headwater.host.report import log
 from headwater.values.codec import decode, encode
@@ -444,7 +444,7 @@ class Performance:
             if handler.has_next:
                 self._call(Doing.NEXT, "next", consumer.next, self.run, data, outcome)
             self._check_violation()
-            return self._left(types, consumer.state)
+            return types.left(self.begun.state, consumer.state)
 
         def end(book: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
             return transitions.consumed(book, self.row.id, state, self.hosted.spec)
@@ -506,14 +506,6 @@ class Performance:
     def _state(self, sealed: Sealed, default: bytes | None) -> Any:  # noqa: ANN401  # likewise
         kept = default if self.begun.state is None else self.begun.state
         return None if kept is None else self._open(sealed, kept)
-
-    def _left(self, types: Types, state: object) -> bytes | None:
-        """The state that `next` has left, if it is another: also one that was changed in place."""
-        before = types.default if self.begun.state is None else self.begun.state
-        if state is None and before is None:
-            return None
-        kept = encode(types.state.seal(state))
-        return None if kept == before else kept
 
     def _data(self, handler: Declared) -> Any:  # noqa: ANN401  # likewise
         return self._open(handler.types.data, self.row.prepare_result or encode(None))
@@ -584,21 +576,12 @@ class Performance:
         self.is_given_up = True
         seconds = self.handler.timeouts.seconds
         doing = self.doing
-        text = f"{self._named()} took longer than {seconds.get(_PHASES.get(doing, ''), 0):g} s"
+        text = f"{self._named()} took longer than {seconds.get(PHASES.get(doing, ''), 0):g} s"
         if doing is Doing.MUTATE and self.row.outcome == Outcome.UNKNOWN:
             at = self.hub.now() if can_reconcile(self.handler, self._call_row()) else None
             self._do(lambda book: transitions.uncertain(book, self.row.id, text, at))
         else:
             self._fail(Failed(kind=Trouble.TRANSIENT, message=text))
-
-
-_PHASES: Final[dict[Doing | None, str]] = {
-    Doing.PRODUCE: "produce",
-    Doing.PREPARE: "prepare",
-    Doing.MUTATE: "mutate",
-    Doing.NEXT: "next",
-    Doing.RECONCILE: "reconcile",
-}
 
 
 def _millis(at: int | None) -> Millis | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, Never, TypeAlias, TypeVar, cast, overload
 
 from headwater.errors import LogicError, UsageError
 from headwater.host.report import log
@@ -32,13 +32,13 @@ class Event(Generic[T_co]):
     def __init__(  # noqa: PLR0917  # one for each column
         self, number: int, message: str, topic: str, attempt: int, at: datetime, opened: Callable[[], T_co]
     ) -> None:
-        self.number = number
-        self.id = message
+        self.number: int = number
+        self.id: str = message
         """What its publisher calls it."""
-        self.topic = topic
-        self.attempt = attempt
+        self.topic: str = topic
+        self.attempt: int = attempt
         """1, and one more each time that a run gave it back."""
-        self.at = at
+        self.at: datetime = at
         """When it was published."""
         self._open = opened
         self._made = False
@@ -110,16 +110,16 @@ class Plan(Generic[D_co]):
         wake: Wake | None = None,
     ) -> None:
         self.take: tuple[Event[Any], ...] = _events(take)
-        self.data = data
-        self.title = str(title or "")
-        self.ask = bool(ask)
-        self.wake = wake
-        self.is_idle = False
+        self.data: D_co = data
+        self.title: str = str(title or "")
+        self.ask: bool = bool(ask)
+        self.wake: Wake | None = wake
+        self.is_idle: bool = False
 
     @classmethod
-    def idle(cls, wake: Wake | None = None) -> Plan[Any]:
+    def idle(cls, wake: Wake | None = None) -> Plan[Never]:
         """Nothing to do now: neither `mutate` nor `next` is called."""
-        plan: Plan[Any] = Plan(None, wake=wake)
+        plan = Plan(cast("Never", None), wake=wake)
         plan.is_idle = True
         return plan
 
@@ -177,7 +177,7 @@ class Applied(Generic[R_co]):
     __slots__ = ("result",)
 
     def __init__(self, result: R_co) -> None:
-        self.result = result
+        self.result: R_co = result
 
     def __repr__(self) -> str:
         return f"Applied({self.result!r})"
@@ -191,7 +191,7 @@ class NotApplied:
     result: None = None
 
     def __init__(self, reason: str = "") -> None:
-        self.reason = reason
+        self.reason: str = reason
 
     def __repr__(self) -> str:
         return f"NotApplied({self.reason!r})"
@@ -205,7 +205,7 @@ class Unknown:
     result: None = None
 
     def __init__(self, reason: str = "") -> None:
-        self.reason = reason
+        self.reason: str = reason
 
     def __repr__(self) -> str:
         return f"Unknown({self.reason!r})"

@@ -77,8 +77,7 @@ class Door:
 
     def _find(self, workflow: str, name: str) -> tuple[Hosted, Topic[Any]]:
         """By the name of the workflow in full, or without its app's."""
-        hosted = self._space.flows.hosted
-        there = {full: hosted[full] for full in self._space.workflows.names if full in hosted}
+        there = self._space.workflows.hosted
         short = [full for full in there if full.rpartition(".")[2] == workflow]
         full = workflow if workflow in there else short[0] if len(short) == 1 else None
         if full is None:

@@ -5,11 +5,12 @@ Must never know: what else a run does.
 
 from __future__ import annotations
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, TransitionError
 from headwater.host.flows.calls import answered_bytes, can_reconcile
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.performing import Await, Performance
 from headwater.host.flows.plan import Applied, NotApplied, Unknown
+from headwater.host.report import log
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.limits import RECONCILE_MS, RECONCILE_TRIES
@@ -19,6 +20,14 @@ from headwater.workflow.transitions import Ask, Begun
 
 def ask_again(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
     """In the background, or after a restart: what became of a call that nobody knows of."""
+    try:
+        _ask(hub, hosted, ask, awaiting)
+    except TransitionError as error:
+        # A person has said it meanwhile.
+        log.info("run %s: %s", ask.run.id, error.message)
+
+
+def _ask(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
     begun = Begun(ask.flow, ask.run, hub.look(lambda b: b.handler(ask.run.flow, "consumer", ask.run.handler)).state)
     performance = Performance(hub, hosted, begun, awaiting)
     handler, run_id = performance.handler, ask.run.id

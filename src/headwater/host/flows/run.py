@@ -32,6 +32,16 @@ class Doing(StrEnum):
     NEXT = "next"
 
 
+PHASES: Final[dict[Doing | None, str]] = {
+    Doing.PRODUCE: "produce",
+    Doing.PREPARE: "prepare",
+    Doing.MUTATE: "mutate",
+    Doing.RECONCILE: "reconcile",
+    Doing.NEXT: "next",
+}
+"""As authors name them, in `timeout=`."""
+
+
 class Acted(BaseException):  # no error: mutate has said what is to be done, and ends with it
     """Leaves `mutate` with its one call, past whatever the author catches."""
 

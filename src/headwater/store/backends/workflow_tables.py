@@ -119,6 +119,8 @@ create table flow_event(
     attempt integer not null default 1,
     created_by integer,
     created_at integer not null,
+    -- The newest run that there was when it was published with another payload: one that had begun has seen the old.
+    changed integer not null default 0,
     unique(topic, message),
     check((status = 'reserved') = (reserved_by is not null))
 ) strict;

@@ -1,0 +1,128 @@
+"""The same world as in `test_machine`, walked through at random: long ways, on which nothing is more likely than another.
+
+A walk that fails is told by its seed, and by all that was done on it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from tests.workflow.images import KINDS
+from tests.workflow.outside import MODES
+from tests.workflow.test_machine import (
+    ACTIONS,
+    ANSWERS,
+    BAD_PREPARE,
+    DEATHS,
+    GARBAGE,
+    GOOD_PREPARE,
+    PASSES,
+    PHASES,
+    SET_BACK,
+    WAKES,
+)
+from tests.workflow.world import Behaviour, World
+
+WALKS = {"dev": 5, "nightly": 2000}.get(os.environ.get("HEADWATER_HYPOTHESIS", ""), 40)
+STEPS = 40
+
+
+class Walk:
+    """One way through a world."""
+
+    def __init__(self, kind: str, folder: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.did: list[str] = []
+        retry = hw.Retry(self.rng.randint(0, 3), backoff="1m")
+        peek = self.rng.choice([1, 2, 100])
+        poison = "park" if self.rng.random() < 0.5 else "block"
+        self.world = World(kind, folder, on_poison="park" if poison == "park" else "block", retry=retry, peek=peek)
+        self.count = 0
+
+    def _behaviour(self) -> Behaviour:
+        rng = self.rng
+        bad = rng.random() < 0.4
+        return Behaviour(
+            prepare=rng.choice(GOOD_PREPARE + BAD_PREPARE if bad else GOOD_PREPARE),
+            wake=rng.choice(WAKES + GARBAGE) if rng.random() < 0.3 else None,
+            service=rng.choice(MODES) if rng.random() < 0.6 else "applies",
+            reconcile=rng.choice(["truth", "unknown", "fails", "nonsense"]),
+            next=rng.choice(["fails", "passes", "overtaken"]) if rng.random() < 0.3 else "ok",
+            dies=rng.choice(DEATHS) if rng.random() < 0.2 else "",
+            meanwhile=(rng.choice(PHASES), rng.choice(ACTIONS)) if rng.random() < 0.3 else None,
+        )
+
+    def step(self) -> None:
+        """Something happens."""
+        rng, world = self.rng, self.world
+        what = rng.choice(["work"] * 12 + ["answer"] * 4 + ["act", "time", "rest", "arrive", "kill", "restart", "turn up"])
+        match what:
+            case "work":
+                for _ in range(rng.randint(0, 2)):
+                    self.count += 1
+                    world.publish(f"e{self.count}")
+                if rng.random() < 0.7:
+                    self.did.append("help")
+                    world.help()
+                behaviour, limit = self._behaviour(), rng.randint(1, 4)
+                dies_after = rng.randint(1, 10) if rng.random() < 0.2 else None
+                self.did.append(f"{behaviour} {limit} {dies_after}")
+                world.drain(behaviour, limit=limit, dies_after=dies_after)
+            case "answer":
+                if world.view.run is not None:
+                    action = rng.choice(ANSWERS)
+                    self.did.append(f"{action} {world.act(action)}")
+            case "act":
+                runs = [0, *(run.id for run in world.flow.runs())]
+                action, run = rng.choice(ACTIONS), rng.choice(runs)
+                self.did.append(f"{action} {run} {world.act(action, run)}")
+            case "time":
+                ms = rng.choice(PASSES + SET_BACK)
+                self.did.append(f"time {ms}")
+                world.clock.advance(ms)
+            case "rest":
+                self.did.append(what)
+                world.rest()
+            case "arrive":
+                self.did.append(what)
+                world.service.arrive()
+            case "kill":
+                self.did.append(what)
+                world.kill()
+            case "restart":
+                version, dies_after = rng.random() < 0.5, rng.choice([None, 1, 2, 3, 4])
+                self.did.append(f"restart {version} {dies_after}")
+                world.restart(version=version, dies_after=dies_after)
+            case _:
+                self.count += 1
+                self.did.append(f"turns up: e{self.count}")
+                world.outside.append(f"e{self.count}")
+        world.check()
+
+    def end(self) -> None:
+        """All is well from now on."""
+        world = self.world
+        world.published |= set(world.outside) & world.status().keys()
+        world.finish()
+        world.restart()
+        world.finish()
+
+
+@pytest.mark.parametrize("seed", range(WALKS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_walk_loses_nothing_and_does_nothing_twice(kind: str, seed: int, tmp_path: Path) -> None:
+    walk = Walk(kind, tmp_path, seed)
+    try:
+        for _ in range(STEPS):
+            walk.step()
+        walk.end()
+    except BaseException as error:
+        error.add_note("\n".join(walk.did))
+        raise
+    finally:
+        walk.world.close()
