@@ -114,7 +114,8 @@ def _rates(table: Table, job: Job, few: Path, many: Path) -> None:
 def _letting_go(table: Table, job: Job, few: Path, many: Path) -> None:
     """As it comes: of those beyond what is kept, some go with every so many runs."""
     rate, small, ratio = _both(job, few, many, KEEP_RUNS, 3)
-    table.add(f"the same, keeping {KEEP_RUNS:,}: the others are let go", f"{rate:,.0f}/s, {small:,.0f}/s: {ratio:.2f}x")
+    title = f"serial, keeping {KEEP_RUNS:,}, while the others are let go"
+    table.add(title, f"{rate:,.0f}/s, {small:,.0f}/s: {ratio:.2f}x")
 
 
 def _looking(table: Table, job: Job, few: Path, many: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, assert_type
 
 import headwater as hw
@@ -361,6 +362,171 @@ async def use_events_in_a_loop() -> None:
     assert_type(await asyncio.gather(submit.send("a"), fetch.send("b")), tuple[int, list[str]])
 
 
+# --- workflows ----------------------------------------------------------------------------------------------
+
+inbox = hw.App("inbox")
+flow = inbox.workflow("inbox", on_poison="park", keep_runs=100, version=2)
+letters = flow.topic("letters", Note)
+numbers_in = flow.topic("numbers", int)
+mail = flow.connector("mail")
+
+assert_type(flow, hw.Workflow)
+assert_type(letters, hw.Topic[Note])
+assert_type(numbers_in, hw.Topic[int])
+assert_type(mail, hw.Connector)
+
+
+@flow.producer(every="5m", retry=hw.Retry(3, backoff="30s", on=(OSError, TimeoutError), jitter=0.5))
+def poll(since: int = 0) -> int:
+    letters.publish(Note("a"), id=str(since), title="A letter")
+    return since + 1
+
+
+@flow.producer(cron="0 9 * * *", zone="Europe/Berlin", timeout={"produce": "5m"}, uses=mail)
+async def poll_daily(run: hw.Run) -> None:
+    assert_type(run.call(unread, "inbox", limit=3), list[str])
+    assert_type(await run.call(fetch_all), list[str])
+
+
+@mail.read
+def unread(folder: str, limit: int = 10) -> list[str]:
+    return [folder] * limit
+
+
+@mail.read
+async def fetch_all() -> list[str]:
+    await asyncio.sleep(0)
+    return []
+
+
+@mail.mutation
+def send_mail(to: str, text: str, key: str = "") -> int:
+    return len(to + text + key)
+
+
+@send_mail.reconcile
+def was_sent(key: str, to: str) -> hw.Answer[int]:
+    return hw.Applied(len(key + to)) if key else hw.Unknown("no key")
+
+
+@flow.consumer(letters, retry=hw.Retry(), timeout="1m", peek=10)
+class Answer(hw.Consumer[Note, list[str], int]):
+    state: int = 0
+
+    def prepare(self, pending: Sequence[hw.Event[Note]]) -> hw.Plan[list[str]]:
+        if not pending:
+            return hw.Plan.idle(wake="1h")
+        assert_type(self.state, int)
+        assert_type(self.run.attempt, int)
+        first = pending[0]
+        assert_type(first, hw.Event[Note])
+        assert_type(first.data, Note)
+        assert_type(first.id, str)
+        assert_type(first.topic, str)
+        assert_type(first.at, datetime)
+        assert_type(first.attempt, int)
+        return hw.Plan([e.data.text for e in pending], take=pending[:3], title="Answer", ask=True, wake=first.at)
+
+    def mutate(self, run: hw.Run, data: list[str]) -> int:
+        assert_type(run.key, str)
+        return len(data)
+
+    def reconcile(self, run: hw.Run, data: list[str]) -> hw.Answer[int]:
+        return hw.NotApplied() if data else hw.Unknown()
+
+    def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+        assert_type(outcome.result, int | None)
+        match outcome:
+            case hw.Applied(count):
+                assert_type(count, int)
+                self.state += count
+            case hw.Skipped() | hw.Nothing():
+                pass
+        numbers_in.publish(len(data), id=run.key)
+
+
+@flow.consumer(numbers_in, uses=[mail])
+class Forward(hw.Consumer[int, str, int]):
+    async def prepare(self, pending: Sequence[hw.Event[int]]) -> hw.Plan[str]:
+        assert_type(await self.run.call(fetch_all), list[str])
+        return hw.Plan(",".join(str(e.data) for e in pending), take=pending)
+
+    def mutate(self, run: hw.Run, data: str) -> None:
+        assert_type(run.call(send_mail, "ann", data), int)
+
+    async def next(self, run: hw.Run, data: str, outcome: hw.Outcome[int]) -> None:
+        await asyncio.sleep(0)
+
+
+@flow.fixer
+def fix(broken: hw.Broken) -> str | None:
+    return broken.source if broken.attempt == 1 else None
+
+
+other_flow = inbox.workflow("other")
+other_topic = other_flow.topic("texts", str)
+other_flow.fixer(hw.OpenAIFixer(url="http://localhost:1/v1", model="m", key="", timeout=5))
+
+
+@other_flow.consumer(other_topic)
+class Inferred(hw.Consumer[str, list[str], None]):
+    """As short as can be: what is not annotated has the types of the base class."""
+
+    def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[list[str]]:
+        return hw.Plan([e.data for e in pending], take=pending)
+
+
+assert_type(Answer().prepare([]), hw.Plan[list[str]])
+assert_type(Answer.state, int)
+
+
+def use_workflows() -> None:
+    with inbox.open("memory:") as space:
+        poll(3)
+        assert_type(unread("inbox"), list[str])
+        letters.publish(Note("b"), id="b")
+        assert_type(space.workflows.drain(), int)
+        assert_type(flow.status.state, str)
+        assert_type(flow.status.pending["letters"], int)
+        assert_type(flow.status.parked, int)
+        assert_type(flow.status.next_at, int | None)
+        assert_type(flow.schedule, str)
+        for run in flow.runs():
+            assert_type(run.id, int)
+            assert_type(run.status, str)
+            if run.status == "paused:approval":
+                flow.approve(run.id)
+        for found in flow.inputs(limit=3):
+            assert_type(found.title, str)
+        try:
+            flow.reject(99)
+            flow.retry(99)
+            flow.cancel(99)
+            flow.reconcile(99, hw.Applied(3))
+            flow.reconcile(99, hw.NotApplied())
+            flow.reconcile(99, hw.Skipped())
+            assert_type(flow.skip(99), int)
+            assert_type(flow.reprocess(), int)
+        except hw.TransitionError as error:
+            print(error)
+        except hw.HeadwaterError as error:
+            print(error)
+        flow.pause()
+        flow.resume()
+        space.workflows.drain()
+
+
+def raise_workflow_errors(number: int) -> None:
+    errors: list[hw.WorkflowError] = [
+        hw.TransientError("busy", definite=True),
+        hw.LogicError("odd"),
+        hw.ApprovalError("sign in", service="mail"),
+        hw.IndeterminateError("lost"),
+        hw.InternalError("ours"),
+    ]
+    raise errors[number]
+
+
 # --- spaces -------------------------------------------------------------------------------------------------
 
 
@@ -416,4 +582,5 @@ async def use_async_space() -> None:
 if __name__ == "__main__":
     assert_type(hw.__version__, str)
     use_space()
+    use_workflows()
     asyncio.run(use_async_space())

@@ -3,6 +3,7 @@
 Values are read before wrong ones are assigned: a checker believes an assignment even if it has refused it.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import headwater as hw
@@ -299,6 +300,123 @@ async def async_events(tea: Item) -> None:
     number.value = await fetch.send(tea)  # refused
     print(wrong, await submit("gift"))  # refused
     print(await fetch)  # refused
+
+
+# --- workflows ----------------------------------------------------------------------------------------------
+
+flow = app.workflow("flow")
+letters = flow.topic("letters", str)
+mail = flow.connector("mail")
+app.workflow()  # refused
+app.workflow("odd", on_poison="drop")  # refused
+app.workflow("odd", keep_runs="all")  # refused
+flow.topic("letters")  # refused
+flow.topic("letters", "str")  # refused
+flow.consumer("letters")  # refused
+flow.consumer(letters, peek="many")  # refused
+flow.consumer(letters, retry=3)  # refused
+flow.consumer(letters, timeout={"prepar": "5s"})  # refused
+flow.consumer(letters, uses="mail")  # refused
+flow.producer(every=[])  # refused
+flow.producer(crom="* * * * *")  # refused
+flow.fixer(3)  # refused
+hw.Retry("five")  # refused
+hw.Retry(on="OSError")  # refused
+hw.OpenAIFixer(model="m")  # refused
+hw.OpenAIFixer(url="http://localhost", model="m", token="k")  # refused
+
+
+@flow.producer  # refused
+def poll_bare() -> None:
+    pass
+
+
+@flow.consumer(letters)  # refused
+def not_a_class() -> None:
+    pass
+
+
+@flow.consumer(letters)  # refused
+class NotAConsumer:
+    pass
+
+
+@flow.fixer  # refused
+def fix_wrongly(broken: str) -> str:
+    return broken
+
+
+@flow.fixer  # refused
+def fix_with_numbers(broken: hw.Broken) -> int:
+    return broken.attempt
+
+
+@mail.read
+def unread(folder: str) -> list[str]:
+    return [folder]
+
+
+@mail.mutation
+def send_mail(to: str, key: str = "") -> int:
+    return len(to + key)
+
+
+class Wrong(hw.Consumer[str, list[str], int]):
+    def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[int]:  # refused
+        print(pending[0].data.name)  # refused
+        print(pending[0].text)  # refused
+        return hw.Plan(3, take=["a"])  # refused
+
+    def mutate(self, run: hw.Run, data: str) -> str:  # refused
+        run.call(unread)  # refused
+        run.call(unread, 3)  # refused
+        run.call(unread, "inbox", limit=3)  # refused
+        run.call(send_mail, "ann", text="hello")  # refused
+        wrong: str = run.call(send_mail, "ann")  # refused
+        run.call(len, 3)  # refused
+        print(run.keys)  # refused
+        return wrong + data
+
+    def reconcile(self, run: hw.Run, data: list[str]) -> bool:  # refused
+        return bool(data)
+
+    def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[str]) -> None:  # refused
+        print(outcome.reason)  # refused
+
+
+class Calculating(hw.Consumer[str, int, int]):
+    def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[int]:
+        return hw.Plan("three", take=pending)  # refused
+
+    def next(self, run: hw.Run, data: int, outcome: hw.Outcome[int]) -> None:
+        print(outcome.result + 1)  # refused
+        letters.publish(data, id="a")  # refused
+        letters.publish("a")  # refused
+        letters.publish("a", id=3)  # refused
+        letters.publish("a", id="a", titel="A")  # refused
+
+
+class NoPrepare(hw.Consumer[str, int, int]):
+    pass
+
+
+def workflows() -> None:
+    NoPrepare()  # refused
+    hw.Plan()  # refused
+    hw.Plan(3, taken=[])  # refused
+    hw.Plan(3, wake=[])  # refused
+    hw.Applied()  # refused
+    hw.Skipped("why")  # refused
+    flow.approve("1")  # refused
+    flow.reconcile(1, "applied")  # refused
+    flow.reconcile(1, hw.Nothing())  # refused
+    flow.skip("a")  # refused
+    print(flow.status.stat)  # refused
+    print(flow.status.pending[0])  # refused
+    print(flow.runs()[0].state)  # refused
+    with app.open("a.db") as space:
+        space.workflows.drain("all")  # refused
+    raise hw.TransientError  # refused by mypy
 
 
 # --- spaces -------------------------------------------------------------------------------------------------

@@ -132,9 +132,10 @@ class World:
             def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[list[str]]:
                 return world.prepare(self.run, pending)
 
-            def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[None]) -> None:  # noqa: ARG002  # likewise
+            def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[None]) -> None:
                 world.enter("next", run)
-                world.total.value += len(data)
+                if not isinstance(outcome, hw.Skipped):
+                    world.total.value += len(data)
                 world.stumble()
 
     # -- what handlers do ----------------------------------------------------------------------------------
