@@ -114,7 +114,7 @@ def waited(event: threading.Event) -> None:
     assert event.wait(SAFETY_S), "it has not happened"
 
 
-def until(holds: Callable[[], object], *, ring: threading.Condition | None = None) -> None:
+def until(holds: Callable[[], object]) -> None:
     """Look again and again, for what another thread does and tells nobody."""
     pause = threading.Event()
     for _ in range(SAFETY_S * 100):

@@ -70,6 +70,7 @@ class Post(Mill):
 
     @property
     def outcome(self) -> hw.Outcome[Receipt]:
+        outcome: hw.Outcome[Receipt]
         [(_, outcome)] = self.log
         return outcome
 
@@ -217,7 +218,7 @@ def test_one_operation_may_be_made_of_others() -> None:
     with post.open() as space:
         post.put("ann")
         space.workflows.drain()
-        assert post.outcome.result == 2
+        assert repr(post.outcome) == "Applied(2)"
         assert len(post.sent) == 2
 
 
@@ -284,7 +285,7 @@ def test_a_call_of_an_unknown_outcome_survives_the_process(tmp_path: Path) -> No
         lambda: None,
         lambda: "applied",
         lambda: 1 // 0,
-        lambda: hw.Skipped(),
+        hw.Skipped,
         lambda: sys.exit(3),
     ],
     ids=["misfit", "none", "text", "raises", "skipped", "exits"],
@@ -301,7 +302,7 @@ def test_an_answer_that_is_none_is_not_taken_for_one(answer: Any) -> None:
         assert post.events() == {"ann": "reserved"}
 
 
-def test_who_cannot_be_asked_is_not(tmp_path: Path) -> None:
+def test_who_cannot_be_asked_is_not() -> None:
     """Without a reconcile, nobody but a person can tell."""
     mill = Mill()
     mail = mill.flow.connector("mail")
@@ -406,6 +407,11 @@ def test_async_and_plain_functions_mix(mutate_is_async: bool, send_is_async: boo
         assert mill.total.value == 1
 
 
+def drain_and_collect(space: hw.Space) -> None:
+    space.workflows.drain()
+    gc.collect()
+
+
 def test_an_async_read_in_a_plain_prepare_is_an_error_of_the_program() -> None:
     mill = Mill()
     mail = mill.flow.connector("mail")
@@ -418,8 +424,7 @@ def test_an_async_read_in_a_plain_prepare_is_an_error_of_the_program() -> None:
     with mill.open() as space:
         mill.put("a")
         with pytest.warns(RuntimeWarning, match="never awaited"):
-            space.workflows.drain()
-            gc.collect()
+            drain_and_collect(space)
         assert mill.last.status == "failed:logic"
 
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def test_an_event_tells_what_it_is() -> None:
-    mill, seen = Mill(), []
+    mill, seen = Mill(), list[Any]()
 
     def prepare(_: object, pending: Sequence[hw.Event[Note]]) -> hw.Plan[None]:
         seen.extend((e.id, e.topic, e.attempt, e.at, e.data) for e in pending)
@@ -191,7 +191,7 @@ def test_what_cannot_be_taken_is_an_error_of_the_program(take: Any, told: str) -
         assert mill.log == []
 
 
-def test_an_event_of_another_run_or_workflow_is_not_taken(tmp_path: Path) -> None:
+def test_an_event_of_another_run_or_workflow_is_not_taken() -> None:
     mill, kept = Mill(), []
     other = Mill()
 
@@ -288,7 +288,7 @@ def test_what_is_handed_on_is_the_same_after_a_restart(tmp_path: Path) -> None:
     assert all(isinstance(entry[1], Batch) for entry in log)
 
 
-def test_types_are_found_in_a_base_class(tmp_path: Path) -> None:
+def test_types_are_found_in_a_base_class() -> None:
     class Base(hw.Consumer[T, list[T], dict[str, T]], Generic[T]):
         def prepare(self, pending: Sequence[hw.Event[T]]) -> hw.Plan[list[T]]:
             return hw.Plan([e.data for e in pending], take=pending)

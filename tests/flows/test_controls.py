@@ -1,4 +1,4 @@
-"""What people do to workflows and runs, through the program: approve, reject, retry, cancel, skip, pause, and the rest."""
+"""What people do to workflows and runs, through the program: approve, reject, retry, cancel, skip, pause."""
 
 from __future__ import annotations
 
@@ -50,13 +50,14 @@ def test_a_run_that_asks_waits_and_then_goes_on_as_planned() -> None:
 
 
 def test_a_run_that_is_rejected_does_not_act_and_tells_next() -> None:
-    mill = asking(next=lambda _, run, data, outcome: mill.log.append(outcome))
+    outcomes: list[Any] = []
+    mill = asking(next=lambda _, run, data, outcome: outcomes.append(outcome))
     with mill.open() as space:
         mill.put("a")
         space.workflows.drain()
         mill.flow.reject(mill.last.id)
         space.workflows.drain()
-        [outcome] = mill.log
+        [outcome] = outcomes
         assert isinstance(outcome, hw.Skipped)
         assert outcome.result is None
         assert mill.events() == {"a": "skipped"}
@@ -175,9 +176,9 @@ def test_a_run_of_another_workflow_is_not_ones_own() -> None:
             with pytest.raises(hw.TransitionError, match=f"run {run} is not one of mill.other"):
                 control(run)
         [found] = mill.flow.inputs()
-        for control in (other.skip, other.reprocess):
+        for decide in (other.skip, other.reprocess):
             with pytest.raises(hw.TransitionError, match=f"input {found.id} is not one of mill.other"):
-                control(found.id)
+                decide(found.id)
         assert other.inputs() == []
 
 
@@ -243,7 +244,9 @@ def test_a_producer_is_not_cancelled() -> None:
     with mill.open() as space:
         space.workflows.drain()
         run = next(run for run in mill.runs if run.kind == "producer")
-        with pytest.raises(hw.TransitionError, match="of a producer, which changes nothing outside; pause the workflow"):
+        with pytest.raises(
+            hw.TransitionError, match="of a producer, which changes nothing outside; pause the workflow"
+        ):
             mill.flow.cancel(run.id)
 
 
@@ -262,7 +265,10 @@ def test_skipping_an_input_takes_what_waits_because_of_it() -> None:
         mill.flow.approve(mill.last.id)
         space.workflows.drain()
         assert mill.events() == {"a": "skipped", "b": "consumed"}
-        assert [(found.title, found.status) for found in mill.flow.inputs()] == [("Note b", "done"), ("Note a", "skipped")]
+        assert [(found.title, found.status) for found in mill.flow.inputs()] == [
+            ("Note b", "done"),
+            ("Note a", "skipped"),
+        ]
         assert b.status == "pending"
 
 
@@ -402,7 +408,9 @@ def test_what_is_no_answer_is_refused(answer: Any) -> None:
     with mill.open() as space:
         mill.put("a")
         space.workflows.drain()
-        with pytest.raises(UsageError, match=r"is hw.Applied\(result\), hw.NotApplied\(\), hw.Skipped\(\) or hw.Unknown"):
+        with pytest.raises(
+            UsageError, match=r"is hw.Applied\(result\), hw.NotApplied\(\), hw.Skipped\(\) or hw.Unknown"
+        ):
             mill.flow.reconcile(mill.last.id, answer)
         assert mill.last.outcome == "unknown"
 
@@ -541,7 +549,7 @@ def test_an_archived_workflow_comes_back_paused() -> None:
 
 
 def test_outcomes_tell_what_they_are() -> None:
-    outcomes = [hw.Applied(3), hw.NotApplied("no"), hw.Unknown("why"), hw.Skipped(), hw.Nothing()]
+    outcomes: list[Any] = [hw.Applied(3), hw.NotApplied("no"), hw.Unknown("why"), hw.Skipped(), hw.Nothing()]
     assert [repr(outcome) for outcome in outcomes] == [
         "Applied(3)", "NotApplied('no')", "Unknown('why')", "Skipped()", "Nothing()",
     ]  # fmt: skip

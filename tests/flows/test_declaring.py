@@ -23,9 +23,8 @@ def mill() -> Mill:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["topic", "connector"])
 def test_a_name_that_cannot_be_kept_is_refused(mill: Mill, kind: str, name: Any) -> None:
-    declare = {"topic": lambda: mill.flow.topic(name, Note), "connector": lambda: mill.flow.connector(name)}[kind]
     with pytest.raises(NameRefusedError, match=f"is not a name for a {kind}: printable characters without"):
-        declare()
+        mill.flow.topic(name, Note) if kind == "topic" else mill.flow.connector(name)
 
 
 @pytest.mark.parametrize("name", ["a.b", "a/b", "a b", "x" * 201, 3])
@@ -99,7 +98,9 @@ def test_decorators_without_parentheses_say_so(mill: Mill) -> None:
     def poll() -> None:
         pass
 
-    with pytest.raises(DeclarationError, match=r'written with parentheses: @flow.producer\(every="5m"\), not <function'):
+    with pytest.raises(
+        DeclarationError, match=r'written with parentheses: @flow.producer\(every="5m"\), not <function'
+    ):
         mill.flow.producer(cast("None", poll))
     with pytest.raises(DeclarationError, match=r"written with parentheses: @flow.consumer\(notes\), not <class"):
         mill.flow.consumer(cast("hw.Topic[Any]", mill.taker()))
@@ -198,7 +199,10 @@ def test_how_much_is_shown_has_bounds(mill: Mill, peek: Any) -> None:
     ("given", "told"),
     [
         ({"retry": "5"}, "retry='5'; hw.Retry"),
-        ({"timeout": {"mutat": "5s"}}, "'mutat', which is no phase; there is produce, prepare, mutate, next, reconcile"),
+        (
+            {"timeout": {"mutat": "5s"}},
+            "'mutat', which is no phase; there is produce, prepare, mutate, next, reconcile",
+        ),
         ({"timeout": timedelta(0)}, "leaves no time at all"),
         ({"timeout": -1}, "is no duration"),
         ({"uses": 3}, "connectors, made with"),
@@ -259,7 +263,7 @@ class Unkept(hw.Consumer[Note, "set[int]", int]):
         return hw.Plan({1})
 
 
-class Lost(hw.Consumer[Note, "Missing", int]):  # type: ignore[name-defined]  # noqa: F821  # that is what is refused
+class Lost(hw.Consumer[Note, "Missing", int]):  # type: ignore[name-defined]  # that is what is refused
     def prepare(self, pending: Sequence[hw.Event[Note]]) -> hw.Plan[Any]:
         return hw.Plan(1)
 
@@ -371,7 +375,7 @@ def test_nothing_is_deployed_if_one_of_several_workflows_cannot_be(mill: Mill, t
 def test_operations_are_plain_functions_with_names(mill: Mill) -> None:
     mail = mill.flow.connector("mail")
     for bad in (3, None, numbers, async_numbers, Poller):
-        with pytest.raises(DeclarationError, match="@mail.read is put in front of a plain function, not of"):
+        with pytest.raises(DeclarationError, match=r"@mail.read is put in front of a plain function, not of"):
             mail.read(cast("Callable[..., Any]", bad))
     with pytest.raises(DeclarationError, match="has no name to be kept under; write it with def"):
         mail.mutation(lambda: None)
@@ -389,10 +393,12 @@ def test_what_a_mutation_takes_and_returns_can_be_kept(mill: Mill) -> None:
     def send_odd(to: set[str]) -> None: ...
     def send_for(to: str) -> set[str]: ...  # type: ignore[empty-body]  # never called
 
-    for fn in (send_all, send_named, send_placed):
+    unnamed: list[Callable[..., Any]] = [send_all, send_named, send_placed]
+    for fn in unnamed:
         with pytest.raises(DeclarationError, match="cannot be kept by name; name what a mutation takes"):
             mail.mutation(fn)
-    for fn in (send_odd, send_for):
+    odd: list[Callable[..., Any]] = [send_odd, send_for]
+    for fn in odd:
         with pytest.raises(DeclarationError, match="use list"):
             mail.mutation(fn)
     # A read is not kept: whatever it takes and returns is its own business.

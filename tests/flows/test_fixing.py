@@ -1,4 +1,4 @@
-"""Who repairs handlers: asked when the code is wrong, at most twice in a row, and never about what may have happened."""
+"""Who repairs handlers: asked when the code is wrong, at most twice in a row, never about what may have happened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import headwater as hw
 from headwater.testing import SimClock
 from tests.flows.mill import Mill, Note, until
 
-GOOD = '''
+GOOD = """
 class Take(hw.Consumer[Note, list[str], int]):
     def prepare(self, pending):
         return hw.Plan([e.id for e in pending], take=pending, title="Repaired") if pending else hw.Plan.idle()
@@ -25,7 +25,7 @@ class Take(hw.Consumer[Note, list[str], int]):
 
     def next(self, run, data, outcome):
         mill.log.append(("next", data, outcome.result))
-'''
+"""
 
 STILL_WRONG = GOOD.replace("return hw.Plan([e.id", "return 1 // 0 or hw.Plan([e.id")
 
@@ -33,7 +33,9 @@ STILL_WRONG = GOOD.replace("return hw.Plan([e.id", "return 1 // 0 or hw.Plan([e.
 class Repairs(Mill):
     """A consumer that divides by zero when there is something to do, and a fixer that answers as it is told."""
 
-    def __init__(self, *answers: Any, folder: Path | None = None, clock: SimClock | None = None, **options: Any) -> None:
+    def __init__(
+        self, *answers: Any, folder: Path | None = None, clock: SimClock | None = None, **options: Any
+    ) -> None:
         super().__init__(folder, clock, **options)
         self.answers = list(answers)
         self.asked: list[hw.Broken] = []
@@ -102,9 +104,7 @@ def test_after_two_repairs_a_person_is_asked() -> None:
 
 
 def test_what_works_again_is_repaired_anew_when_it_breaks() -> None:
-    breaks = GOOD.replace(
-        "return hw.Plan(", "if mill.total.value: raise ValueError('total')\n        return hw.Plan("
-    )
+    breaks = GOOD.replace("return hw.Plan(", "if mill.total.value: raise ValueError('total')\n        return hw.Plan(")
     mill = Repairs(breaks, GOOD)
     with mill.open() as space:
         mill.put("a")
@@ -168,7 +168,7 @@ def test_what_is_no_repair_is_told_and_changes_nothing(answer: Any, told: str) -
 
 
 def test_a_repair_may_bring_what_it_needs() -> None:
-    source = '''
+    source = """
 import re
 from dataclasses import dataclass
 
@@ -193,7 +193,7 @@ class Take(hw.Consumer[Note, list[Row], int]):
 class Helper:
     def __init__(self, value):
         self.value = value
-'''
+"""
     mill = Repairs(source)
     with mill.open() as space:
         mill.put("a-b")
@@ -224,7 +224,8 @@ def test_an_async_fixer_is_waited_for() -> None:
 
 
 def test_a_fixer_may_look_at_the_data() -> None:
-    mill = Repairs(lambda broken: GOOD if mill.total.value == 0 else None)
+    mill = Repairs()
+    mill.answers.append(lambda broken: GOOD if mill.total.value == 0 else None)
     with mill.open() as space:
         mill.put("a")
         space.workflows.drain()
@@ -237,7 +238,7 @@ def test_a_fixer_may_look_at_the_data() -> None:
 def test_a_call_of_an_unknown_outcome_is_nothing_to_repair() -> None:
     mill = Mill()
     asked: list[hw.Broken] = []
-    mill.flow.fixer(lambda broken: asked.append(broken))
+    mill.flow.fixer(asked.append)
 
     def mutate(_: object, run: hw.Run, data: object) -> object:
         raise ValueError("the code is wrong, but it has acted before that")
@@ -254,7 +255,7 @@ def test_a_call_of_an_unknown_outcome_is_nothing_to_repair() -> None:
 def test_what_is_not_the_codes_fault_is_not_repaired(error: Exception) -> None:
     mill = Mill()
     asked: list[hw.Broken] = []
-    mill.flow.fixer(lambda broken: asked.append(broken))
+    mill.flow.fixer(asked.append)
 
     def prepare(_: object, pending: object) -> Any:
         raise error

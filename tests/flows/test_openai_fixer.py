@@ -205,7 +205,11 @@ def test_an_answer_in_parts_is_one_answer(endpoint: Endpoint) -> None:
     ("status", "body", "told"),
     [
         (500, b"boom", "answered 500: boom"),
-        (401, json.dumps({"error": {"message": f"Incorrect API key: {KEY}"}}).encode(), r"answered 401: .* key: \*\*\*"),
+        (
+            401,
+            json.dumps({"error": {"message": f"Incorrect API key: {KEY}"}}).encode(),
+            r"answered 401: .* key: \*\*\*",
+        ),
         (429, b'{"error": {"message": "slow\\n  down"}}', "answered 429: slow down"),
         (404, b"", "answered 404: nothing"),
         (302, b"", "answered 302"),
@@ -272,7 +276,7 @@ def test_who_answers_one_letter_at_a_time_is_given_up(endpoint: Endpoint) -> Non
 
     endpoint.act = drip
     try:
-        with pytest.raises(hw.TransientError, match="has not answered within 0.2 s"):
+        with pytest.raises(hw.TransientError, match=r"has not answered within 0.2 s"):
             endpoint.fixer(timeout="200ms")(BROKEN)
     finally:
         stop.set()

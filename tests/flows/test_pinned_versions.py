@@ -20,7 +20,7 @@ def asking(mill: Mill, words: str) -> Mill:
                 return hw.Plan.idle()
             return hw.Plan([f"{words} {e.id}" for e in pending], take=pending, title=words, ask=True)
 
-        def mutate(self, run: hw.Run, data: list[str]) -> int:  # noqa: ARG002  # as authors write it
+        def mutate(self, run: hw.Run, data: list[str]) -> int:  # as authors write it
             mill.log.append(list(data))
             return len(data)
 

@@ -169,7 +169,7 @@ def test_what_is_parked_waits_until_somebody_says_so(tmp_path: Path) -> None:
         drain(mill, space)
         assert mill.flow.status.parked == 2
         assert mill.flow.reprocess() == 2
-        with pytest.raises(hw.TransitionError, match="nothing of mill.notes is parked"):
+        with pytest.raises(hw.TransitionError, match=r"nothing of mill.notes is parked"):
             mill.flow.reprocess()
         drain(mill, space)
         assert sorted(mill.log) == ["n1", "n2"]

@@ -1,4 +1,4 @@
-"""What is published lands with what it is part of, or not at all; and each id is one event, however often it is sent."""
+"""What is published lands with what it is part of, or not at all; and each id is one event, however often sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import headwater as hw
 from headwater.errors import AmbiguousError, ClosedError, ConflictError, WriteError
 from tests.app.holding import in_thread
-from tests.flows.mill import SAFETY_S, Mill, Note
+from tests.flows.mill import SAFETY_S, Mill, Note, until
 
 
 @pytest.fixture
@@ -26,12 +26,14 @@ def titles(mill: Mill) -> list[str]:
     return [found.title for found in mill.flow.inputs()][::-1]
 
 
-def test_the_same_id_is_the_same_event(mill: Mill) -> None:
-    got: list[str] = []
-    mill = Mill()
-    mill.take(
-        prepare=lambda _, pending: (got.extend(e.data.text for e in pending), hw.Plan(None, take=pending))[1], mutate=None
-    )
+def test_the_same_id_is_the_same_event() -> None:
+    mill, got = Mill(), list[str]()
+
+    def prepare(_: object, pending: Any) -> hw.Plan[None]:
+        got.extend(event.data.text for event in pending)
+        return hw.Plan(None, take=pending)
+
+    mill.take(prepare=prepare, mutate=None)
     with mill.open() as space:
         mill.notes.publish(Note("a", "first"), id="a")
         mill.notes.publish(Note("a", "second"), id="a")
@@ -157,7 +159,7 @@ def test_a_task_that_outlives_its_transaction_publishes_nothing(mill: Mill) -> N
                 await asyncio.sleep(0)
                 mill.put("b")
             go.set()
-            with pytest.raises(ClosedError, match="cannot publish to mill.notes.notes"):
+            with pytest.raises(ClosedError, match=r"cannot publish to mill.notes.notes"):
                 await task
             space.wait_for_disk()
             assert mill.events() == {"b": "pending"}
@@ -409,8 +411,7 @@ def test_a_thread_that_outlives_its_run_publishes_nothing(mill: Mill) -> None:
         space.workflows.drain()
         assert mill.log == [("next", None, None)]
         go.set()
-        while not tasks[1].done():
-            pass
+        until(tasks[1].done)
         # The one that knew of its run was refused; the other is a plain thread like any other.
         assert [str(error) for error in raised] == [
             "HW503: mill.notes.notes.publish() in None: publish in a producer or in next, whose commit it is part of"

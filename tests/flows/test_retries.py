@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def waits(mill: Mill, space: hw.Space, most: int = 20) -> list[int]:
             break
         mill.clock.advance(at - mill.clock.now_ms())
     times = [entry for entry in mill.log if isinstance(entry, int)]
-    return [(after - before) // 1000 for before, after in zip(times, times[1:], strict=False)]
+    return [(after - before) // 1000 for before, after in pairwise(times)]
 
 
 def test_what_passes_is_tried_five_times_ever_more_seldom() -> None:
@@ -142,7 +143,7 @@ def test_not_applied_is_tried_again_like_something_that_passes() -> None:
 
 
 def test_a_count_and_a_wait_outlive_the_process(tmp_path: Path) -> None:
-    clock, attempts = SimClock(), []
+    clock, attempts = SimClock(), list[int]()
     for _ in range(3):
         mill = failing(hw.TransientError("down"), folder=tmp_path, clock=clock)
         with mill.open() as space:

@@ -308,7 +308,7 @@ def test_a_default_is_handed_out_anew_each_time() -> None:
     mill.take(mutate=None, next=None)
 
     @mill.flow.producer(every="5m")
-    def poll(since: list[int] = defaults[0]) -> None:  # noqa: B006, B008  # that is what this is about
+    def poll(since: list[int] = defaults[0]) -> None:  # that is what this is about
         mill.log.append(list(since))
         since.append(2)
 

@@ -61,7 +61,7 @@ class Slow(Mill):
                 return slow.answer
 
             kind.reconcile = reconcile
-        self.flow.consumer(self.notes, name="Take", timeout={phase: SHORT}, **options)(kind)
+        self.flow.consumer(self.notes, name="Take", **{"timeout": {phase: SHORT}, **options})(kind)
 
     def is_slow(self, phase: str) -> bool:
         self.calls.append(phase)
@@ -222,6 +222,10 @@ def test_a_cancellation_that_is_swallowed_is_not_taken_for_an_end(started: bool)
         def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
             mill.log.append(outcome.result)
 
+    def let_go() -> None:
+        waited(cancelled)
+        go.set()
+
     mill.flow.consumer(mill.notes, timeout={"mutate": SHORT})(Take)
     with mill.open() as space:
         mill.put("a")
@@ -232,7 +236,7 @@ def test_a_cancellation_that_is_swallowed_is_not_taken_for_an_end(started: bool)
             go.set()
             until(lambda: mill.events() == {"a": "consumed"})
         else:
-            threading.Thread(target=lambda: (waited(cancelled), go.set())).start()
+            threading.Thread(target=let_go).start()
             space.workflows.drain()
         assert all(asked)
         assert mill.log == [7]
@@ -318,7 +322,7 @@ ENDS = [SystemExit(3), KeyboardInterrupt(), Odd("odd"), GeneratorExit(), asyncio
 @pytest.mark.parametrize("phase", ["prepare", "mutate", "next"])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_handler_cannot_end_the_thread_it_is_called_in(error: BaseException, phase: str, is_async: bool) -> None:
-    mill, raised = Mill(), []
+    mill, raised = Mill(), list[str]()
 
     def fail(at: str) -> None:
         if at == phase and not raised:

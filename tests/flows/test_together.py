@@ -14,7 +14,6 @@ from headwater.host.options import Options
 from tests.app.holding import in_thread
 from tests.flows.mill import SAFETY_S, Mill, Note, until
 
-
 # --- next -----------------------------------------------------------------------------------------------------
 
 
@@ -235,7 +234,7 @@ def test_two_apps_in_one_file_have_their_own_workflows(tmp_path: Path) -> None:
         other.workflows.drain()
         assert done == ["b"]
         assert [run.workflow for run in flow.runs()] == ["desk.notes"] * len(flow.runs())
-        with pytest.raises(hw.TransitionError, match="is not one of desk.notes"):
+        with pytest.raises(hw.TransitionError, match=r"is not one of desk.notes"):
             flow.retry(mill.last.id)
 
 

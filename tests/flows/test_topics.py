@@ -92,7 +92,11 @@ def test_a_consumer_gets_what_was_published(kind: Any, value: Any) -> None:
         (Note, "a", "types.flow.things"),
         (Note, Note(3), "cannot store name in types.flow.things"),
         (Note, {"name": "a"}, "types.flow.things"),
-        (Order, Order(3, datetime.now(UTC), Decimal(1), [Note("a"), Note(None)]), "cannot store lines/1/name in types.flow.things"),  # type: ignore[arg-type]
+        (
+            Order,
+            Order(3, datetime.now(UTC), Decimal(1), [Note("a"), Note(None)]),
+            "cannot store lines/1/name in types.flow.things",
+        ),  # type: ignore[arg-type]
         (Row, {"size": 3}, "types.flow.things"),
         (Row, {"name": "a", "siez": 3}, "types.flow.things"),
         (int, "3", "types.flow.things"),

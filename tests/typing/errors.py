@@ -323,7 +323,7 @@ flow.fixer(3)  # refused
 hw.Retry("five")  # refused
 hw.Retry(on="OSError")  # refused
 hw.OpenAIFixer(model="m")  # refused
-hw.OpenAIFixer(url="http://localhost", model="m", token="k")  # refused
+hw.OpenAIFixer(url="http://localhost", model="m", header="k")  # refused
 
 
 @flow.producer  # refused
@@ -336,8 +336,8 @@ def not_a_class() -> None:
     pass
 
 
-@flow.consumer(letters)  # refused
-class NotAConsumer:
+@flow.consumer(letters)  # refused by pyright
+class NotAConsumer:  # refused by mypy
     pass
 
 
@@ -416,7 +416,7 @@ def workflows() -> None:
     print(flow.runs()[0].state)  # refused
     with app.open("a.db") as space:
         space.workflows.drain("all")  # refused
-    raise hw.TransientError  # refused by mypy
+    raise hw.TransientError  # refused
 
 
 # --- spaces -------------------------------------------------------------------------------------------------

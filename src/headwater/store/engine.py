@@ -38,6 +38,7 @@ from headwater.store.commit import (
     Entry,
     ForkEntry,
     Note,
+    Operation,
     OriginCommitted,
     Outcome,
     PendingRead,
@@ -81,6 +82,8 @@ class _Batch:
     observed: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
     # A rider was called: a transaction of the database has begun.
     ridden: bool = False
+    # There is one commit in it: to undo that is to undo all.
+    is_single: bool = False
 
 
 class Engine:
@@ -106,7 +109,7 @@ class Engine:
 
     def admit(self, submissions: Sequence[Submission]) -> list[Outcome]:
         """Decide commits in order and make the accepted ones durable, together. Raises StoreError: none was kept."""
-        batch = _Batch(self._clock.now_ms(), fold=self._due_fold())
+        batch = _Batch(self._clock.now_ms(), fold=self._due_fold(), is_single=len(submissions) == 1)
         try:
             outcomes = [self._decide(submission, batch) for submission in submissions]
             self._write(batch)
@@ -168,36 +171,43 @@ class Engine:
             batch.ridden = True
             self.backend.begin()
         commit = submission.commit
-        effects: tuple[Effect, ...] = ()
-        self.backend.mark()
-        verdict: Verdict
+        if not batch.is_single:
+            self.backend.mark()
         try:
             more = tuple(rider.ride(self.backend.tables, lambda doc: self.states.get(commit.branch, doc).value))
         except (StoreError, InvariantError):
             raise
         except HeadwaterError as error:
-            verdict = Refused(error.message)
+            outcome = Outcome(commit, Refused(error.message))
             if commit.local_seq != UNNUMBERED:
                 batch.decided.append(commit)
         else:
-            place = Seq(self.head + len(batch.rows))
-            if commit.local_seq == UNNUMBERED:
-                # Nobody will ask for it again: its number is its place.
-                commit = msgspec.structs.replace(commit, local_seq=LocalSeq(place + 1))
-            if more:
-                commit = msgspec.structs.replace(commit, operations=commit.operations + more)
-            verdict = Committed(place)
-            if commit.operations or submission.commit.local_seq != UNNUMBERED:
-                batch.decided.append(commit)
-                applied = self._apply(commit)
-                if isinstance(applied, tuple):
-                    states, effects = applied
-                    verdict = self._append(commit, states, effects, batch)
-                else:
-                    verdict = applied
-        accepted = type(verdict) is Committed
-        self.backend.unmark(keep=accepted)
-        return Outcome(commit, verdict, effects if accepted else ())
+            outcome = self._carried(commit, more, batch)
+        accepted = type(outcome.verdict) is Committed
+        if not batch.is_single:
+            self.backend.unmark(keep=accepted)
+        elif not accepted:
+            self.backend.give_up()
+            batch.ridden = False
+        return outcome
+
+    def _carried(self, commit: Commit, more: tuple[Operation, ...], batch: _Batch) -> Outcome:
+        """The commit with what its rider adds to it. One of its own that has nothing to write takes no place."""
+        place = Seq(self.head + len(batch.rows))
+        if commit.local_seq == UNNUMBERED:
+            if not more:
+                return Outcome(commit, Committed(place))
+            # Nobody will ask for it again: its number is its place.
+            commit = msgspec.structs.replace(commit, local_seq=LocalSeq(place + 1))
+        if more:
+            commit = msgspec.structs.replace(commit, operations=commit.operations + more)
+        batch.decided.append(commit)
+        applied = self._apply(commit)
+        if not isinstance(applied, tuple):
+            return Outcome(commit, applied)
+        states, effects = applied
+        verdict = self._append(commit, states, effects, batch)
+        return Outcome(commit, verdict, effects if type(verdict) is Committed else ())
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch, *, rides: bool) -> Verdict:
         """A commit that was decided before gets the same verdict again, before anything else is looked at."""

@@ -17,7 +17,7 @@ from headwater.values.ids import Millis
 from headwater.workflow.book import Book
 from headwater.workflow.inputs import input_view, inputs, outputs_of
 from headwater.workflow.limits import STALE_MS
-from headwater.workflow.model import CALL, RUN, CallRow, FlowRow, HandlerRow, Intent, Outcome, RunRow, Status
+from headwater.workflow.model import CALL, OF_CHAIN, RUN, CallRow, FlowRow, HandlerRow, Intent, Outcome, RunRow, Status
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.resolution import find_flow
 from headwater.workflow.schedule import in_words
@@ -246,9 +246,14 @@ def run_details(book: Book, run_id: int) -> RunDetails:
         EventView(topic=topic, id=message, status=status, disposition=disposition, attempt=attempt)
         for topic, message, status, disposition, attempt in book.execute(query, run.id, EVENTS_SHOWN)
     ]
-    chain = [RunRow(*row) for row in book.execute(f"select {RUN} from flow_run where chain = ? order by id", run.chain)]
+    chain = [
+        RunRow(*row)
+        for row in book.execute(f"select {RUN} from flow_run where {OF_CHAIN} order by id", run.chain, run.chain)
+    ]
     calls = book.execute(
-        f"select {CALL} from flow_call where run in (select id from flow_run where chain = ?) order by run", run.chain
+        f"select {CALL} from flow_call where run in (select id from flow_run where {OF_CHAIN}) order by run",
+        run.chain,
+        run.chain,
     )
     is_open = any(each.id == flow_row.head for each in chain)
     return RunDetails(

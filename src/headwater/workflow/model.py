@@ -245,6 +245,8 @@ def columns(kind: type[msgspec.Struct], table: str = "") -> str:
 
 
 RUN: Final = columns(RunRow)
+OF_CHAIN: Final = "(id = ? or (chain = ? and retry_of is not null))"
+"""The runs of a chain: its first, which it is named by, and those that were tried again."""
 FLOW: Final = columns(FlowRow)
 CALL: Final = columns(CallRow)
 HANDLER: Final = columns(HandlerRow)

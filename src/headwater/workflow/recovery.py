@@ -17,8 +17,9 @@ from headwater.workflow.transitions import crashed
 
 def left_active(book: Book, alive: Collection[int] = ()) -> list[int]:
     """Runs that nobody executes any more."""
-    found = book.execute("select id from flow_run where status = 'active' order by id")
-    return [row[0] for row in found if row[0] not in alive]
+    # Put in order here: asked to do it, the database would rather walk through all runs there ever were.
+    found = book.execute("select id from flow_run where status = 'active'")
+    return sorted(row[0] for row in found if row[0] not in alive)
 
 
 def recover(book: Book, run_id: int) -> RunRow:

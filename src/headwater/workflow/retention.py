@@ -32,15 +32,18 @@ def prune(book: Book, flow: int, keep: int) -> int:
     if newest is None:
         return 0
     # Whole chains, by their first run; one that is not finished stays, however old it is.
+    head = "(select coalesce(head, 0) from flow where id = run.flow)"
     query = (
-        "select distinct chain from flow_run as run where flow = ? and id <= ? and not exists "
-        "(select 1 from flow_run as other where other.chain = run.chain and (other.id > ? or "
-        "other.id = (select head from flow where id = ?) or other.status = 'active')) order by chain limit ?"
+        "select id from flow_run as run where flow = ? and id <= ? and retry_of is null and status <> 'active' "
+        f"and id <> {head} and not exists (select 1 from flow_run as other where other.chain = run.id "
+        f"and other.retry_of is not null and (other.id > ? or other.id = {head} or other.status = 'active')) "
+        "order by id limit ?"
     )
-    chains = [row[0] for row in book.execute(query, flow, newest[0], newest[0], flow, BATCH)]
+    chains = [row[0] for row in book.execute(query, flow, newest[0], newest[0], BATCH)]
     if not chains:
         return 0
     among = ", ".join("?" * len(chains))
+    them = f"(id in ({among}) or (retry_of is not null and chain in ({among})))"
     for table in ("flow_take", "flow_call"):
-        book.execute(f"delete from {table} where run in (select id from flow_run where chain in ({among}))", *chains)
-    return book.change(f"delete from flow_run where chain in ({among})", *chains)
+        book.execute(f"delete from {table} where run in (select id from flow_run where {them})", *chains, *chains)
+    return book.change(f"delete from flow_run where {them}", *chains, *chains)

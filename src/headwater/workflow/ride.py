@@ -22,9 +22,13 @@ Part: TypeAlias = Callable[[Book], Any]
 class Ride:
     """What a commit takes along."""
 
-    def __init__(self, now: Callable[[], Millis], hear: Callable[[Ride], None]) -> None:
+    def __init__(
+        self, now: Callable[[], Millis], hear: Callable[[Ride], None], mark: Callable[[Book], None] = lambda _: None
+    ) -> None:
         self._now = now
+        # Told when it is decided; and before that, when it has been done but may yet come to nothing.
         self.hear = hear
+        self._mark = mark
         self.parts: list[Part] = []
         # What each part came to.
         self.answers: list[Any] = []
@@ -43,6 +47,7 @@ class Ride:
             self.error = error
             raise
         self.error = None
+        self._mark(book)
         operations: list[Operation] = []
         for flow in book.touched:
             operations += status.operations(book, flow)

@@ -60,8 +60,6 @@ class Workflows:
         What is due later stays: `wake_at` says when that is.
         """
         done = 0
-        # What was published so far and is not decided has set no flags: in one group with it, `begin` would see none.
-        self.hub.wait()
         line = deque(self.names)
         while line and (limit is None or done < limit):
             name = line.popleft()

@@ -73,7 +73,7 @@ class Hub:
 
     def post(self, *parts: Part, soon: bool = True) -> Ride:
         """Have it done, without waiting for the disk. If not soon, then with whatever comes next."""
-        ride = Ride(self.now, self._hear)
+        ride = Ride(self.now, self._hear, self._mark)
         ride.parts.extend(parts)
         self._storage.ride(ride)
         if soon:
@@ -82,7 +82,7 @@ class Hub:
 
     def do(self, part: Callable[[Book], T]) -> T:
         """Have it done: on disk when this returns. Raises what refused it."""
-        ride = Ride(self.now, self._hear)
+        ride = Ride(self.now, self._hear, self._mark)
         ride.parts.append(part)
         ended = self.hold(ride)
         self._storage.ride(ride)
@@ -119,7 +119,7 @@ class Hub:
     def along(self, tx: Transaction) -> Ride:
         """What goes with the commit of a transaction."""
         if not isinstance(tx.rider, Ride):
-            tx.rider = Ride(self.now, self._hear)
+            tx.rider = Ride(self.now, self._hear, self._mark)
         return tx.rider
 
     def look(self, question: Callable[[Book], T]) -> T:
@@ -138,16 +138,23 @@ class Hub:
             return
         for answer in ride.answers:
             self._take_note(answer)
+        self._mark(book)
+        for flow_id in book.touched:
+            hosted = self._hosted(flow_id)
+            if hosted is not None:
+                self.ring(hosted.spec.name)
+
+    def _mark(self, book: Book) -> None:
+        """Who has something to look at. Also before it is decided: what comes in the same group shall know.
+
+        If it comes to nothing, there is nothing to look at, and nobody does.
+        """
         for flow_id, topic in book.published:
             hosted = self._hosted(flow_id)
             if hosted is not None:
                 for consumer in hosted.spec.consumers:
                     if topic in consumer.topics:
                         hosted.flags.dirty.add(consumer.name)
-        for flow_id in book.touched:
-            hosted = self._hosted(flow_id)
-            if hosted is not None:
-                self.ring(hosted.spec.name)
 
     def _take_note(self, answer: object) -> None:
         """D2: flags go when the run that looks begins. What is published after that sets them again: in this order."""

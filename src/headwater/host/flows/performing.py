@@ -19,6 +19,8 @@ from threading import get_ident
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from msgspec.structs import replace
+
 from headwater.cells.here import HERE, Frame
 from headwater.cells.sealed import Sealed
 from headwater.errors import (
@@ -359,7 +361,21 @@ class Performance:
 
     def _applied(self, kept: bytes) -> None:
         row_id = self.row.id
-        self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
+        if self.is_given_up or not self._can_ask():
+            self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
+            return
+        # Not waited for: it is on disk with the end of the run, or within moments. If the process ends before that,
+        # what became of the call can be asked.
+        self.hub.post(lambda book: transitions.applied(book, row_id, kept), soon=False)
+        self.row = replace(self.row, phase=Phase.MUTATED, outcome=Outcome.APPLIED, mutation_result=kept)
+
+    def _can_ask(self) -> bool:
+        """Whether somebody could be asked what became of the call that is made here."""
+        handler = self.handler
+        if not isinstance(handler, Declared):
+            return False
+        operation = operation_of(handler, self.operation)
+        return handler.has_reconcile if operation is None else operation.reconciler is not None
 
     def _undone(self, error: BaseException) -> None:
         """Surely not: the next attempt starts from the beginning."""

@@ -19,7 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from headwater.errors import ClosedError, HeadwaterError, NotFoundError, UnavailableError, UsageError
+from headwater.cells.reading import MEND
+from headwater.errors import ClosedError, HeadwaterError, NotFoundError, SchemaError, UnavailableError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.topic import Topic
@@ -73,7 +74,12 @@ class Door:
         """The event that was posted. Not called in the event loop: the space may belong to another one."""
         self._space.check_open()
         hosted, topic = self._find(workflow, name)
-        return topic.publication(topic.from_json(hosted.space, given), key, title, source="http")
+        try:
+            value = topic.from_json(hosted.space, given)
+        except SchemaError as error:
+            told = error.message.removesuffix(MEND).replace("cannot read", "cannot publish to", 1)
+            raise SchemaError(told, **error.facts) from None
+        return topic.publication(value, key, title, source="http")
 
     def _find(self, workflow: str, name: str) -> tuple[Hosted, Topic[Any]]:
         """By the name of the workflow in full, or without its app's."""

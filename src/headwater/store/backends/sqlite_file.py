@@ -107,6 +107,8 @@ def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
     db.execute(f"pragma synchronous = {durability}")
     db.execute("pragma mmap_size = 0")
     db.execute("pragma foreign_keys = on")
+    # What a part of a transaction would have to undo fits into memory: commits are small.
+    db.execute("pragma temp_store = memory")
     db.execute("pragma trusted_schema = off")
     db.execute("pragma cell_size_check = on")
     # Checkpoints are our own step (see `SqliteBackend._write`): an automatic one that fails would report the commit

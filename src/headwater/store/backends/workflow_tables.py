@@ -60,7 +60,7 @@ create table flow_run(
     flow integer not null references flow(id),
     handler text not null,
     kind text not null check(kind in ('producer', 'consumer')),
-    retry_of integer unique references flow_run(id),
+    retry_of integer references flow_run(id),
     chain integer not null, attempt integer not null, crashes integer not null default 0,
     why text not null, version integer not null,
     phase text not null check(phase in ('preparing', 'prepared', 'mutating', 'mutated', 'emitting', 'committed')),
@@ -89,7 +89,9 @@ create table flow_run(
     check((status in ('active', 'committed')) or error_kind is not null)
 ) strict;
 create unique index flow_run_active on flow_run(flow) where status = 'active';
-create index flow_run_chain on flow_run(chain);
+-- Only of those that are tried again: most never are, and an index costs a page in every commit.
+create unique index flow_run_successor on flow_run(retry_of) where retry_of is not null;
+create index flow_run_chain on flow_run(chain) where retry_of is not null;
 create index flow_run_flow on flow_run(flow, id);
 -- When a run is let go, whoever points to it is looked for.
 create index flow_run_effect on flow_run(effect_of) where effect_of is not null;
@@ -165,7 +167,7 @@ create index flow_cause_input on flow_cause(input);
 
 create table flow_call(
     run integer primary key references flow_run(id),
-    operation text not null, params blob not null, key text not null unique,
+    operation text not null, params blob not null, key text not null,
     status text not null check(status in ('in_flight', 'applied', 'failed', 'needs_reconcile', 'indeterminate')),
     result blob, error text,
     tries integer not null default 0, next_at integer,
