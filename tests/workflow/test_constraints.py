@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from headwater.errors import InvariantError, TransitionError
 from headwater.workflow import runs, transitions
@@ -214,9 +215,12 @@ def test_a_run_makes_one_call(desk: Desk) -> None:
 
 
 def test_two_calls_never_have_the_same_key(desk: Desk) -> None:
-    desk.consume("a")
-    desk.consume("b")
-    refused(desk, "update flow_call set key = (select min(key) from flow_call)")
+    """It is made of the number of the run, the name of the workflow and the salt of the space."""
+    flow = desk.flow
+    others = [replace(flow, name="app.other"), replace(flow, salt="another space")]
+    keys = [runs.key_of(each, run) for each in [flow, *others] for run in range(1, 200)]
+    assert len(set(keys)) == len(keys)
+    assert runs.key_of(flow, 7) == runs.key_of(desk.flow, 7), "the same, whenever it is asked for"
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ class Behaviour:
     next: str = "ok"
     # Where the process is killed: in a phase.
     dies: str = ""
-    # What a person does meanwhile, and in which phase.
-    meanwhile: tuple[str, str] | None = None
+    # What somebody does meanwhile, and in which phase.
+    meanwhile: tuple[str, str | Callable[[], object]] | None = None
 
 
 class World:
@@ -154,7 +154,8 @@ class World:
         if self.behaviour.meanwhile is not None and self.behaviour.meanwhile[0] == place:
             action, self.behaviour.meanwhile = self.behaviour.meanwhile[1], None
             # In a thread of its own: a person is not part of the run.
-            person = threading.Thread(target=self._guarded, args=(lambda: self.act(action, run.id),))
+            work = (lambda: self.act(action, run.id)) if isinstance(action, str) else action
+            person = threading.Thread(target=self._guarded, args=(work,))
             person.start()
             person.join()
 
@@ -336,6 +337,8 @@ class World:
                     flow.skip(waiting[-1])
             case "publish":
                 self.publish(f"meanwhile {len(self.published)}")
+            case "set back" | "put ahead":
+                self.clock.advance(30 * DAY if action == "put ahead" else -HOUR)
             case _:
                 raise AssertionError(action)
 

@@ -17,7 +17,13 @@ from headwater.workflow.book import Book
 from headwater.workflow.invariants import check_all
 from tests.support.service import Account
 
+EARLY = (
+    "select event.id from flow_event as event join flow_run as run on run.id = event.created_by "
+    "where run.status <> 'committed'"
+)
+
 NEVER = {
+    "an event was published before the commit of its run": EARLY,
     "a run is left as if somebody were at it": "select id, status from flow_run where status = 'active'",
     "a chain is not finished": "select name, head, block from flow where head is not null or block is not null "
     "or retry_at is not null or repairing <> 0",
@@ -85,6 +91,7 @@ def check_half_way(path: Path | str, account: Account) -> int:
     def look(engine: Engine) -> int:
         assert ask(engine, "pragma foreign_key_check") == []
         assert ask(engine, "pragma integrity_check") == [("ok",)]
+        assert ask(engine, EARLY) == [], "an event was published before the commit of its run"
         known = {row[0] for row in ask(engine, "select key from flow_call")}
         assert known >= set(account.called), "a call left before it was on disk that it would"
         check_all(Book(engine.backend.tables, Millis(0)))

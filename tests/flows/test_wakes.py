@@ -1,0 +1,133 @@
+"""When a consumer looks again although nothing has come in: at the time it asked for, within bounds, and once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.testing import SimClock
+from tests.flows.mill import Mill
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+def waking(wake: Any, folder: Path | None = None, clock: SimClock | None = None, *, once: bool = True) -> Mill:
+    """A consumer that takes nothing, and asks to be woken."""
+    mill = Mill(folder, clock)
+    wakes = [wake]
+
+    def prepare(consumer: Any, pending: Any) -> hw.Plan[Any]:
+        mill.log.append((consumer.run.why, mill.clock.now_ms()))
+        asked = wakes.pop() if once and wakes else None if once else wake
+        return hw.Plan.idle(wake=asked)
+
+    mill.take(prepare=prepare)
+    return mill
+
+
+def at(mill: Mill, seconds: float, zone: timezone = UTC) -> datetime:
+    return datetime.fromtimestamp(mill.clock.now_ms() / 1000 + seconds, zone)
+
+
+@pytest.mark.parametrize(
+    ("wake", "seconds"),
+    [
+        ("2m", 120),
+        (90, 90),
+        (timedelta(hours=2), 2 * HOUR),
+        (lambda mill: at(mill, 300), 300),
+        (lambda mill: at(mill, 300, timezone(timedelta(hours=-5))), 300),
+        (lambda mill: at(mill, 300).isoformat(), 300),
+        # Not sooner than in half a minute, and not later than in a day.
+        ("1s", 30),
+        (0, 30),
+        (lambda mill: at(mill, -1000), 30),
+        ("30d", DAY),
+        (lambda mill: at(mill, 1_000_000_000), DAY),
+    ],
+    ids=range(11),
+)
+def test_a_consumer_is_woken_when_it_asked_for(wake: Any, seconds: int) -> None:
+    clock = SimClock()
+    mill = waking(wake(Mill(clock=clock)) if callable(wake) else wake, clock=clock)
+    with mill.open() as space:
+        space.workflows.drain()
+        assert space.workflows.wake_at == clock.now_ms() + seconds * 1000
+        mill.advance(seconds - 1)
+        assert space.workflows.drain() == 0
+        mill.advance(1)
+        assert space.workflows.drain() == 1
+        assert [why for why, _ in mill.log] == ["deploy", "wake"]
+        # It has to ask again.
+        assert space.workflows.wake_at is None
+
+
+@pytest.mark.parametrize(
+    "wake",
+    ["soon", "2024-13-45", datetime(2024, 1, 1), object(), [], -5, float("nan"), float("inf"), True, "-5m", "10:99"],  # noqa: DTZ001
+    ids=range(11),
+)
+def test_what_is_no_time_is_told_and_left_out(wake: Any, caplog: pytest.LogCaptureFixture) -> None:
+    mill = waking(wake)
+    with mill.open() as space:
+        space.workflows.drain()
+        assert mill.statuses == ["committed"]
+        assert space.workflows.wake_at is None
+        assert "Take.prepare asked to be woken at" in caplog.text
+
+
+def test_an_event_wakes_it_before_and_what_it_asked_for_is_void_then(tmp_path: Path) -> None:
+    mill = waking("1h")
+    with mill.open() as space:
+        space.workflows.drain()
+        mill.advance(60)
+        mill.put("a")
+        space.workflows.drain()
+        assert [why for why, _ in mill.log] == ["deploy", "event"]
+        # The second time it has not asked.
+        assert space.workflows.wake_at is None
+
+
+def test_a_time_is_kept_over_a_restart(tmp_path: Path) -> None:
+    mill = waking("1h", tmp_path)
+    with mill.open() as space:
+        space.workflows.drain()
+        due = space.workflows.wake_at
+    again = waking(None, tmp_path, mill.clock)
+    with again.open() as space:
+        assert space.workflows.drain() == 0
+        assert space.workflows.wake_at == due
+        again.advance(2 * HOUR)
+        assert space.workflows.drain() == 1
+        assert [why for why, _ in again.log] == ["wake"]
+
+
+def test_whoever_asks_again_and_again_is_woken_at_most_twice_a_minute() -> None:
+    mill = waking(0, once=False)
+    with mill.open() as space:
+        for _ in range(10):
+            space.workflows.drain()
+            mill.advance(10)
+        assert len(mill.log) == 4
+
+
+def test_a_plan_that_takes_something_may_ask_as_well() -> None:
+    mill = Mill()
+
+    def prepare(consumer: Any, pending: Any) -> hw.Plan[Any]:
+        mill.log.append(consumer.run.why)
+        return hw.Plan(None, take=pending, wake="1h")
+
+    mill.take(prepare=prepare, mutate=None, next=None)
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert space.workflows.wake_at == mill.clock.now_ms() + HOUR * 1000
+        mill.advance(HOUR)
+        space.workflows.drain()
+        assert mill.log == ["event", "wake"]

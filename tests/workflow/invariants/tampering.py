@@ -1,0 +1,56 @@
+"""Tables that were written behind the program's back: with nothing in the database that would refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headwater.errors import InvariantError
+from headwater.workflow.book import Book
+from tests.workflow.world import World
+
+UNGUARDED = (
+    "pragma foreign_keys = off",
+    "pragma ignore_check_constraints = on",
+    "drop index if exists flow_run_active",
+)
+
+
+def tamper(world: World, query: str, *values: object) -> None:
+    """Write, whatever it is."""
+
+    def write(book: Book) -> None:
+        for statement in UNGUARDED:
+            book.execute(statement)
+        for (name,) in book.execute("select name from sqlite_schema where type = 'trigger'"):
+            book.execute(f"drop trigger {name}")
+        book.execute(query, *values)
+
+    world.space.flows.look(write)
+
+
+def copy_run(world: World, run: int, **changes: object) -> None:
+    """One more row, as that of a run, but for some columns."""
+
+    def write(book: Book) -> None:
+        [columns] = book.execute("select group_concat(name) from pragma_table_info('flow_run') where name <> 'id'")
+        names = [name for name in columns[0].split(",") if name not in changes]
+        given = ", ".join([*names, *changes])
+        marks = ", ".join([*names, *("?" for _ in changes)])
+        book.execute(f"insert into flow_run({given}) select {marks} from flow_run where id = ?", *changes.values(), run)
+
+    tamper(world, "select 1")
+    world.space.flows.look(write)
+
+
+def is_found(world: World, claim: Callable[[Book], object], text: str) -> None:
+    """The claim does not hold any more, and says so with the record."""
+    with pytest.raises(InvariantError, match=text):
+        world.space.flows.look(claim)
+
+
+def rows(world: World, query: str, *values: object) -> list[Any]:
+    """What is there."""
+    return world.space.flows.look(lambda book: book.execute(query, *values))
