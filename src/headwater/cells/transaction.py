@@ -68,6 +68,8 @@ class Transaction:
     # I8: whose run this is, as that object itself, and the places whose change is the reason for it.
     node: object = None
     triggers: tuple[tuple[DocKey, Path], ...] = ()
+    # Whose words are heard while it is around code, if it is neither a node's nor a handler's.
+    voice: object = None
     # I8: the event that is handled in it, as that object itself.
     event: object = None
     # Asked before the first look at a document: whoever handles an event makes it current, or stops the handling.

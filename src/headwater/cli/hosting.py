@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
     from headwater.host.options import Options
 
+_PORT_MAX: Final = 65535
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
@@ -90,10 +91,20 @@ class Ending:
 @click.argument("name", metavar="MODULE:APP")
 @click.option("--concurrency", type=click.IntRange(1, 1000), metavar="N", help="Workflows that run at the same time.")
 @click.option("--force", is_flag=True, help="Deploy although something that waits would be given up.")
+@click.option(
+    "--ingress", metavar="HOST:PORT", help="Take events for topics by HTTP there; the token is HEADWATER_TOKEN."
+)
 @click.option("--quiet", is_flag=True, help="Say nothing at the start and at the end.")
 @on_space
 def run_app(
-    *, name: str, concurrency: int | None, force: bool, quiet: bool, url: str | None, space: str | None
+    *,
+    name: str,
+    concurrency: int | None,
+    force: bool,
+    ingress: str | None,
+    quiet: bool,
+    url: str | None,
+    space: str | None,
 ) -> None:
     """Run an app and its workflows until it is told to end.
 
@@ -105,11 +116,12 @@ def run_app(
     from headwater.host.options import Options
     from headwater.workflow.limits import CONCURRENCY
 
+    place = None if ingress is None else _place(ingress)
     app = load_app(name, "run")
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Whoever reads along sees each line when it is printed.
         sys.stdout.reconfigure(line_buffering=True)
-    hosted = _Hosted(app, Options(space=space, force=force), concurrency or CONCURRENCY, quiet=quiet)
+    hosted = _Hosted(app, Options(space=space, force=force), concurrency or CONCURRENCY, place, quiet=quiet)
     with Ending() as ending:
         ended = hosted.run(url, ending)
     if not quiet:
@@ -117,11 +129,22 @@ def run_app(
         note(f"{app.name} has ended{left}")
 
 
+def _place(text: str) -> tuple[str, int]:
+    """Where to listen."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise click.UsageError(f"--ingress {text}: HOST:PORT is expected, such as 127.0.0.1:8400")
+    return host.strip("[]"), int(port)
+
+
 class _Hosted:
     """An app that is run, and what is said of it."""
 
-    def __init__(self, app: App, options: Options, concurrency: int, *, quiet: bool) -> None:
+    def __init__(
+        self, app: App, options: Options, concurrency: int, ingress: tuple[str, int] | None, *, quiet: bool
+    ) -> None:
         self._app = app
+        self._ingress = ingress
         self._options = options
         self._concurrency = concurrency
         self._quiet = quiet
@@ -160,6 +183,13 @@ class _Hosted:
         if not self._quiet:
             note(f"running {self._app.name} in space {opened.name!r}: {self._described(opened)}")
         workflows.start(self._concurrency)
+        if self._ingress is not None:
+            from headwater.host.flows.ingress import serve_ingress
+
+            host, port = self._ingress
+            serving = serve_ingress(opened, host, port, token=os.environ.get("HEADWATER_TOKEN") or None)
+            if not self._quiet:
+                note(f"events are taken at {serving.url}/topics/WORKFLOW/TOPIC")
 
     def _stop(self, opened: BaseSpace) -> bool:
         """Whether all runs came to where they can stop."""

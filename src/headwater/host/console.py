@@ -89,7 +89,7 @@ class Listener:
             level=level,
             logger=logger,
             node=node.name,
-            piece=node.spec.piece,
+            piece=node.piece if isinstance(node, Voice) else node.spec.piece,
             space=self.home.name,
             event=run.tx.event.id if isinstance(run.tx.event, Event) else None,
             triggers=tuple(address_text(*place) for place in run.tx.triggers),
@@ -115,9 +115,21 @@ class Listener:
         message = (
             f"on_console in space {name!r} {how}. What {title} wrote is forwarded as it is, and this is not told again"
         )
-        told = UserCodeError(message, space=name, **facts_of(run.node, run.tx.triggers))
+        facts = {} if isinstance(run.node, Voice) else facts_of(run.node, run.tx.triggers)
+        told = UserCodeError(message, space=name, **facts)
         told.__cause__ = error
         self._report(told)
+
+
+class Voice:
+    """Who speaks in a run of a workflow: as of a function, so much as is told of it."""
+
+    event: str | None = None
+
+    def __init__(self, name: str, runs: int) -> None:
+        self.name = self.title = name
+        self.runs = runs
+        self.piece = ""
 
 
 class Run(NamedTuple):
@@ -125,7 +137,7 @@ class Run(NamedTuple):
 
     listener: Listener
     tx: Transaction
-    node: Node | Handler
+    node: Node | Handler | Voice
 
 
 LISTENERS: Final[dict[Home, Listener]] = {}
@@ -219,9 +231,10 @@ def _run_here() -> Run | None:
     frame = HERE.get()
     while frame is not None:
         tx = frame.tx
-        if tx is not None and isinstance(tx.node, Node | Handler):
+        node = None if tx is None else tx.voice or tx.node
+        if tx is not None and isinstance(node, Node | Handler | Voice):
             listener = LISTENERS.get(frame.home)
-            return Run(listener, tx, tx.node) if listener is not None and tx.is_open else None
+            return Run(listener, tx, node) if listener is not None and tx.is_open else None
         frame = frame.outer
     return None
 
@@ -231,7 +244,8 @@ _LOGS: Final = logging.Logger.callHandlers.__code__
 
 def _is_log(run: Run) -> bool:
     """Whether a log handler is writing, for the function of this run: that was heard when the record was made."""
-    function = getattr(run.node.spec.origin or run.node.spec.fn, "__code__", None)
+    node = run.node
+    function = None if isinstance(node, Voice) else getattr(node.spec.origin or node.spec.fn, "__code__", None)
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # there is no other way to tell
     while frame is not None and frame.f_code is not function:
         if frame.f_code is _LOGS:

@@ -26,7 +26,7 @@ class Retry:
         tries: int = TRIES,
         *,
         backoff: Duration = BACKOFF_MS / 1000,
-        max: Duration = BACKOFF_MAX_MS / 1000,  # noqa: A002  # as authors say it
+        max: Duration | None = None,  # noqa: A002  # as authors say it
         on: type[BaseException] | tuple[type[BaseException], ...] = (),
         jitter: float = 0.0,
     ) -> None:
@@ -41,9 +41,15 @@ class Retry:
             raise DeclarationError(f"hw.Retry(jitter={jitter!r}): a part from 0 to 1 is expected")
         try:
             self.backoff_ms: float = to_ms(backoff, "hw.Retry(backoff=...)")
-            self.max_ms: float = to_ms(max, "hw.Retry(max=...)")
+            longest = self.backoff_ms if max is None else to_ms(max, "hw.Retry(max=...)")
         except UsageError as error:
             raise DeclarationError(error.message, **error.facts) from None
+        if longest < self.backoff_ms:
+            message = f"hw.Retry(backoff={backoff!r}, max={max!r}): the longest wait is shorter than the first one"
+            raise DeclarationError(message)
+        # Whoever says how long the first wait is means that, also if it is more than the longest is otherwise.
+        is_meant = max is not None or longest > BACKOFF_MAX_MS
+        self.max_ms: float = longest if is_meant else float(BACKOFF_MAX_MS)
         self.tries: int = tries
         self.on: tuple[type[BaseException], ...] = kinds
         self.jitter: float = float(jitter)

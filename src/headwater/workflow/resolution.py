@@ -150,9 +150,14 @@ def approve(book: Book, run_id: int) -> RunRow:
 
 def plan_digest(run: RunRow) -> bytes:
     """What an approval is of."""
+    return digest_of(run.prepare_result or b"")
+
+
+def digest_of(plan: bytes) -> bytes:
+    """The same, of a plan that is not kept yet."""
     from hashlib import sha256  # noqa: PLC0415  # only where somebody is asked
 
-    return sha256(run.prepare_result or b"").digest()
+    return sha256(plan).digest()
 
 
 def reject(book: Book, run_id: int) -> RunRow:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from headwater.cells.here import HERE, Frame
+from headwater.cells.here import HERE
 from headwater.cells.sealed import Sealed
 from headwater.errors import (
     HeadwaterError,
@@ -34,7 +34,7 @@ from headwater.errors import (
     UserCodeError,
     WorkflowError,
 )
-from headwater.host.console import LISTENERS, run_begins, run_ends
+from headwater.host.flows.around import around
 from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_of
 from headwater.host.flows.consumer import Consumer
 from headwater.host.flows.declared import Declared, Producer
@@ -62,7 +62,7 @@ from headwater.workflow.book import Book
 from headwater.workflow.limits import CONFLICT_MS
 from headwater.workflow.model import EventRow, Outcome, Phase, RunRow, Trouble
 from headwater.workflow.policy import DEFAULT
-from headwater.workflow.resolution import plan_digest
+from headwater.workflow.resolution import digest_of, plan_digest
 from headwater.workflow.transitions import Begun, Failed, Next, Prepared
 
 if TYPE_CHECKING:
@@ -198,17 +198,11 @@ class Performance:
 
     def _inside(self, read_only: str, work: Callable[[], T]) -> T:
         """With a transaction around it that only reads."""
-        space = self.space
-        tx = space.begin(self._title(), read_only=read_only)
-        token = HERE.set(Frame(space, tx, None))
-        if LISTENERS:
-            run_begins(space)
+        tx = self.space.begin(self._title(), read_only=read_only)
         try:
-            return work()
+            with around(self.space, tx, self.row.id):
+                return work()
         finally:
-            HERE.reset(token)
-            if LISTENERS:
-                run_ends(tx)
             if tx.is_open:
                 tx.abort()
 
@@ -257,7 +251,7 @@ class Performance:
             self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
             return None
         result = encode(handler.types.data.seal(plan.data))
-        approval = _digest(result) if plan.ask and plan.take else None
+        approval = digest_of(result) if plan.ask and plan.take else None
         kept = Prepared(
             events=tuple(event.number for event in plan.take),
             result=result,
@@ -477,18 +471,12 @@ class Performance:
         pause = 0.001
         while True:
             tx = space.begin(self._title(), cause=["run", self.hosted.spec.name, self.row.id])
-            token = HERE.set(Frame(space, tx, None))
-            if LISTENERS:
-                run_begins(space)
             try:
-                state = work()
+                with around(space, tx, self.row.id):
+                    state = work()
             except BaseException:
                 tx.abort()
                 raise
-            finally:
-                HERE.reset(token)
-                if LISTENERS:
-                    run_ends(tx)
             ride = self.hub.along(tx)
             ride.parts.append(partial(_end_with, end, state))
             if self.then is not None:
@@ -606,9 +594,3 @@ def _millis(at: int | None) -> Millis | None:
 
 def _end_with(end: Callable[[Book, bytes | None], RunRow], state: bytes | None, book: Book) -> RunRow:
     return end(book, state)
-
-
-def _digest(result: bytes) -> bytes:
-    from hashlib import sha256  # noqa: PLC0415  # only where somebody is asked
-
-    return sha256(result).digest()

@@ -1,0 +1,74 @@
+"""W5: whatever happens, what an event is about is done once at most; and once, if it is consumed after a call."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.workflow.invariants import check_all, w5_effect_once
+from tests.workflow.invariants.tampering import is_found, tamper
+from tests.workflow.outside import MODES
+from tests.workflow.world import MINUTE, Behaviour, World
+
+
+@pytest.mark.parametrize("service", MODES)
+@pytest.mark.parametrize("reconcile", ["truth", "unknown", "fails", "nonsense"])
+@pytest.mark.parametrize("dies", ["", "mutate", "after mutate", "reconcile", "next", "after next"])
+def test_effect_is_there_once_whatever_the_service_says_and_whenever_the_process_dies(
+    world: World, service: str, reconcile: str, dies: str
+) -> None:
+    """`check` counts the effects after each step, and `finish` after everything."""
+    world.publish("a1")
+    world.publish("a2")
+    world.drain(Behaviour(prepare="one", service=service, reconcile=reconcile, dies=dies), limit=2)
+    world.finish()
+    assert world.status()["a1"] == world.status()["a2"] == "consumed"
+    assert world.service.effects["a1"] == world.service.effects["a2"] == 1
+
+
+@pytest.mark.parametrize("commits", range(1, 14))
+def test_effect_is_there_once_after_whichever_commit_the_process_dies(world: World, commits: int) -> None:
+    world.publish("a1")
+    world.outside.append("a2")
+    world.drain(limit=4, dies_after=commits)
+    world.outside.clear()
+    world.finish()
+    assert set(world.status().values()) == {"consumed"}
+
+
+@pytest.mark.parametrize("times", [2, 3, 4])
+def test_effect_is_there_once_although_the_process_dies_again_and_again(world: World, times: int) -> None:
+    world.publish("a1")
+    for _ in range(times):
+        world.drain(Behaviour(service="applies, then breaks", reconcile="unknown", dies="after mutate"), limit=1)
+        world.clock.advance(10 * MINUTE)
+        world.drain(Behaviour(reconcile="truth", dies="reconcile"), limit=1)
+        world.clock.advance(10 * MINUTE)
+    world.finish()
+    assert world.service.effects["a1"] == 1
+
+
+def test_two_calls_about_one_event_that_both_happened_are_found(world: World) -> None:
+    world.publish("a1")
+    world.drain(Behaviour(service="refuses"), limit=1)
+    world.clock.advance(MINUTE)
+    world.drain(limit=1)
+    tamper(world, "update flow_call set status = 'applied', result = x'01' where run = 1")
+    is_found(world, w5_effect_once, r"W5: runs \[1, 2\] have acted on it, or may have: Kept\(id=1")
+
+
+def test_call_that_may_have_happened_beside_one_that_has_is_found(world: World) -> None:
+    world.publish("a1")
+    world.drain(Behaviour(service="refuses"), limit=1)
+    world.clock.advance(MINUTE)
+    world.drain(limit=1)
+    tamper(world, "update flow_call set status = 'needs_reconcile' where run = 1")
+    is_found(world, w5_effect_once, r"W5: runs \[1, 2\] have acted on it, or may have")
+
+
+@pytest.mark.parametrize("query", ["delete from flow_call", "update flow_call set status = 'failed', result = null"])
+def test_event_that_is_consumed_although_nothing_was_done_is_found(world: World, query: str) -> None:
+    world.publish("a1")
+    world.drain(limit=1)
+    tamper(world, query)
+    is_found(world, w5_effect_once, "W5: it is consumed by run 1, whose call did not happen: Kept")
+    is_found(world, check_all, "W3")
