@@ -182,7 +182,6 @@ class _Hosted:
         # Before anything runs: what comes of that is told after it.
         if not self._quiet:
             note(f"running {self._app.name} in space {opened.name!r}: {self._described(opened)}")
-        workflows.start(self._concurrency)
         if self._ingress is not None:
             from headwater.host.flows.ingress import serve_ingress
 
@@ -190,6 +189,7 @@ class _Hosted:
             serving = serve_ingress(opened, host, port, token=os.environ.get("HEADWATER_TOKEN") or None)
             if not self._quiet:
                 note(f"events are taken at {serving.url}/topics/WORKFLOW/TOPIC")
+        workflows.start(self._concurrency)
 
     def _stop(self, opened: BaseSpace) -> bool:
         """Whether all runs came to where they can stop."""

@@ -1,4 +1,4 @@
-"""One world for each test, in memory and in a file."""
+"""One world for each test, in memory and in a file; or only in memory, for tables of many cases."""
 
 from __future__ import annotations
 
@@ -13,5 +13,12 @@ from tests.workflow.world import World
 @pytest.fixture(params=KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     made = World(request.param, tmp_path)
+    request.addfinalizer(made.close)
+    return made
+
+
+@pytest.fixture
+def quick(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    made = World("memory", tmp_path)
     request.addfinalizer(made.close)
     return made
