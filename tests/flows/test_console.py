@@ -25,11 +25,11 @@ def test_what_every_phase_prints_is_told_with_its_run() -> None:
             print("preparing", pending[0].id)
             return hw.Plan("data", take=pending)
 
-        def mutate(self, run: hw.Run, data: str) -> int:  # noqa: ARG002  # as authors write it
+        def mutate(self, run: hw.Run, data: str) -> int:  # as authors write it
             print("acting")
             return 1
 
-        def next(self, run: hw.Run, data: str, outcome: Any) -> None:  # noqa: ARG002  # likewise
+        def next(self, run: hw.Run, data: str, outcome: Any) -> None:  # likewise
             print("going on")
 
     def hear(line: hw.Console) -> str:

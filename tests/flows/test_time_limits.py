@@ -385,3 +385,50 @@ def test_whoever_runs_them_here_and_now_is_told(error: BaseException) -> None:
         assert mill.statuses == ["crashed"]
         space.workflows.drain()
         assert mill.statuses == ["crashed", "committed"]
+
+
+# --- the end of the host --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", ["produce", "prepare", "next"])
+def test_an_async_phase_that_does_not_end_with_its_host_is_no_failure(phase: str) -> None:
+    mill, began = Mill(), threading.Event()
+
+    async def hang(at: str) -> None:
+        if at == phase and not began.is_set():
+            began.set()
+            await asyncio.sleep(SAFETY_S)
+
+    class Take(hw.Consumer[Any, list[str], int]):
+        async def prepare(self, pending: Any) -> hw.Plan[list[str]]:
+            if not pending:
+                return hw.Plan.idle()
+            await hang("prepare")
+            return hw.Plan([e.id for e in pending], take=pending)
+
+        def mutate(self, run: hw.Run, data: list[str]) -> int:
+            mill.log.append("acted")
+            return 1
+
+        async def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[int]) -> None:
+            await hang("next")
+
+    mill.flow.consumer(mill.notes)(Take)
+
+    @mill.flow.producer(every="1h")
+    async def poll() -> None:
+        mill.put("a")
+        await hang("produce")
+
+    with mill.open() as space:
+        space.workflows.start()
+        waited(began)
+        assert not space.workflows.stop(timeout=0.05)
+        until(lambda: "active" not in mill.statuses)
+        stopped = next(run for run in mill.runs if run.status != "committed")
+        assert (stopped.status, stopped.error_kind) == ("paused:transient", "stopped")
+        assert mill.errors == []
+        assert mill.flow.status.state != "Needs attention"
+        space.workflows.drain()
+        assert mill.events() == {"a": "consumed"}
+        assert mill.log == ["acted"]

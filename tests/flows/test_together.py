@@ -357,3 +357,28 @@ def test_a_workflow_without_an_open_app_says_so() -> None:
     mill.take()
     with pytest.raises(UsageError):
         mill.flow.runs()
+
+
+def test_who_reads_the_count_of_one_topic_is_not_told_of_another() -> None:
+    mill = Mill()
+    letters = mill.flow.topic("letters", Note)
+
+    class Wait(hw.Consumer[Note, str, int]):
+        def prepare(self, pending: Any) -> hw.Plan[str]:  # as authors write it
+            return hw.Plan.idle()
+
+    mill.flow.consumer(mill.notes, name="first")(Wait)
+    mill.flow.consumer(letters, name="second")(Wait)
+
+    @mill.app.sink
+    def show() -> None:
+        mill.log.append(mill.flow.status.pending["notes"])
+
+    with mill.open() as space:
+        mill.log.clear()
+        letters.publish(Note("b"), id="b")
+        space.sync()
+        assert mill.log == []
+        mill.put("a")
+        space.sync()
+        assert mill.log == [1]

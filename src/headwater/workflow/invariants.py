@@ -250,6 +250,7 @@ def w8_recovery(book: Book, rows: Rows | None = None, alive: Collection[int] | N
             follows = None if place == 0 else line[place - 1].id
             if run.retry_of != follows or run.attempt != place + 1 or line[0].id != chain:
                 raise broken("W8", f"it is not what follows run {follows} in chain {chain}", run)
+    for line in chains.values():
         _check_end(book, rows, line[-1], alive)
     for flow in rows.flows.values():
         head = None if flow.head is None else rows.runs.get(flow.head)

@@ -67,7 +67,7 @@ _UNFINISHED: Final = (_P.PREPARING, _P.PREPARED, _P.MUTATING, _P.MUTATED, _P.EMI
 
 STEPS: Final[dict[Step, tuple[Rule, ...]]] = {
     Step.PREPARED: (Rule(phases=(_P.PREPARING,), outcomes=(_O.NONE,), phase=_P.PREPARED),),
-    # Unknown from here on: written before the call leaves (W6).
+    # Unknown from here on: written before the call leaves (W6). W4: from `prepared` only, so a run calls once.
     Step.IN_FLIGHT: (Rule(phases=(_P.PREPARED,), outcomes=(_O.NONE,), phase=_P.MUTATING, outcome=_O.UNKNOWN),),
     # What became of a call may be learnt long after the run was stopped: its status stays what it was.
     Step.APPLIED: (
@@ -142,7 +142,10 @@ STEPS: Final[dict[Step, tuple[Rule, ...]]] = {
 
 
 def step(place: Place, what: Step, whose: str = "a run") -> Place:
-    """Where a step leads from here. Raises TransitionError."""
+    """Where a step leads from here. Raises TransitionError.
+
+    W2: no rule leads to an earlier phase, nor away from where a run has ended.
+    """
     for rule in STEPS[what]:
         if place.phase in rule.phases and place.status in rule.statuses and place.outcome in rule.outcomes:
             return Place(rule.phase or place.phase, rule.status or place.status, rule.outcome or place.outcome)
@@ -170,7 +173,7 @@ _RESTARTS: Final = {
 
 
 def restart_of(outcome: Outcome) -> Restart:
-    """By what is known of the effect, and by nothing else."""
+    """W7: by what is known of the effect, and by nothing else."""
     return _RESTARTS[outcome]
 
 

@@ -47,6 +47,7 @@ class Rest(msgspec.Struct, frozen=True):
 
 def choose(book: Book, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | Rest:
     """The next run that follows from none. The workflow is idle, and no chain of it is open."""
+    # W14: whoever paused it, or is asked about it, is heard first.
     if flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing:
         return Rest()
     topics = book.topics(flow.id)

@@ -70,5 +70,5 @@ DEFAULT: Final = Retry()
 
 
 def clamp_wake(wake_at: int, now: int) -> int:
-    """A time that a consumer may be woken at: not at once again, and not in a year."""
+    """W12: a time that a consumer may be woken at: not at once again, and not in a year."""
     return min(max(wake_at, now + WAKE_MIN_MS), now + WAKE_MAX_MS)

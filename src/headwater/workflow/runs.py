@@ -107,7 +107,7 @@ def move(book: Book, run: RunRow, *steps: Step, **columns: object) -> RunRow:
         after = step(after, what, f"run {run.id} of {run.handler}")
     values = {"phase": after.phase, "status": after.status, "outcome": after.outcome, "updated_at": book.now, **columns}
     sets = ", ".join(f"{name} = ?" for name in values)
-    # Whoever was faster has moved it: then nothing of this happens.
+    # W2: whoever was faster has moved it: then nothing of this happens.
     query = f"update flow_run set {sets} where id = ? and phase = ? and status = ? and outcome = ?"
     given = [*map(_plain, values.values()), run.id, before.phase.value, before.status.value, before.outcome.value]
     if book.change(query, *given) != 1:

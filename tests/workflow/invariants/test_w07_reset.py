@@ -64,7 +64,7 @@ def test_run_that_has_done_nothing_is_followed_by_one_from_the_beginning(
 def test_run_that_has_acted_is_followed_by_one_that_goes_on_with_what_it_came_to(
     world: World, behaviour: Behaviour
 ) -> None:
-    """It keeps its events, whatever has come since."""
+    """It keeps its events, whatever has come since. That it has acted may have to be asked for, after a kill."""
     world.publish("a1")
     world.drain(behaviour, limit=1)
     assert world.status() == {"a1": "reserved"}
@@ -72,7 +72,7 @@ def test_run_that_has_acted_is_followed_by_one_that_goes_on_with_what_it_came_to
     world.help()
     world.ran.clear()
     world.drain(limit=1)
-    assert world.ran == ["Act.next"]
+    assert [one for one in world.ran if one != "Act.reconcile"] == ["Act.next"]
     same = "phase, outcome, effect_of, prepare_result, mutation_result, taken"
     kept = rows(world, "select prepare_result from flow_run where id = 1")[0][0]
     assert rows(world, f"select {same} from flow_run where id = 2") == [

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 from typing import Any, Final
 from weakref import WeakSet
 
+from headwater.errors import TransitionError
 from headwater.host.report import log
 
 LOOPS: Final[WeakSet[asyncio.AbstractEventLoop]] = WeakSet()
@@ -38,6 +39,9 @@ class Loop:
         future = asyncio.run_coroutine_threadsafe(_bounded(work, seconds), self._started())
         try:
             result, error = future.result()
+        except CancelledError:
+            # By `close`: nobody else does that.
+            raise TransitionError("the host ends before this has come to its end", stopped=True) from None
         except BaseException:
             future.cancel()
             raise

@@ -144,7 +144,7 @@ def _events(take: object) -> tuple[Event[Any], ...]:
 
 
 def wake_ms(wake: object, now: int, whose: str) -> int | None:
-    """D16: as a time that is kept, within what the host allows. What is no time is told, and left out."""
+    """W12, D16: as a time that is kept, within what the host allows. What is no time is told, and left out."""
     if wake is None:
         return None
     try:

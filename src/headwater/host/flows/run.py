@@ -100,6 +100,7 @@ class Run:
             raise self.violated(
                 f"{operation.name}() is {kind} and cannot be called in {self.doing or 'no phase'}; call it in {where}"
             )
+        # W4: one call in a run.
         if operation.mutates and self.asked is not None:
             raise self.violated(f"{self.handler} has asked for its one mutation; {operation.name}() would be a second")
 
