@@ -86,7 +86,7 @@ def _check_answered(flow: FlowRow, head: RunRow) -> None:
 
 
 def run_now(book: Book, name: str) -> FlowRow:
-    """D11: every producer, one after the other. Refused while anything is under way."""
+    """D11: every producer, one after the other. W14: refused while anything is under way, or in the way."""
     flow = find_flow(book, name)
     active = book.active(flow.id)
     if active is not None:

@@ -184,6 +184,7 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
     book: Book, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags
 ) -> Next:
     """The chain that is not finished."""
+    # W14: as in the planner.
     if flow.intent != Intent.ACTIVE or flow.block is not None:
         return Rest()
     if flow.repairing:
@@ -396,6 +397,7 @@ def produced(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> Ru
     run = _active(book, run_id)
     row = book.handler(run.flow, "producer", run.handler)
     schedule = spec.producer(run.handler).schedule
+    # W11: counted from now, so that times that were missed come to one.
     next_at = None if schedule is None else next_after(schedule, book.now)
     set_handler(book, row, next_run_at=next_at, state=row.state if state is None else state)
     run = runs.move(book, run, Step.COMMITTED)
@@ -461,6 +463,7 @@ def failed(  # noqa: PLR0917  # what is known where it happens
         runs.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
         steps.insert(0, Step.NOT_APPLIED)
     run = _end(book, run, steps, why)
+    # W5: events are given back only if surely nothing was done about them.
     if restart_of(Outcome(run.outcome)) is Restart.FRESH:
         runs.release(book, run)
     flow = set_flow(book, flow, head=run.id, retry_at=None)

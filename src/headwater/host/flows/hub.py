@@ -157,7 +157,7 @@ class Hub:
                         hosted.flags.dirty.add(consumer.name)
 
     def _take_note(self, answer: object) -> None:
-        """D2: flags go when the run that looks begins. What is published after that sets them again: in this order."""
+        """W10, D2: flags go when the run that looks begins. What is published later sets them again: in this order."""
         if isinstance(answer, Begun):
             hosted = self._hosted(answer.flow.id)
             if hosted is not None:
