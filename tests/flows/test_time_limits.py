@@ -25,6 +25,7 @@ class Slow(Mill):
         self.calls: list[str] = []
         self.reconciled: list[bool] = []
         self.answer: Any = hw.NotApplied()
+        self.late_error: Exception | None = None
         slow = self
 
         class Take(hw.Consumer[Any, list[str], int]):
@@ -72,6 +73,8 @@ class Slow(Mill):
             self.began.set()
             waited(self.go)
             self.ended.set()
+            if self.late_error is not None:
+                raise self.late_error
 
     async def at_async(self, phase: str) -> None:
         if not self.is_slow(phase):
@@ -245,18 +248,15 @@ def test_a_cancellation_that_is_swallowed_is_not_taken_for_an_end(started: bool)
 def test_a_late_error_of_a_mutate_is_one_that_is_asked_about() -> None:
     slow = Slow("mutate", reconciles=True)
     slow.answer = hw.Applied(3)
+    slow.late_error = OSError("lost")
     with slow.open() as space:
         space.workflows.start()
         slow.put("a")
         until(lambda: slow.status_is("paused:reconciliation"))
-
-        def fail(phase: str) -> None:
-            raise OSError("lost")
-
-        slow.at = fail  # type: ignore[method-assign]
         slow.go.set()
-        waited(slow.ended)
-        until(lambda: slow.runs[0].outcome == "applied")
+        until(lambda: slow.events() == {"a": "consumed"})
+        assert slow.reconciled == [True]
+        assert slow.calls.count("mutate") == 1
 
 
 # --- producers and reconciles ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import headwater as hw
 
@@ -29,36 +30,19 @@ class Service:
         if key in self.calls:
             self.twice.append(key)
         self.calls[key] = ids
-        match mode:
-            case "applies":
-                return self._do(key, ids)
-            case "says so":
-                return hw.Applied(self._do(key, ids))
-            case "refuses":
-                self._fenced.add(key)
-                raise hw.TransientError("busy", definite=True)
-            case "is not allowed":
-                self._fenced.add(key)
-                raise hw.ApprovalError("signed out", service="outside", definite=True)
-            case "did not":
-                self._fenced.add(key)
-                return hw.NotApplied("nothing was done")
-            case "applies, then breaks":
-                self._do(key, ids)
-                raise Broken("connection reset")
-            case "breaks":
-                raise Broken("connection refused")
-            case "applies late":
-                self.late[key] = ids
-                raise TimeoutError("no answer")
-            case "cannot tell":
-                self._do(key, ids)
-                return hw.Unknown("ask later")
-            case "applies, and says nonsense":
-                self._do(key, ids)
-                return object()
-            case _:
-                raise AssertionError(mode)
+        if mode in _SURELY_NOT:
+            # Nor will it: whoever refuses has ended it.
+            self._fenced.add(key)
+            return _SURELY_NOT[mode]()
+        if mode == "applies late":
+            self.late[key] = ids
+            raise TimeoutError("no answer")
+        if mode == "breaks":
+            raise Broken("connection refused")
+        count = self._do(key, ids)
+        if mode == "applies, then breaks":
+            raise Broken("connection reset")
+        return _ANSWERS[mode](count)
 
     def _do(self, key: str, ids: tuple[str, ...]) -> int:
         self.done.append((key, ids))
@@ -85,15 +69,23 @@ class Service:
         return Counter(one for _, ids in self.done for one in ids)
 
 
-MODES = [
-    "applies",
-    "says so",
-    "refuses",
-    "is not allowed",
-    "did not",
-    "applies, then breaks",
-    "breaks",
-    "applies late",
-    "cannot tell",
-    "applies, and says nonsense",
-]
+def _refuse() -> object:
+    raise hw.TransientError("busy", definite=True)
+
+
+def _lock_out() -> object:
+    raise hw.ApprovalError("signed out", service="outside", definite=True)
+
+
+_SURELY_NOT: dict[str, Callable[[], object]] = {
+    "refuses": _refuse,
+    "is not allowed": _lock_out,
+    "did not": lambda: hw.NotApplied("nothing was done"),
+}
+_ANSWERS: dict[str, Callable[[int], object]] = {
+    "applies": lambda count: count,
+    "says so": hw.Applied,
+    "cannot tell": lambda _: hw.Unknown("ask later"),
+    "applies, and says nonsense": lambda _: object(),
+}
+MODES = [*_ANSWERS, *_SURELY_NOT, "applies, then breaks", "breaks", "applies late"]

@@ -1,4 +1,4 @@
-"""The same world as in `test_machine`, walked through at random: long ways, on which nothing is more likely than another.
+"""The same world as in `test_machine`, walked through at random: long ways, on which everything is as likely.
 
 A walk that fails is told by its seed, and by all that was done on it.
 """
@@ -40,8 +40,8 @@ class Walk:
         self.did: list[str] = []
         retry = hw.Retry(self.rng.randint(0, 3), backoff="1m")
         peek = self.rng.choice([1, 2, 100])
-        poison = "park" if self.rng.random() < 0.5 else "block"
-        self.world = World(kind, folder, on_poison="park" if poison == "park" else "block", retry=retry, peek=peek)
+        parks = self.rng.random() < 0.5
+        self.world = World(kind, folder, on_poison="park" if parks else "block", retry=retry, peek=peek)
         self.count = 0
 
     def _behaviour(self) -> Behaviour:
@@ -59,50 +59,57 @@ class Walk:
 
     def step(self) -> None:
         """Something happens."""
+        what = self.rng.choice(
+            [self._work] * 12 + [self._answer] * 4 + [self._act, self._time, self._rest, self._outside]
+        )
+        what()
+        self.world.check()
+
+    def _work(self) -> None:
         rng, world = self.rng, self.world
-        what = rng.choice(["work"] * 12 + ["answer"] * 4 + ["act", "time", "rest", "arrive", "kill", "restart", "turn up"])
+        for _ in range(rng.randint(0, 2)):
+            self.count += 1
+            world.publish(f"e{self.count}")
+        if rng.random() < 0.7:
+            self.did.append("help")
+            world.help()
+        behaviour, limit = self._behaviour(), rng.randint(1, 4)
+        dies_after = rng.randint(1, 10) if rng.random() < 0.2 else None
+        self.did.append(f"{behaviour} {limit} {dies_after}")
+        world.drain(behaviour, limit=limit, dies_after=dies_after)
+
+    def _answer(self) -> None:
+        if self.world.view.run is not None:
+            action = self.rng.choice(ANSWERS)
+            self.did.append(f"{action} {self.world.act(action)}")
+
+    def _act(self) -> None:
+        action, run = self.rng.choice(ACTIONS), self.rng.choice([0, *(run.id for run in self.world.flow.runs())])
+        self.did.append(f"{action} {run} {self.world.act(action, run)}")
+
+    def _time(self) -> None:
+        ms = self.rng.choice(PASSES + SET_BACK)
+        self.did.append(f"time {ms}")
+        self.world.clock.advance(ms)
+
+    def _rest(self) -> None:
+        self.did.append("rest")
+        self.world.rest()
+
+    def _outside(self) -> None:
+        rng, world = self.rng, self.world
+        what = rng.choice(["arrive", "kill", "restart", "turn up"])
+        self.did.append(what)
         match what:
-            case "work":
-                for _ in range(rng.randint(0, 2)):
-                    self.count += 1
-                    world.publish(f"e{self.count}")
-                if rng.random() < 0.7:
-                    self.did.append("help")
-                    world.help()
-                behaviour, limit = self._behaviour(), rng.randint(1, 4)
-                dies_after = rng.randint(1, 10) if rng.random() < 0.2 else None
-                self.did.append(f"{behaviour} {limit} {dies_after}")
-                world.drain(behaviour, limit=limit, dies_after=dies_after)
-            case "answer":
-                if world.view.run is not None:
-                    action = rng.choice(ANSWERS)
-                    self.did.append(f"{action} {world.act(action)}")
-            case "act":
-                runs = [0, *(run.id for run in world.flow.runs())]
-                action, run = rng.choice(ACTIONS), rng.choice(runs)
-                self.did.append(f"{action} {run} {world.act(action, run)}")
-            case "time":
-                ms = rng.choice(PASSES + SET_BACK)
-                self.did.append(f"time {ms}")
-                world.clock.advance(ms)
-            case "rest":
-                self.did.append(what)
-                world.rest()
             case "arrive":
-                self.did.append(what)
                 world.service.arrive()
             case "kill":
-                self.did.append(what)
                 world.kill()
             case "restart":
-                version, dies_after = rng.random() < 0.5, rng.choice([None, 1, 2, 3, 4])
-                self.did.append(f"restart {version} {dies_after}")
-                world.restart(version=version, dies_after=dies_after)
+                world.restart(version=rng.random() < 0.5, dies_after=rng.choice([None, 1, 2, 3, 4]))
             case _:
                 self.count += 1
-                self.did.append(f"turns up: e{self.count}")
                 world.outside.append(f"e{self.count}")
-        world.check()
 
     def end(self) -> None:
         """All is well from now on."""

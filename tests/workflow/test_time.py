@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -136,30 +136,30 @@ def test_run_that_takes_longer_than_its_schedule_leaves_out_what_it_has_missed(t
 
 CLOCK_CHANGES = [
     # Berlin puts the clock forward on 31.03. from 2 to 3, and back on 27.10. from 3 to 2.
-    ("Europe/Berlin", "30 2 * * *", "2024-03-30T00:00", "2024-04-02T00:00", ["30. 02:30+0100", "31. 03:00+0200", "01. 02:30+0200"]),
-    ("Europe/Berlin", "30 2 * * *", "2024-10-26T00:00", "2024-10-29T00:00", ["26. 02:30+0200", "27. 02:30+0200", "28. 02:30+0100"]),
-    ("Europe/Berlin", "0 9 * * *", "2024-03-30T00:00", "2024-04-02T00:00", ["30. 09:00+0100", "31. 09:00+0200", "01. 09:00+0200"]),
+    ("Europe/Berlin", "30 2 * * *", "2024-03-30", "2024-04-02", "30. 02:30+0100, 31. 03:00+0200, 01. 02:30+0200"),
+    ("Europe/Berlin", "30 2 * * *", "2024-10-26", "2024-10-29", "26. 02:30+0200, 27. 02:30+0200, 28. 02:30+0100"),
+    ("Europe/Berlin", "0 9 * * *", "2024-03-30", "2024-04-02", "30. 09:00+0100, 31. 09:00+0200, 01. 09:00+0200"),
     # New York on 10.03. and on 03.11., each from or to 2.
-    ("America/New_York", "15 1 * * *", "2024-11-02T00:00", "2024-11-05T00:00", ["02. 01:15-0400", "03. 01:15-0400", "04. 01:15-0500"]),
-    ("America/New_York", "0 2 * * *", "2024-03-09T00:00", "2024-03-12T00:00", ["09. 02:00-0500", "10. 03:00-0400", "11. 02:00-0400"]),
+    ("America/New_York", "15 1 * * *", "2024-11-02", "2024-11-05", "02. 01:15-0400, 03. 01:15-0400, 04. 01:15-0500"),
+    ("America/New_York", "0 2 * * *", "2024-03-09", "2024-03-12", "09. 02:00-0500, 10. 03:00-0400, 11. 02:00-0400"),
     # An hour that comes twice is twice as long for whoever runs every hour, and a gap is no reason to wait.
-    ("Europe/Berlin", "0 * * * *", "2024-10-27T00:30", "2024-10-27T04:30", ["27. 01:00+0200", "27. 02:00+0200", "27. 02:00+0100", "27. 03:00+0100", "27. 04:00+0100"]),
-    ("Europe/Berlin", "0 * * * *", "2024-03-31T00:30", "2024-03-31T04:30", ["31. 01:00+0100", "31. 03:00+0200", "31. 04:00+0200"]),
+    ("Europe/Berlin", "0 * * * *", "2024-10-27T01", "2024-10-27T03", "27. 02:00+0200, 27. 02:00+0100, 27. 03:00+0100"),
+    ("Europe/Berlin", "0 * * * *", "2024-03-31T00", "2024-03-31T04", "31. 01:00+0100, 31. 03:00+0200, 31. 04:00+0200"),
     # Lord Howe changes by half an hour, and Kathmandu is always off by a quarter.
-    ("Australia/Lord_Howe", "45 1 * * *", "2024-10-05T00:00", "2024-10-08T00:00", ["05. 01:45+1030", "06. 01:45+1030", "07. 01:45+1100"]),
-    ("Asia/Kathmandu", "0 9 * * 1", "2024-01-01T00:00", "2024-01-16T00:00", ["01. 09:00+0545", "08. 09:00+0545", "15. 09:00+0545"]),
+    ("Australia/Lord_Howe", "45 1 * * *", "2024-10-05", "2024-10-08", "05. 01:45+1030, 06. 01:45+1030, 07. 01:45+1100"),
+    ("Asia/Kathmandu", "0 9 * * 1", "2024-01-01", "2024-01-16", "01. 09:00+0545, 08. 09:00+0545, 15. 09:00+0545"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("zone", "cron", "start", "end", "fires"), CLOCK_CHANGES)
 def test_cron_in_a_zone_runs_by_the_clock_on_the_wall_through_the_nights_on_which_it_is_changed(
-    towns: Callable[..., Town], zone: str, cron: str, start: str, end: str, fires: list[str]
+    towns: Callable[..., Town], zone: str, cron: str, start: str, end: str, fires: str
 ) -> None:
     town = towns(start, zone=zone)
     town.poll(cron=cron, zone=zone)
     [deployed, *found] = town.until(end)
     assert deployed.startswith(datetime.fromisoformat(start).strftime("%d.%m. %H:%M")), "at once when it is deployed"
-    assert [f"{each[:3]} {each[7:]}" for each in found] == fires
+    assert ", ".join(f"{each[:3]} {each[7:]}" for each in found) == fires
 
 
 def test_year_of_a_daily_cron_is_a_year_of_days(towns: Callable[..., Town]) -> None:
@@ -181,11 +181,14 @@ def test_week_off_is_made_up_for_once(tmp_path: Path, schedule: dict[str, str]) 
     town.clock.advance(7 * DAY + MINUTE)
     assert town.until("2024-01-08T06:01") == ["08.01. 06:01+0000"]
     [following, *_] = town.until("2024-01-09T06:00")
-    assert following == {
-        "5m": "08.01. 06:06+0000",
-        "0 * * * *": "08.01. 07:00+0000",
-        "30 2 * * *": "09.01. 02:30+0000",
-    }[next(iter(schedule.values()))]
+    assert (
+        following
+        == {
+            "5m": "08.01. 06:06+0000",
+            "0 * * * *": "08.01. 07:00+0000",
+            "30 2 * * *": "09.01. 02:30+0000",
+        }[next(iter(schedule.values()))]
+    )
     town.close()
 
 
@@ -221,7 +224,9 @@ def test_clock_that_jumps_in_the_middle_of_a_run_doubles_nothing_and_starves_nob
 
 
 @pytest.mark.parametrize("jump", [-HOUR, 30 * DAY])
-def test_clock_that_jumps_while_a_producer_runs_leaves_it_on_its_schedule(towns: Callable[..., Town], jump: int) -> None:
+def test_clock_that_jumps_while_a_producer_runs_leaves_it_on_its_schedule(
+    towns: Callable[..., Town], jump: int
+) -> None:
     town = towns()
     town.poll(every="10m", takes_ms=jump)
     start = town.clock.now_ms()
@@ -235,7 +240,7 @@ def test_clock_that_jumps_while_a_producer_runs_leaves_it_on_its_schedule(towns:
 
 
 def test_daily_digest(towns: Callable[..., Town]) -> None:
-    """Events wake it, and it goes back to sleep until nine; then all of them at once, every day, and none on a quiet one."""
+    """Events wake it, and it goes back to sleep until nine; then all of them at once, and on a quiet day nothing."""
     town = towns("2024-03-29T08:00", zone="Europe/Berlin")
     topic = town.flow.topic("notes", str)
 
@@ -255,14 +260,16 @@ def test_daily_digest(towns: Callable[..., Town]) -> None:
         def next(self, run: hw.Run, data: list[str], outcome: hw.Outcome[None]) -> None:  # noqa: ARG002  # as it is called
             town.note(f"sends {' '.join(data)}")
 
-    space = town.open()
+    town.open()
     assert town.until("2024-03-29T08:30") == ["29.03. 08:00+0100 looks"]
     topic.publish("", id="a")
-    assert town.until("2024-03-29T10:00") == ["29.03. 08:30+0100 looks", "29.03. 09:00+0100 sends a", "29.03. 09:00+0100 looks"]
+    assert town.until("2024-03-29T10:00") == ["29.03. 08:30+0100 looks", "29.03. 09:00+0100 sends a"]
     topic.publish("", id="b")
     topic.publish("", id="c")
-    assert town.until("2024-03-30T10:00") == ["29.03. 10:00+0100 looks", "30.03. 09:00+0100 sends b c", "30.03. 09:00+0100 looks"]
-    assert town.until("2024-04-01T10:00") == ["31.03. 09:00+0200 looks", "01.04. 09:00+0200 looks"], "by the clock on the wall"
+    assert town.until("2024-03-30T10:00") == ["29.03. 10:00+0100 looks", "30.03. 09:00+0100 sends b c"]
+    assert town.until("2024-04-01T10:00") == ["31.03. 09:00+0200 looks", "01.04. 09:00+0200 looks"], (
+        "by the clock on the wall"
+    )
 
 
 def test_batch_or_timeout_whichever_comes_first(towns: Callable[..., Town]) -> None:
@@ -315,7 +322,7 @@ def test_weekly_digest_is_woken_once_a_day_and_asks_again(towns: Callable[..., T
         def next(self, run: hw.Run, data: None, outcome: hw.Outcome[None]) -> None:  # noqa: ARG002  # as it is called
             town.note("sends")
 
-    space = town.open()
+    town.open()
     topic.publish("", id="a")
     found = town.until("2024-01-10T00:00")
     assert found == [f"0{day}.01. 09:00+0000 looks" for day in range(1, 8)] + ["08.01. 09:00+0000 sends"]
@@ -332,7 +339,6 @@ def test_consumer_that_always_asks_for_now_is_woken_twice_a_minute(towns: Callab
             return hw.Plan.idle(wake=0)
 
     assert len(town.until("2024-01-01T00:10")) == 21
-    assert town.flow.topics
 
 
 # --- waits that outlive the process ---------------------------------------------------------------------------

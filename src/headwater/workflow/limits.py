@@ -58,6 +58,9 @@ CONFLICT_MS: Final = 30_000
 STOP_MS: Final = 30_000
 """How long a host that is told to end waits for runs to come to a place where they can stop."""
 
+CLOCK_MS: Final = 60_000
+"""How long a host that waits for a time goes without a look at the clock: somebody sets it, or shuts a laptop."""
+
 CONCURRENCY: Final = 16
 """Workflows that run at the same time in one host: most of the time they wait for the outside."""
 

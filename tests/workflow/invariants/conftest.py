@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,14 @@ from tests.workflow.world import World
 
 
 @pytest.fixture(params=KINDS)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made = World(request.param, tmp_path)
-    request.addfinalizer(made.close)
-    return made
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def quick(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+def quick(tmp_path: Path) -> Iterator[World]:
     made = World("memory", tmp_path)
-    request.addfinalizer(made.close)
-    return made
+    yield made
+    made.close()

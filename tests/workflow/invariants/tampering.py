@@ -31,6 +31,11 @@ def tamper(world: World, query: str, *values: object) -> None:
     world.space.flows.look(write)
 
 
+def set_to(world: World, table: str, changes: str, *values: object, where: str = "1") -> None:
+    """Columns of a table, as in `status = 'crashed'`."""
+    tamper(world, f"update {table} set {changes} where {where}", *values)  # noqa: S608  # of a test's
+
+
 def copy_run(world: World, run: int, **changes: object) -> None:
     """One more row, as that of a run, but for some columns."""
 
@@ -39,7 +44,8 @@ def copy_run(world: World, run: int, **changes: object) -> None:
         names = [name for name in columns[0].split(",") if name not in changes]
         given = ", ".join([*names, *changes])
         marks = ", ".join([*names, *("?" for _ in changes)])
-        book.execute(f"insert into flow_run({given}) select {marks} from flow_run where id = ?", *changes.values(), run)
+        query = f"insert into flow_run({given}) select {marks} from flow_run where id = ?"  # noqa: S608  # of a test's
+        book.execute(query, *changes.values(), run)
 
     tamper(world, "select 1")
     world.space.flows.look(write)

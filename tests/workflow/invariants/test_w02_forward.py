@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.workflow.invariants import w2_forward
-from tests.workflow.invariants.tampering import is_found, rows, tamper
+from tests.workflow.invariants.tampering import is_found, rows, set_to, tamper
 from tests.workflow.world import Behaviour, World
 
 STOPS = [
@@ -55,7 +55,7 @@ def test_run_that_has_ended_and_is_another_now_is_found(world: World, column: st
     """Compared with what was seen before: the tables as they are would do."""
     world.publish("a1")
     world.drain(Behaviour(prepare="fails"), limit=1)
-    tamper(world, f"update flow_run set {column} = ?, error_kind = 'crashed'", value)
+    set_to(world, "flow_run", f"{column} = ?, error_kind = 'crashed'", value)
     is_found(world, world.watch.look, f"W2: {text}")
 
 

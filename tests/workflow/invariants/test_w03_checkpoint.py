@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.workflow.invariants import w3_checkpoint
-from tests.workflow.invariants.tampering import is_found, rows, tamper
+from tests.workflow.invariants.tampering import is_found, rows, set_to, tamper
 from tests.workflow.world import Behaviour, World
 
 
@@ -69,7 +69,7 @@ def test_call_that_happened_and_a_run_that_does_not_know_are_found(world: World)
 def test_plan_that_is_another_now_is_found(world: World, column: str, value: object) -> None:
     world.publish("a1")
     world.drain(Behaviour(prepare="asks"), limit=1)
-    tamper(world, f"update flow_run set {column} = ?", value)
+    set_to(world, "flow_run", f"{column} = ?", value)
     is_found(world, world.watch.look, "W3: what was prepared is another now")
 
 

@@ -57,5 +57,8 @@ def test_call_of_a_run_that_goes_on_from_another_is_found(world: World) -> None:
     world.drain(Behaviour(next="fails"), limit=1)
     world.act("resume")
     world.drain(limit=1)
-    tamper(world, "insert into flow_call(run, operation, params, key, status, at) values (2, 'x', x'', 'k', 'in_flight', 1)")
+    tamper(
+        world,
+        "insert into flow_call(run, operation, params, key, status, at) values (2, 'x', x'', 'k', 'in_flight', 1)",
+    )
     is_found(world, w4_one_call, "W4: a call stands under it that is not its own")

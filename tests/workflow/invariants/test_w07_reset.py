@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headwater.workflow.invariants import w7_reset
-from tests.workflow.invariants.tampering import copy_run, is_found, rows, tamper
+from tests.workflow.invariants.tampering import copy_run, is_found, rows, set_to, tamper
 from tests.workflow.world import MINUTE, Behaviour, World
+
+COPIED = "select phase, outcome, effect_of, prepare_result, mutation_result, taken from flow_run"
 
 
 @pytest.mark.parametrize("answer", ["truth", "unknown", "fails", "nonsense"])
@@ -73,11 +75,8 @@ def test_run_that_has_acted_is_followed_by_one_that_goes_on_with_what_it_came_to
     world.ran.clear()
     world.drain(limit=1)
     assert [one for one in world.ran if one != "Act.reconcile"] == ["Act.next"]
-    same = "phase, outcome, effect_of, prepare_result, mutation_result, taken"
     kept = rows(world, "select prepare_result from flow_run where id = 1")[0][0]
-    assert rows(world, f"select {same} from flow_run where id = 2") == [
-        ("committed", "applied", 1, kept, b"\x01", 1)
-    ]
+    assert rows(world, f"{COPIED} where id = 2") == [("committed", "applied", 1, kept, b"\x01", 1)]
     assert world.status() == {"a1": "consumed", "a2": "pending"}
 
 
@@ -119,7 +118,7 @@ def test_successor_that_does_not_go_on_from_an_effect_is_found(world: World, cha
     world.drain(Behaviour(next="fails"), limit=1)
     world.act("resume")
     world.drain(limit=1)
-    tamper(world, f"update flow_run set {change} where id = 2")
+    set_to(world, "flow_run", change, where="id = 2")
     is_found(world, w7_reset, "W7: it does not go on from what run 1 came to: RunRow")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.workflow.invariants import w8_recovery
-from tests.workflow.invariants.tampering import copy_run, is_found, rows, tamper
+from tests.workflow.invariants.tampering import copy_run, is_found, rows, set_to, tamper
 from tests.workflow.world import HOUR, MINUTE, Behaviour, World
 
 PHASES = ["prepare", "mutate", "after mutate", "next", "after next"]
@@ -103,12 +103,14 @@ def test_active_run_that_nobody_executes_is_found(world: World) -> None:
 
 def test_stopped_run_that_is_forgotten_is_found(world: World) -> None:
     tamper(stopped(world), "update flow set head = null, retry_at = null")
-    is_found(world, w8_recovery, r"W8: it has no successor, and world\.flow does not know that it has to finish it: RunRow")
+    is_found(
+        world, w8_recovery, r"W8: it has no successor, and world\.flow does not know that it has to finish it: RunRow"
+    )
 
 
 @pytest.mark.parametrize("change", ["retry_at = null", "retry_at = null, failures = 9"])
 def test_stopped_run_that_nothing_takes_up_is_found(world: World, change: str) -> None:
-    tamper(stopped(world), f"update flow set {change}")
+    set_to(stopped(world), "flow", change)
     is_found(world, w8_recovery, "W8: it has stopped, nothing takes it up again, and nobody is told")
 
 
@@ -136,7 +138,7 @@ def test_run_that_is_out_of_line_is_found(world: World, change: str) -> None:
     stopped(world)
     world.clock.advance(MINUTE)
     world.drain(limit=1)
-    tamper(world, f"update flow_run set {change} where id = 2")
+    set_to(world, "flow_run", change, where="id = 2")
     is_found(world, w8_recovery, "W8: it is not what follows run")
 
 
@@ -148,5 +150,5 @@ def test_workflow_that_has_to_finish_what_is_finished_is_found(world: World, cha
     stopped(world)
     world.clock.advance(MINUTE)
     world.drain(limit=1)
-    tamper(world, f"update flow set {change}, retry_at = 1")
+    set_to(world, "flow", f"{change}, retry_at = 1")
     is_found(world, w8_recovery, f"W8: what it has to finish {text}.*: FlowRow")

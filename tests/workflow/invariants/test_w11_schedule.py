@@ -1,12 +1,10 @@
-"""W11: a producer runs when its time has come, once for all the times that were missed, whatever is done to the clock."""
+"""W11: a producer runs when its time has come, once for all times that were missed, whatever is done to the clock."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from headwater.errors import InvariantError
+from tests.workflow.invariants.tampering import is_found, tamper
 from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World
 
 
@@ -110,12 +108,16 @@ def test_clock_that_jumps_back_and_forth_doubles_nothing(world: World) -> None:
     assert polls(world) == 2, "after an hour, and after a month"
 
 
-@pytest.mark.parametrize(("column", "ms"), [("next_run_at", 6 * MINUTE), ("next_run_at", -1), ("next_run_at", None)])
-def test_producer_whose_time_is_wrong_is_found(tmp_path: Path, column: str, ms: int | None) -> None:
-    world = World("memory", tmp_path)
+@pytest.mark.parametrize("ms", [6 * MINUTE, -1, None])
+def test_producer_whose_time_is_wrong_is_found(world: World, ms: int | None) -> None:
     world.rest()
     at = None if ms is None else world.clock.now_ms() + ms
-    world.space.flows.look(lambda book: book.execute(f"update flow_handler set {column} = ? where kind = 'producer'", at))
-    with pytest.raises(InvariantError, match="W11: it is .*: HandlerRow"):
-        world.space.flows.look(world.watch.rest)
-    world.close()
+    tamper(world, "update flow_handler set next_run_at = ? where kind = 'producer'", at)
+    is_found(world, world.watch.rest, "W11: it is .*, and its next run is due, or too far away: HandlerRow")
+
+
+@pytest.mark.parametrize("ms", [25 * HOUR, 0])
+def test_consumer_whose_time_is_wrong_is_found(world: World, ms: int) -> None:
+    world.rest()
+    tamper(world, "update flow_handler set wake_at = ? where name = 'Act'", world.clock.now_ms() + ms)
+    is_found(world, world.watch.rest, "W11: it is .*, and it should have been woken, or be sooner: HandlerRow")

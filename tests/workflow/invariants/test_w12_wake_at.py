@@ -1,4 +1,4 @@
-"""W12: a consumer is woken when it asked to be, within bounds that are the host's; whoever does not ask is not woken."""
+"""W12: a consumer is woken when it asked to be, within bounds of the host's; whoever does not ask is not woken."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def test_event_wakes_it_before_its_time(world: World) -> None:
     assert world.status() == {"a1": "consumed"}
 
 
-@pytest.mark.parametrize(("ms", "text"), [(DAY + 1, "more than a day ahead"), (29 * SECOND, "too soon"), (0, "too soon")])
+@pytest.mark.parametrize(
+    ("ms", "text"), [(DAY + 1, "more than a day ahead"), (29 * SECOND, "too soon"), (0, "too soon")]
+)
 def test_time_out_of_bounds_is_found(world: World, ms: int, text: str) -> None:
     world.drain(Behaviour(prepare="idle", wake="10m"), limit=1)
     tamper(world, "update flow_handler set wake_at = ? where wake_at is not null", world.clock.now_ms() + ms)

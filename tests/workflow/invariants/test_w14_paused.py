@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.workflow.watch import w14_paused
-from tests.workflow.invariants.tampering import copy_run, is_found, rows, tamper
+from tests.workflow.invariants.tampering import copy_run, is_found, rows, set_to
 from tests.workflow.world import DAY, MINUTE, SECOND, Behaviour, World
 
 
@@ -112,5 +112,5 @@ def test_run_now_runs_every_producer_once_and_counts_from_then(world: World) -> 
 def test_run_that_begins_although_its_workflow_is_stopped_is_found(world: World, change: str, text: str) -> None:
     world.drain(limit=1)
     copy_run(world, 1, chain=2, status="active", phase="preparing")
-    tamper(world, f"update flow set {change}")
+    set_to(world, "flow", change)
     is_found(world, lambda book: w14_paused(book, book.run(2)), rf"W14: it begins.*{text}.*: RunRow\(id=2")

@@ -23,7 +23,7 @@ from headwater.host.flows.reconciling import ask_again
 from headwater.host.flows.run import Doing
 from headwater.host.report import log
 from headwater.workflow import transitions
-from headwater.workflow.limits import CONCURRENCY, STOP_MS
+from headwater.workflow.limits import CLOCK_MS, CONCURRENCY, STOP_MS
 from headwater.workflow.planner import Rest
 from headwater.workflow.recovery import recover
 from headwater.workflow.transitions import Ask, Begun, Next, Repair
@@ -186,6 +186,8 @@ class Host:
         self._workers: list[threading.Thread] = []
         self._waiting = 0
         self._planned: float | None = None
+        # What time it was at the last look.
+        self._seen = 0
         self.is_stopping = False
         self.wakeups = 0
         self._timer = threading.Thread(target=self._keep_time, name="headwater-workflows", daemon=True)
@@ -313,8 +315,10 @@ class Host:
                     return
                 late = [p for p in self._watched.values() if p.is_late(monotonic())]
                 now = self._hub.now()
+                # W11: the clock was set back: all of them are looked at anew.
+                is_back, self._seen = now < self._seen, now
                 for name, at in list(self._times.items()):
-                    if at <= now + EARLY_MS and name not in self._line and name not in self._busy:
+                    if (at <= now + EARLY_MS or is_back) and name not in self._line and name not in self._busy:
                         del self._times[name]
                         self._line.append(name)
                         self._hire()
@@ -327,7 +331,9 @@ class Host:
                 self._give_up(performance)
 
     def _next_time(self, now: int) -> float | None:
-        times = [monotonic() + (at - now) / 1000 for name, at in self._times.items() if name not in self._busy]
+        waits = [at - now for name, at in self._times.items() if name not in self._busy]
+        # W11: by the clock on the wall, which may be put ahead while nobody looks.
+        times = [monotonic() + min(*waits, CLOCK_MS) / 1000] if waits else []
         times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]
         return min(times, default=None)
 
