@@ -333,7 +333,8 @@ def _known_now(book: Book, run: RunRow, by: ResolvedBy) -> None:
 
 def uncertain(book: Book, run_id: int, error: str, next_at: Millis | None) -> RunRow:
     """Nobody knows, and the run cannot wait for it. Events stay with it (D4)."""
-    run = _active(book, run_id)
+    _active(book, run_id)
+    run = _unknown(book, run_id)
     runs.leave_call_open(book, run, next_at, error=error[:ERROR_MAX])
     block = None if next_at is not None else "indeterminate"
     message = f"nobody knows whether {told(run)} happened: {error}"

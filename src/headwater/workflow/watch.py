@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping
 
 from headwater.workflow.book import Book
 from headwater.workflow.invariants import Kept, broken, check_all, events, spec_of
-from headwater.workflow.limits import WAKE_MAX_MS
-from headwater.workflow.model import RUN, FlowRow, Intent, Phase, RunRow, Status, Why
+from headwater.workflow.limits import WAKE_MAX_MS, WAKE_MIN_MS
+from headwater.workflow.model import HANDLER, RUN, FlowRow, HandlerRow, Intent, Phase, RunRow, Status, Why
 from headwater.workflow.schedule import next_after
 
 Seen = Mapping[tuple[int, str], Mapping[int, int]]
@@ -33,6 +33,8 @@ class Watch:
         self._runs: dict[int, RunRow] = {}
         self._events: dict[int, Kept] = {}
         self._seen: dict[tuple[int, str], dict[int, int]] = {}
+        self._handlers: dict[tuple[int, str], HandlerRow] = {}
+        self._now: int | None = None
 
     def look(self, book: Book, alive: Collection[int] | None = None) -> None:
         """Any moment between two transactions."""
@@ -47,6 +49,11 @@ class Watch:
         for event_id, event in self._events.items():
             w9_frozen(event, found.get(event_id))
         self._events = found
+        known = self._handlers
+        self._handlers = {(row.flow, row.name): row for row in _handlers(book)}
+        for name, row in self._handlers.items():
+            w12_in_bounds(known.get(name), row, self._now or book.now, book.now)
+        self._now = book.now
 
     def begun(self, book: Book, run_id: int, dirty: Collection[str] = ()) -> None:
         """A run has begun, and nothing has happened since. `dirty`: consumers that have not looked at what waits."""
@@ -66,6 +73,10 @@ def _waiting(book: Book, run: RunRow) -> dict[int, int]:
     topics = book.topics(run.flow)
     wanted = {topics[name].id for name in spec_of(book, book.flow(run.flow)).consumer(run.handler).topics}
     return {event.id: event.attempt for event in events(book) if event.topic in wanted and event.status == "pending"}
+
+
+def _handlers(book: Book) -> list[HandlerRow]:
+    return [HandlerRow(*row) for row in book.execute(f"select {HANDLER} from flow_handler where gone = 0")]
 
 
 # --- from one moment to the next ------------------------------------------------------------------------------
@@ -98,6 +109,16 @@ def w9_frozen(before: Kept, after: Kept | None) -> None:
         raise broken("W9", f"it was {before.status}, and what it says has changed", after)
     if before.status in ("consumed", "skipped") and after.status != before.status:
         raise broken("W9", f"it was {before.status}", after)
+
+
+def w12_in_bounds(before: HandlerRow | None, after: HandlerRow, earlier: int, now: int) -> None:
+    """A time that was asked for between these two moments is neither sooner than allowed nor later."""
+    if after.wake_at is None or (before is not None and before.wake_at == after.wake_at):
+        return
+    # The clock may have been set meanwhile, to either side.
+    soonest, latest = min(earlier, now) + WAKE_MIN_MS, max(earlier, now) + WAKE_MAX_MS
+    if not soonest <= after.wake_at <= latest:
+        raise broken("W12", f"between {earlier} and {now}, that is too soon, or too late", after)
 
 
 # --- when a run begins ----------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.book import Book
 from headwater.workflow.limits import CONFLICT_MS
-from headwater.workflow.model import EventRow, Outcome, Phase, RunRow, Trouble
+from headwater.workflow.model import EventRow, Outcome, Phase, RunRow, Status, Trouble
 from headwater.workflow.policy import DEFAULT
 from headwater.workflow.resolution import digest_of, plan_digest
 from headwater.workflow.transitions import Begun, Failed, Next, Prepared
@@ -245,7 +245,7 @@ class Performance:
 
         plan = self._inside(_PREPARE_ONLY, work)
         now = self.hub.now()
-        wake = _millis(wake_ms(plan.wake, now, f"{handler.name}.prepare"))
+        wake = wake_ms(plan.wake, now, f"{handler.name}.prepare")
         if plan.is_idle:
             kept = Prepared(result=encode(None), wake_at=wake)
             self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
@@ -350,8 +350,8 @@ class Performance:
             # It has happened, and what came of it cannot be kept: that is not a reason to do it again.
             return self._doubtful(error)
         self._applied(kept)
-        # Late, it is learnt what became of it; but the run is no longer this one's.
-        return not self.is_given_up
+        # Late, it is learnt what became of it; but the run is no longer this one's, if it was given up before that.
+        return self.row.status == Status.ACTIVE
 
     def _applied(self, kept: bytes) -> None:
         row_id = self.row.id
@@ -374,7 +374,9 @@ class Performance:
     def _undone(self, error: BaseException) -> None:
         """Surely not: the next attempt starts from the beginning."""
         if self.is_given_up:
-            self._do(lambda book: transitions.not_applied(book, self.row.id, text_of(error)))
+            self.row = self._do(lambda book: transitions.not_applied(book, self.row.id, text_of(error)))
+            if self.row.status == Status.ACTIVE:
+                self._fail(self._classified(error))
             return
         self._fail(self._classified(error), undone=text_of(error))
 
@@ -583,13 +585,14 @@ class Performance:
         text = f"{self._named()} took longer than {seconds.get(PHASES.get(doing, ''), 0):g} s"
         if doing is Doing.MUTATE and self.row.outcome == Outcome.UNKNOWN:
             at = self.hub.now() if can_reconcile(self.handler, self._call_row()) else None
-            self._do(lambda book: transitions.uncertain(book, self.row.id, text, at))
+            try:
+                self._do(lambda book: transitions.uncertain(book, self.row.id, text, at))
+            except TransitionError:
+                # It was faster by a hair: then it goes on.
+                self.is_given_up = False
+                raise
         else:
             self._fail(Failed(kind=Trouble.TRANSIENT, message=text))
-
-
-def _millis(at: int | None) -> Millis | None:
-    return None if at is None else Millis(at)
 
 
 def _end_with(end: Callable[[Book, bytes | None], RunRow], state: bytes | None, book: Book) -> RunRow:

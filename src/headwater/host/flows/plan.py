@@ -12,6 +12,7 @@ from typing import Any, Generic, Never, TypeAlias, TypeVar, cast, overload
 from headwater.errors import LogicError, UsageError
 from headwater.host.report import log
 from headwater.values.duration import Duration, to_ms
+from headwater.values.ids import Millis
 from headwater.workflow.limits import WAKE_MAX_MS
 from headwater.workflow.model import EventRow
 from headwater.workflow.policy import clamp_wake
@@ -143,7 +144,7 @@ def _events(take: object) -> tuple[Event[Any], ...]:
     return tuple(found)
 
 
-def wake_ms(wake: object, now: int, whose: str) -> int | None:
+def wake_ms(wake: object, now: int, whose: str) -> Millis | None:
     """W12, D16: as a time that is kept, within what the host allows. What is no time is told, and left out."""
     if wake is None:
         return None
@@ -159,7 +160,7 @@ def wake_ms(wake: object, now: int, whose: str) -> int | None:
     except (ValueError, OverflowError, OSError, TypeError, UsageError) as error:
         log.warning("%s asked to be woken at %r, which is no time (%s); it is not woken", whose, wake, error)
         return None
-    return clamp_wake(at, now)
+    return Millis(clamp_wake(at, now))
 
 
 def moment(ms: int) -> datetime:
