@@ -67,16 +67,12 @@ def test_exactly_one_answer_is_given(run: Run, post: Post) -> None:
     assert shown(run, number)["run"]["outcome"] == "unknown"
 
 
-def test_a_person_says_that_it_happened_and_what_came_of_it(run: Run, post: Post) -> None:
+def test_what_came_of_a_call_is_not_taken_where_nobody_can_check_it(run: Run, post: Post) -> None:
     post.work("a=lost")
     number = head(run)
-    run("reconcile", number, "--applied", "-", stdin="5")
-    found = shown(run, number)
-    assert (found["run"]["outcome"], found["result"], found["call"]["resolved_by"]) == ("applied", 5, "user_applied")
-    assert "its outcome is applied" in run("reconcile", number, "--not-applied", exit=4).stderr
-    post.work()
-    assert [each["status"] for each in shown(run, number)["chain"]] == ["paused:reconciliation", "committed"]
-    assert sent(run) == 1
+    told = run("reconcile", number, "--applied", "-", stdin="5", exit=4).stderr
+    assert "can be checked only where its app is open: start it (headwater run MODULE:APP)" in told
+    assert shown(run, number)["run"]["outcome"] == "unknown"
 
 
 def test_a_person_says_that_it_did_not_happen_and_it_is_planned_anew(run: Run, post: Post) -> None:

@@ -86,13 +86,14 @@ class Trial(Mill):
                 trial.at("prepare", self.run)
                 return hw.Plan([event.id for event in pending], take=pending)
 
-            def mutate(self, run: hw.Run, data: list[str]) -> str:
+            def mutate(self, run: hw.Run, data: list[str]) -> str | None:
                 trial.at("mutate", run)
                 trial.at("call", run)
                 if trial.phase == "reconcile":
                     raise ConnectionError("lost")
                 trial.log.append("mutated")
-                return "done"
+                # One that says what to call has nothing else to say.
+                return None if trial.phase == "call" else "done"
 
             def reconcile(self, run: hw.Run, data: list[str]) -> hw.Answer[str]:
                 trial.at("reconcile", run)
@@ -102,7 +103,7 @@ class Trial(Mill):
                 trial.at("next", run)
                 trial.log.append(outcome.result)
 
-        self.flow.consumer(self.notes, uses=uses)(Take)
+        self.flow.consumer(self.notes, uses=uses, acts=False if phase == "call" else None)(Take)
         self.flow.consumer(self.others, name="Other")(self.taker(prepare=lambda _, pending: hw.Plan.idle()))
 
         if phase == "producer":

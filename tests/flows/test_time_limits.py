@@ -376,10 +376,7 @@ def test_a_handler_cannot_end_the_thread_it_is_called_in(error: BaseException, p
         until(lambda: any(mill.events() == {"a": "consumed"} or run.status == "failed:logic" for run in mill.runs))
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), Odd("odd")], ids=repr)
-def test_whoever_runs_them_here_and_now_is_told(error: BaseException) -> None:
-    mill = Mill()
-
+def raising_once(mill: Mill, error: BaseException) -> None:
     def prepare(_: object, pending: Any) -> hw.Plan[Any]:
         if not mill.log:
             mill.log.append("raised")
@@ -387,13 +384,32 @@ def test_whoever_runs_them_here_and_now_is_told(error: BaseException) -> None:
         return hw.Plan(None, take=pending)
 
     mill.take(prepare=prepare, mutate=None, next=None)
+
+
+def test_whoever_runs_them_here_and_now_can_interrupt_it() -> None:
+    mill = Mill()
+    raising_once(mill, KeyboardInterrupt())
     with mill.open() as space:
         mill.put("a")
-        with pytest.raises(type(error)):
+        with pytest.raises(KeyboardInterrupt):
             space.workflows.drain()
         assert mill.statuses == ["crashed"]
         space.workflows.drain()
         assert mill.statuses == ["crashed", "committed"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), Odd("odd")], ids=repr)
+def test_what_would_end_a_program_ends_the_run_and_says_so(error: BaseException) -> None:
+    mill = Mill()
+    raising_once(mill, error)
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert mill.statuses == ["failed:logic"]
+        assert type(error).__name__ in (mill.last.error or "")
+        mill.flow.retry(mill.last.id)
+        space.workflows.drain()
+        assert mill.statuses == ["failed:logic", "committed"]
 
 
 # --- the end of the host --------------------------------------------------------------------------------------

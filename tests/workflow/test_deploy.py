@@ -156,7 +156,7 @@ def test_events_that_nobody_would_consume_are_not_lost_silently(desk: Desk, stat
     desk.book.execute("update flow_event set status = ?", status)
     other = flow_spec(consumers={"mail": ("letters",)})
     before = desk.rows()
-    with pytest.raises(TransitionError, match=r"2 events wait in topic notes.*force=True"):
+    with pytest.raises(TransitionError, match=r"2 events of topic notes.*force=True"):
         desk.deploy(other, "2")
     assert desk.rows() == before
     desk.deploy(other, "2", force=True)

@@ -28,7 +28,7 @@ from tests.workflow.test_machine import (
 )
 from tests.workflow.world import Behaviour, World
 
-WALKS = {"dev": 5, "nightly": 2000}.get(os.environ.get("HEADWATER_HYPOTHESIS", ""), 40)
+WALKS = {"dev": 5, "nightly": 2000}.get(os.environ.get("HEADWATER_HYPOTHESIS", ""), 12)
 STEPS = 40
 
 

@@ -6,7 +6,7 @@ Must never know: what a transition is for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from headwater.errors import NotFoundError
 from headwater.store.commit import Tables
@@ -28,6 +28,9 @@ from headwater.workflow.model import (
     RunRow,
     TopicRow,
 )
+
+NUMBER_MAX: Final = 2**63 - 1
+"""The largest that a database can be asked for."""
 
 
 def _nothing(_doc: DocKey) -> Maybe:
@@ -79,7 +82,7 @@ class Book:
 
     def run(self, run_id: int) -> RunRow:
         """A run. Raises NotFoundError."""
-        row = self.one(f"select {RUN} from flow_run where id = ?", run_id)
+        row = None if abs(run_id) > NUMBER_MAX else self.one(f"select {RUN} from flow_run where id = ?", run_id)
         if row is None:
             raise NotFoundError(f"there is no run {run_id}; `headwater runs ls` lists them", run=run_id)
         return RunRow(*row)

@@ -14,7 +14,7 @@ from headwater.errors import DeclarationError, TransitionError
 from headwater.workflow import runs
 from headwater.workflow.book import Book
 from headwater.workflow.flows import set_flow, set_handler
-from headwater.workflow.model import FlowRow, Outcome, Status
+from headwater.workflow.model import FlowRow, Outcome, RunRow, Status
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.planner import Flags, flags_after_restart
 from headwater.workflow.spec import FlowSpec
@@ -145,14 +145,18 @@ def _check_loss(book: Book, flow: FlowRow, spec: FlowSpec, *, force: bool) -> No
     """L14: events that nobody would consume any more, and a chain that nobody could finish."""
     consumed = {topic for consumer in spec.consumers for topic in consumer.topics}
     for name, topic in book.topics(flow.id).items():
-        if name in consumed or not (topic.pending or topic.parked):
+        left = topic.unfinished + topic.parked
+        if name in consumed or not left:
             continue
         if not force:
             message = (
-                f"workflow {flow.name}: {topic.pending + topic.parked} events wait in topic {name}, which nobody "
-                "consumes any more; bring its consumer back until they are done, or deploy with force=True to skip them"
+                f"workflow {flow.name}: {left} event{'s' if left > 1 else ''} of topic {name}, which nobody consumes "
+                "any more, are not done with; bring its consumer back until they are, or skip them: deploy with "
+                "force=True (headwater run --force)"
             )
             raise TransitionError(message, flow=flow.name, topic=name)
+        if flow.head is not None and _holds(book, flow.head, topic.id):
+            flow = _give_up(book, flow, book.run(flow.head))
         book.execute(
             "update flow_event set status = 'skipped' where topic = ? and status in ('pending', 'parked')", topic.id
         )
@@ -165,9 +169,18 @@ def _check_loss(book: Book, flow: FlowRow, spec: FlowSpec, *, force: bool) -> No
     if not force:
         message = (
             f"workflow {flow.name}: run {head.id} of {head.handler} is not finished ({head.status}), and its handler "
-            "is gone; bring it back until it is, or deploy with force=True to give it up"
+            "is gone; bring it back until it is, or give it up: deploy with force=True (headwater run --force)"
         )
         raise TransitionError(message, flow=flow.name, run=head.id)
+    _give_up(book, flow, head)
+
+
+def _holds(book: Book, run_id: int, topic: int) -> bool:
+    return book.one("select 1 from flow_event where reserved_by = ? and topic = ?", run_id, topic) is not None
+
+
+def _give_up(book: Book, flow: FlowRow, head: RunRow) -> FlowRow:
+    """The chain ends here, because somebody insists. What it holds is skipped."""
     runs.release(book, head, "skipped", "skipped")
     runs.mark(book, head, cancelled=1)
-    set_flow(book, flow, head=None, retry_at=None, block=None, block_kind=None, failures=0)
+    return set_flow(book, flow, head=None, retry_at=None, block=None, block_kind=None, failures=0)

@@ -18,7 +18,8 @@ _STATUS: Final = (
     "case when input.skipped_at is not null then 'skipped' "
     f"when exists {_OF_IT} and e.status in ('pending', 'reserved')) then 'pending' "
     f"when exists {_OF_IT} and e.status = 'parked') then 'parked' "
-    f"when exists {_OF_IT}) then 'done' else 'pending' end"
+    f"when exists {_OF_IT} and e.status = 'consumed') then 'done' "
+    f"when exists {_OF_IT}) then 'skipped' else 'pending' end"
 )
 """Derived: an input is what its events are."""
 
@@ -28,7 +29,8 @@ _AMONG: Final = {
     "where e.reserved_by is not null)",
     "parked": "input.id in (select c.input from flow_event as e join flow_cause as c on c.event = e.id "
     "where e.status = 'parked')",
-    "skipped": "input.skipped_at is not null",
+    "skipped": "(input.skipped_at is not null or input.id in (select c.input from flow_event as e "
+    "join flow_cause as c on c.event = e.id where e.status = 'skipped'))",
 }
 """Who can be of a status at all, found by an index: there may be a hundred thousand that are done."""
 

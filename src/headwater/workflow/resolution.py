@@ -11,7 +11,7 @@ from typing import Final
 
 from headwater.errors import NotFoundError, TransitionError
 from headwater.workflow import runs
-from headwater.workflow.book import Book
+from headwater.workflow.book import NUMBER_MAX, Book
 from headwater.workflow.flows import set_flow, set_handler
 from headwater.workflow.model import (
     INPUT,
@@ -64,7 +64,7 @@ def resume(book: Book, name: str) -> FlowRow:
     head = None if flow.head is None else book.run(flow.head)
     if flow.intent == Intent.ARCHIVED:
         raise TransitionError(f"{flow.name} is archived; restore it first", workflow=flow.name)
-    if head is not None and flow.block_kind in ("ask", "indeterminate"):
+    if head is not None and flow.block_kind in ("ask", "indeterminate", "hung"):
         _check_answered(flow, head)
     if flow.intent == Intent.ACTIVE and flow.block is None and (flow.retry_at is None or flow.retry_at <= book.now):
         raise TransitionError(f"{flow.name} is not paused, and nothing blocks it", workflow=flow.name)
@@ -174,7 +174,7 @@ def reject(book: Book, run_id: int) -> RunRow:
 def retry(book: Book, run_id: int) -> RunRow:
     """Now, not later; and as if it had not failed before."""
     flow, run = _head(book, run_id, "tried again")
-    if flow.block_kind in ("ask", "indeterminate"):
+    if flow.block_kind in ("ask", "indeterminate", "hung"):
         _check_answered(flow, run)
     if restart_of(Outcome(run.outcome)) is Restart.WAIT:
         return reconcile_again(book, run_id)
@@ -252,6 +252,11 @@ def reconcile_again(book: Book, run_id: int) -> RunRow:
     """Ask the connector again, as if it had not been asked."""
     call = _unknown(book, run_id)
     run = book.run(run_id)
+    if book.flow(run.flow).block_kind == "hung":
+        message = (
+            f"the call of run {run_id} has not come back, and may still have its effect: it is asked about when it"
+        )
+        raise TransitionError(f"{message} has, or after a restart of the host; or say what became of it", run=run_id)
     if call.next_at is not None and call.next_at <= book.now and not call.tries:
         raise TransitionError(f"what became of run {run_id} is about to be asked", run=run_id)
     runs.leave_call_open(book, run, book.now, error=call.error or "")
@@ -264,7 +269,7 @@ def reconcile_again(book: Book, run_id: int) -> RunRow:
 
 def find_input(book: Book, input_id: int) -> InputRow:
     """Raises NotFoundError."""
-    row = book.one(f"select {INPUT} from flow_input where id = ?", input_id)
+    row = None if abs(input_id) > NUMBER_MAX else book.one(f"select {INPUT} from flow_input where id = ?", input_id)
     if row is None:
         raise NotFoundError(f"there is no input {input_id}; `headwater inputs ls` lists them", input=input_id)
     return InputRow(*row)

@@ -122,6 +122,7 @@ def _unfinished(flow: FlowRow, head: RunRow) -> tuple[str, str]:
 _ADVICE: Final = {
     "ask": "Approve it or reject it.",
     "indeterminate": "Say whether it happened.",
+    "hung": "It may still act. Restart the host, or say whether it happened.",
     "exhausted": "When the reason is gone, resume.",
     "logic": "It needs a new version of the code, or resume to try again.",
     "auth": "Sign in again, then resume.",

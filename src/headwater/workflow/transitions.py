@@ -21,7 +21,7 @@ from headwater.values.ids import Millis
 from headwater.workflow import runs
 from headwater.workflow.book import Book
 from headwater.workflow.flows import set_flow, set_handler
-from headwater.workflow.limits import CRASHES, ERROR_MAX, REPAIRS, WAKE_MAX_MS
+from headwater.workflow.limits import ERROR_MAX, WAKE_MAX_MS
 from headwater.workflow.model import (
     CallRow,
     EventRow,
@@ -39,10 +39,11 @@ from headwater.workflow.model import (
 )
 from headwater.workflow.phases import Restart, Step, restart_of
 from headwater.workflow.planner import Due, Flags, Rest, choose
-from headwater.workflow.policy import DEFAULT, Retry
+from headwater.workflow.policy import DEFAULT
 from headwater.workflow.retention import is_due, prune
 from headwater.workflow.schedule import next_after
 from headwater.workflow.spec import FlowSpec
+from headwater.workflow.stopping import Failed, active, after_crash, crashed, failed, stop, unknown
 from headwater.workflow.words import told
 
 # --- beginning ------------------------------------------------------------------------------------------------
@@ -250,7 +251,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     """W3, W9: the plan, what it takes and when to wake are kept together."""
-    run = _active(book, run_id)
+    run = active(book, run_id)
     flow = book.flow(run.flow)
     row = book.handler(run.flow, "consumer", run.handler)
     if row.wake_at != plan.wake_at:
@@ -268,9 +269,9 @@ def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
 
 def ask(book: Book, run_id: int) -> RunRow:
     """A person is asked before the mutation. What was taken stays taken: it is this plan that is approved, or not."""
-    run = _active(book, run_id)
+    run = active(book, run_id)
     what = run.title or f"the next step of {run.handler}"
-    return _stop(book, run, Step.APPROVAL, Trouble.ASK, f"waits for an approval of: {what}", block="ask")
+    return stop(book, run, Step.APPROVAL, Trouble.ASK, f"waits for an approval of: {what}", block="ask")
 
 
 def in_flight(book: Book, run_id: int, operation: str, params: bytes) -> RunRow:
@@ -278,7 +279,7 @@ def in_flight(book: Book, run_id: int, operation: str, params: bytes) -> RunRow:
 
     Whoever paused the workflow or cancelled the run before this, has prevented it.
     """
-    run = _active(book, run_id)
+    run = active(book, run_id)
     flow = book.flow(run.flow)
     if flow.intent != Intent.ACTIVE:
         raise TransitionError(f"{flow.name} was paused before run {run_id} acted", stopped=True)
@@ -290,12 +291,12 @@ def in_flight(book: Book, run_id: int, operation: str, params: bytes) -> RunRow:
 
 def skipped(book: Book, run_id: int) -> RunRow:
     """Nothing was called, because somebody cancelled the run."""
-    return runs.move(book, _active(book, run_id), Step.SKIPPED)
+    return runs.move(book, active(book, run_id), Step.SKIPPED)
 
 
 def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
     """The effect is there."""
-    run = _unknown(book, run_id)
+    run = unknown(book, run_id)
     runs.resolve_call(book, run, by, result=result)
     run = runs.move(book, run, Step.APPLIED, mutation_result=result)
     if run.status != Status.ACTIVE:
@@ -305,7 +306,7 @@ def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> 
 
 def not_applied(book: Book, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
     """The effect is surely not there. What the run held waits again."""
-    run = _unknown(book, run_id)
+    run = unknown(book, run_id)
     runs.resolve_call(book, run, by, result=None, error=error[:ERROR_MAX])
     run = runs.move(book, run, Step.NOT_APPLIED)
     if run.status != Status.ACTIVE:
@@ -320,7 +321,7 @@ def _known_now(book: Book, run: RunRow, by: ResolvedBy) -> None:
     if by.startswith("user"):
         set_flow(book, flow, retry_at=book.now, failures=0)
     elif run.status == Status.CRASHED:
-        _after_crash(book, flow, run)
+        after_crash(book, flow, run)
     elif run.outcome == Outcome.APPLIED:
         set_flow(book, flow, retry_at=book.now)
     elif flow.failures < DEFAULT.tries:
@@ -331,19 +332,33 @@ def _known_now(book: Book, run: RunRow, by: ResolvedBy) -> None:
         set_flow(book, flow, failures=flow.failures + 1, block=text[:ERROR_MAX], block_kind="exhausted")
 
 
-def uncertain(book: Book, run_id: int, error: str, next_at: Millis | None) -> RunRow:
+def uncertain(book: Book, run_id: int, error: str, next_at: Millis | None, details: str = "") -> RunRow:
     """Nobody knows, and the run cannot wait for it. Events stay with it (D4)."""
-    _active(book, run_id)
-    run = _unknown(book, run_id)
+    active(book, run_id)
+    run = unknown(book, run_id)
     runs.leave_call_open(book, run, next_at, error=error[:ERROR_MAX])
     block = None if next_at is not None else "indeterminate"
     message = f"nobody knows whether {told(run)} happened: {error}"
-    return _stop(book, run, Step.RECONCILIATION, Trouble.INDETERMINATE, message, block=block)
+    return stop(book, run, Step.RECONCILIATION, Trouble.INDETERMINATE, message, block=block, details=details)
+
+
+def hung(book: Book, run_id: int, error: str) -> RunRow:
+    """A call has not come back in time, and may still have its effect: nobody is asked about it before it has ended."""
+    run = uncertain(book, run_id, error, book.now)
+    set_flow(book, book.flow(run.flow), block=error[:ERROR_MAX], block_kind="hung")
+    return run
+
+
+def came_back(book: Book, name: str | None = None) -> None:
+    """A call that was late has ended: by itself, or, of any workflow, with the process that made it."""
+    for flow_id, known in book.execute("select id, name from flow where block_kind = 'hung'"):
+        if name in (None, known):
+            set_flow(book, book.flow(flow_id), block=None, block_kind=None)
 
 
 def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
     """It was asked about once more, in vain. Without a next time, only a person can tell."""
-    run = _unknown(book, run_id)
+    run = unknown(book, run_id)
     runs.leave_call_open(book, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
         text = f"nobody knows whether {told(run)} happened"
@@ -356,7 +371,7 @@ def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Mi
 
 def consumed(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
     """W9: what the run took is consumed with its commit, or never."""
-    run = _active(book, run_id)
+    run = active(book, run_id)
     row = book.handler(run.flow, "consumer", run.handler)
     if run.outcome == Outcome.SKIPPED:
         runs.release(book, run, "skipped", "skipped")
@@ -395,7 +410,7 @@ def _widen(book: Book, run: RunRow, row: HandlerRow, spec: FlowSpec) -> None:
 
 def produced(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
     """What it published is part of the same transaction, and so is when it runs next."""
-    run = _active(book, run_id)
+    run = active(book, run_id)
     row = book.handler(run.flow, "producer", run.handler)
     schedule = spec.producer(run.handler).schedule
     # W11: counted from now, so that times that were missed come to one.
@@ -417,184 +432,29 @@ def _finished(book: Book, run: RunRow, spec: FlowSpec) -> RunRow:
     return run
 
 
-# --- what went wrong ------------------------------------------------------------------------------------------
-
-
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong in a run, classified where it happened."""
-
-    kind: Trouble
-    message: str
-    details: str = ""
-    service: str = ""
-
-
-_STEPS = {
-    Trouble.TRANSIENT: Step.TRANSIENT,
-    Trouble.STOPPED: Step.TRANSIENT,
-    Trouble.LOGIC: Step.LOGIC,
-    Trouble.AUTH: Step.APPROVAL,
-    Trouble.PERMISSION: Step.APPROVAL,
-    Trouble.INTERNAL: Step.INTERNAL,
-}
-
-
-def failed(  # noqa: PLR0917  # what is known where it happens
-    book: Book,
-    run_id: int,
-    why: Failed,
-    spec: FlowSpec,
-    retry: Retry,
-    chance: float = 0.0,
-    *,
-    undone: str = "",
-    emitting: bool = False,
-) -> RunRow:
-    """Any failure or pause: the status, the error, what becomes of the events and when the chain goes on, together.
-
-    `undone`: the call has surely had no effect, and that is learnt with this. `emitting`: it was `next` that failed;
-    that it is called is no checkpoint of its own, because what it does lands with the commit.
-    """
-    run = _active(book, run_id)
-    flow = book.flow(run.flow)
-    steps = [_STEPS[why.kind]]
-    if emitting and run.phase != Phase.EMITTING:
-        steps.insert(0, Step.EMITTING)
-    if undone:
-        runs.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
-        steps.insert(0, Step.NOT_APPLIED)
-    run = _end(book, run, steps, why)
-    # W5: events are given back only if surely nothing was done about them.
-    if restart_of(Outcome(run.outcome)) is Restart.FRESH:
-        runs.release(book, run)
-    flow = set_flow(book, flow, head=run.id, retry_at=None)
-    if why.kind is Trouble.STOPPED:
-        set_flow(book, flow, retry_at=book.now)
-    elif why.kind is Trouble.TRANSIENT:
-        _later(book, flow, run, why, spec, retry, chance)
-    elif why.kind is Trouble.LOGIC:
-        _wrong(book, flow, run, why, spec)
-    else:
-        set_flow(book, flow, block=why.message[:ERROR_MAX], block_kind=why.kind.value)
-    return run
-
-
-def _later(  # noqa: PLR0917  # likewise
-    book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec, retry: Retry, chance: float
-) -> None:
-    """L6: when it is tried again, and how often it was, outlives the process."""
-    failures = flow.failures + 1
-    if failures <= retry.tries:
-        set_flow(book, flow, failures=failures, retry_at=Millis(book.now + retry.delay_ms(failures, chance)))
-    elif not _is_parked(book, flow, run, spec):
-        text = f"{run.handler} failed {failures} times: {why.message}"
-        set_flow(book, flow, failures=failures, block=text[:ERROR_MAX], block_kind="exhausted")
-
-
-def _wrong(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec) -> None:
-    """The code is wrong: another version of it is needed, unless it is one event that it cannot deal with."""
-    if _is_parked(book, flow, run, spec):
-        return
-    if spec.has_fixer and flow.repairs < REPAIRS:
-        set_flow(book, flow, repairing=1)
-    else:
-        text = f"{run.handler} is wrong: {why.message}"
-        set_flow(book, flow, block=text[:ERROR_MAX], block_kind="logic")
-
-
-def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
-    """If the workflow would rather go on: the events of the run one at a time, and the one that fails alone is parked.
-
-    Each round shows fewer events, or parks some; or has found that fewer are not enough, and then it parks what was
-    taken together: so it ends.
-    """
-    if spec.on_poison != "park" or run.kind != "consumer" or restart_of(Outcome(run.outcome)) is not Restart.FRESH:
-        return False
-    shown = _poison(book, flow, run, spec)
-    if not shown:
-        return False
-    row = book.handler(flow.id, "consumer", run.handler)
-    parks = len(shown) == 1 or (row.span == 0 and bool(run.taken))
-    if row.span == 0 and not parks:
-        return False
-    set_handler(book, row, span=1)
-    if parks:
-        for event in shown:
-            book.execute("update flow_event set status = 'parked' where id = ? and status = 'pending'", event)
-        book.said[flow.id] = f"{told(run, book)}: parked, {run.error}"
-        set_flow(book, flow, head=None, retry_at=None, failures=0)
-    else:
-        set_flow(book, flow, retry_at=book.now, failures=0)
-    return True
-
-
-def _poison(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]:
-    """What it may be: the events the run had taken, or was shown."""
-    if run.taken:
-        return [row[0] for row in book.execute("select event from flow_take where run = ?", run.id)]
-    topics = book.topics(flow.id)
-    pending = book.pending([topics[name].id for name in spec.consumer(run.handler).topics], run.offered)
-    return [event.id for event in pending]
-
-
-def crashed(book: Book, run: RunRow) -> RunRow:
-    """The host ended in the middle of it. It stays the head of its chain until it has a successor (W8)."""
-    crashes = run.crashes + 1
-    text = f"the host ended while {run.handler} was {run.phase}"
-    run = _end(book, run, [Step.CRASHED], Failed(kind=Trouble.CRASHED, message=text), crashes=crashes)
-    flow = book.flow(run.flow)
-    restart = restart_of(Outcome(run.outcome))
-    if restart is Restart.WAIT:
-        runs.leave_call_open(book, run, book.now, error=text)
-        set_flow(book, flow, head=run.id, retry_at=None)
-        return run
-    if restart is Restart.FRESH:
-        runs.release(book, run)
-    _after_crash(book, set_flow(book, flow, head=run.id), run)
-    return run
-
-
-def _after_crash(book: Book, flow: FlowRow, run: RunRow) -> None:
-    """L7: work that the host ends in, time after time, is taken for the reason."""
-    if run.crashes >= CRASHES:
-        text = f"the host has ended {run.crashes} times in a row while {run.handler} was at work"
-        set_flow(book, flow, retry_at=None, block=text, block_kind="crashes")
-    else:
-        # The first time at once; then as after failures, so that a host that ends in it does so ever less often.
-        wait = DEFAULT.delay_ms(run.crashes - 1) if run.crashes > 1 else 0
-        set_flow(book, flow, retry_at=Millis(book.now + wait))
-
-
-# --- parts ----------------------------------------------------------------------------------------------------
-
-
-def _active(book: Book, run_id: int) -> RunRow:
-    """A run that is being executed. Raises TransitionError: somebody else has ended it."""
-    run = book.run(run_id)
-    if run.status != Status.ACTIVE:
-        raise TransitionError(f"run {run_id} of {run.handler} is not active any more: it is {run.status}", run=run_id)
-    return run
-
-
-def _unknown(book: Book, run_id: int) -> RunRow:
-    """A run whose call nobody knows of. Raises TransitionError: somebody was faster, and what they said counts."""
-    run = book.run(run_id)
-    if run.outcome != Outcome.UNKNOWN:
-        raise TransitionError(f"what became of run {run_id} is known already: {run.outcome}", run=run_id)
-    return run
-
-
-def _end(book: Book, run: RunRow, steps: list[Step], why: Failed, **more: object) -> RunRow:
-    columns = {"error_kind": why.kind, "error": why.message[:ERROR_MAX], "error_details": why.details[:ERROR_MAX]}
-    run = runs.move(book, run, *steps, **columns, **more)
-    book.touch(run.flow)
-    return run
-
-
-def _stop(book: Book, run: RunRow, what: Step, kind: Trouble, message: str, *, block: str | None) -> RunRow:
-    """The run waits, and holds what it has."""
-    run = _end(book, run, [what], Failed(kind=kind, message=message))
-    flow = book.flow(run.flow)
-    text = None if block is None else message[:ERROR_MAX]
-    set_flow(book, flow, head=run.id, retry_at=None, block=text, block_kind=block)
-    return run
+__all__ = [
+    "Ask",
+    "Begun",
+    "Failed",
+    "Next",
+    "Prepared",
+    "Repair",
+    "applied",
+    "ask",
+    "begin",
+    "begin_after",
+    "came_back",
+    "consumed",
+    "crashed",
+    "failed",
+    "hung",
+    "idle",
+    "in_flight",
+    "not_applied",
+    "peek",
+    "prepared",
+    "produced",
+    "skipped",
+    "still_uncertain",
+    "uncertain",
+]

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from headwater.errors import AddressError, NotFoundError, UsageError
+from headwater.errors import AddressError, NotFoundError, TransitionError, UsageError
 from headwater.host.flows.controls import Controls
 from headwater.host.flows.declared import Declared
 from headwater.host.flows.hub import Hub
@@ -249,7 +249,11 @@ def _result(hub: Hub, run_id: int, text: str) -> Value:
     run, call = hub.look(lambda book: (book.run(run_id), book.call_of(book.run(run_id))))
     hosted = next((each for each in list(hub.hosted.values()) if each.flow_id == run.flow), None)
     if hosted is None or call is None or run.handler not in hosted.flow.consumers:
-        return value
+        # Said once, it stands: so it is not taken before somebody can tell whether `next` can read it.
+        message = (
+            f"what came of run {run_id} can be checked only where its app is open: start it (headwater run MODULE:APP)"
+        )
+        raise TransitionError(f"{message}, then say it again; --not-applied and --skip need no app", run=run_id)
     handler = handler_of(hosted, run.kind, run.handler)
     assert isinstance(handler, Declared)
     operation = operation_of(handler, call.operation)

@@ -26,9 +26,10 @@ def can_reconcile(handler: Declared | Producer, call: CallRow | None) -> bool:
     return handler.has_reconcile if operation is None else operation.reconciler is not None
 
 
-def answered_bytes(handler: Declared | Producer, call: CallRow, result: object) -> bytes:
+def answered_bytes(handler: Declared | Producer, call: CallRow | None, result: object) -> bytes:
     """What a reconciliation found, as it is kept."""
     assert isinstance(handler, Declared)
+    assert call is not None
     operation = operation_of(handler, call.operation)
     sealed = handler.types.result if operation is None else operation.result
     return encode(sealed.seal(result))

@@ -6,7 +6,9 @@ Must never know: when they run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dis import get_instructions
 from inspect import Parameter
+from types import CodeType
 from typing import Any, Literal, TypeAlias, get_args
 
 from headwater.cells.here import Owner
@@ -79,6 +81,17 @@ class Producer:
         return ProducerSpec(name=self.name, schedule=self.schedule)
 
 
+_RUN_AT = 1
+"""Which parameter of mutate takes the run: self, run, data."""
+
+
+def _looks_at(code: CodeType, name: str) -> bool:
+    """Whether a function, or one in it, uses what it was given under a name, or finds it in itself."""
+    if name in code.co_cellvars or "run" in code.co_names:
+        return True
+    return any(each.opname.startswith("LOAD_FAST") and each.argval == name for each in get_instructions(code))
+
+
 class Declared:
     """A consumer's class, and the rules it runs by."""
 
@@ -93,8 +106,10 @@ class Declared:
         timeout: Timeouts,
         peek: int,
         uses: tuple[Connector, ...],
+        acts: bool | None = None,
     ) -> None:
         self.name = name
+        self.acts = acts
         self.topics = {topic.name: topic for topic in topics}
         self.retry = retry
         self.timeouts = timeout
@@ -114,8 +129,33 @@ class Declared:
 
     @property
     def by_call(self) -> bool:
-        """Its mutate only says which operation of a connector is to be called."""
-        return any(connector.mutates for connector in self.uses)
+        """Its mutate only says which operation of a connector is to be called.
+
+        Not if it has a reconcile of its own, or never looks at its run: then it acts, whatever else the connectors that
+        it uses can do.
+        """
+        if self.acts is not None:
+            return not self.acts
+        return any(connector.mutates for connector in self.uses) and not self.has_reconcile and self._uses_its_run
+
+    @property
+    def _uses_its_run(self) -> bool:
+        code = getattr(self.kind.mutate, "__code__", None)
+        # Of a function that is none of Python's, nothing can be told.
+        return code is None or code.co_argcount < _RUN_AT + 1 or _looks_at(code, code.co_varnames[_RUN_AT])
+
+    def check(self) -> None:
+        """Refuse a mutate of which it cannot be told whether it acts, or says what is to be called."""
+        code = getattr(self.kind.mutate, "__code__", None)
+        is_clear = self.acts is not None or not self.has_reconcile or code is None or "call" not in code.co_names
+        if is_clear or not any(connector.mutates for connector in self.uses):
+            return
+        names = ", ".join(connector.name for connector in self.uses if connector.mutates)
+        message = (
+            f"consumer {self.name} uses {names}, which has mutations: its mutate names a call, and it has its own "
+            "reconcile, so it cannot be told whether it acts itself or says what to call; say acts=True, or acts=False"
+        )
+        raise DeclarationError(message, name=self.name)
 
     @property
     def spec(self) -> ConsumerSpec:

@@ -161,11 +161,13 @@ class Workflow(Controls):
         timeout: Timeout | None = None,
         peek: int = PEEK,
         uses: Connector | Sequence[Connector] = (),
+        acts: bool | None = None,
     ) -> Callable[[C], C]:
         """Declare a class that consumes topics. `peek`: pending events that it is shown at once.
 
-        With `uses`, its methods may `run.call` the operations of those connectors; if any of these is a mutation, then
-        `mutate` says which one to call, instead of acting itself.
+        With `uses`, its methods may `run.call` the operations of those connectors; if any of these is a mutation, and
+        `mutate` names a `run.call`, then it says which one to call instead of acting itself. `acts` says which of the
+        two it is, where that cannot be told.
         """
         self._check_topics(topics)
 
@@ -187,6 +189,7 @@ class Workflow(Controls):
                 timeout=Timeouts(timeout, where),
                 peek=peek,
                 uses=_connectors(uses, where),
+                acts=acts,
             )
             return kind
 
@@ -272,6 +275,8 @@ class Workflow(Controls):
     def check(self) -> None:
         """Refuse what could never work. Raises DeclarationError."""
         check(self.spec)
+        for consumer in self.consumers.values():
+            consumer.check()
 
     def print(self) -> str:
         """What stands for the code: the text of the modules that its handlers are in, and what was declared."""

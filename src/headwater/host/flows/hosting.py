@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -260,6 +262,9 @@ class Host:
                 with self._changed:
                     self._lost.discard(me)
                     self._workers.remove(threading.current_thread())
+                with suppress(HeadwaterError):
+                    # What became of its call can be asked now; not if the space was closed meanwhile.
+                    self._hub.do(partial(transitions.came_back, name=name))
                 self._hub.ring(name)
                 return
 

@@ -22,7 +22,7 @@ from headwater.workflow.planner import Flags
 from headwater.workflow.recovery import left_active, recover
 from headwater.workflow.ride import Part, Ride
 from headwater.workflow.spec import FlowSpec
-from headwater.workflow.transitions import Begun
+from headwater.workflow.transitions import Begun, came_back
 
 if TYPE_CHECKING:
     from headwater.cells.transaction import Transaction
@@ -223,6 +223,8 @@ class Hub:
             found = self.look(lambda book: left_active(book, self.alive))
             for run_id in found:
                 self.do(lambda book, run_id=run_id: recover(book, run_id))  # type: ignore[misc]  # bound at once
+            if self.look(lambda book: bool(book.execute("select 1 from flow where block_kind = 'hung'"))):
+                self.do(came_back)
             self._recovered = True
             return found
 

@@ -44,18 +44,17 @@ from headwater.host.flows.plan import (
     Applied,
     Event,
     NotApplied,
-    Nothing,
     Pending,
     Plan,
-    Skipped,
     Unknown,
     moment,
     wake_ms,
 )
 from headwater.host.flows.run import CURRENT, PHASES, Acted, Doing, Run
 from headwater.host.flows.trouble import LateError, kind_of, text_of
+from headwater.host.flows.values import Values
 from headwater.host.report import log
-from headwater.values.codec import decode, encode
+from headwater.values.codec import encode
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.book import Book
@@ -77,7 +76,7 @@ Await = Callable[[Coroutine[Any, Any, Any], float], Any]
 """Runs a coroutine to its end, for at most so many seconds."""
 
 
-class Performance:
+class Performance(Values):
     """One run under way. `execute` comes to an end whatever happens in it."""
 
     def __init__(self, hub: Hub, hosted: Hosted, begun: Begun, awaiting: Await) -> None:
@@ -130,7 +129,9 @@ class Performance:
         except StoreError:
             # What is on disk is true, and nothing else is: the next opening goes on from it.
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it is, the run has an end
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  # also what would end a program: here it ends the run
             self._failed(error)
 
     def _ended(self, error: TransitionError) -> None:
@@ -151,12 +152,12 @@ class Performance:
         if self.row.phase == Phase.PREPARED and self.row.taken and self.row.cancelled:
             # While it was prepared: also of one that asks first, or has nothing to call.
             self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
-        if self.row.phase == Phase.PREPARED and self.row.taken and handler.has_mutate:
-            if self.row.ask and self.row.approval != plan_digest(self.row):
-                self.row = self._do(lambda book: transitions.ask(book, self.row.id))
-                return
-            if not self._mutate(handler, consumer):
-                return
+        if self.row.phase == Phase.PREPARED and self.row.ask and self.row.approval != plan_digest(self.row):
+            self.row = self._do(lambda book: transitions.ask(book, self.row.id))
+            return
+        acts = self.row.phase == Phase.PREPARED and self.row.taken and handler.has_mutate
+        if acts and not self._mutate(handler, consumer):
+            return
         self._next(handler, consumer)
 
     # -- calling authors -----------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ class Performance:
             self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
             return None
         result = encode(handler.types.data.seal(plan.data))
-        approval = digest_of(result) if plan.ask and plan.take else None
+        approval = digest_of(result) if plan.ask else None
         kept = Prepared(
             events=tuple(event.number for event in plan.take),
             result=result,
@@ -287,16 +288,27 @@ class Performance:
                 lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data),
                 handler.types.result,
             )
+        returned: object = None
         try:
-            self._inside(_MUTATE_ONLY, lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data))
+            returned = self._inside(
+                _MUTATE_ONLY, lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data)
+            )
         except Acted:
             pass
-        except Exception:
+        except Exception as error:
             # Whatever it caught or raised around it: what was asked for, if anything, is what counts.
             self._check_violation()
-            if self.run.asked is None:
+            if self.run.asked is None and isinstance(error, WorkflowError):
                 raise
+            if self.run.asked is None:
+                # Not tried again by itself: whoever acts in here, against the rules, shall not act twice.
+                raise LogicError(f"{handler.name}.mutate failed before it called anything: {text_of(error)}") from error
         self._check_violation()
+        if self.run.asked is None and returned is not None:
+            message = (
+                f"{handler.name}.mutate returned {returned!r} and has called nothing: run.call(...) says what to call"
+            )
+            raise LogicError(f"{message}; if it acts itself, declare @flow.consumer(..., acts=True)")
         if self.run.asked is None:
             return True
         called, args, kwargs = self.run.asked
@@ -404,12 +416,13 @@ class Performance:
                 return False
             case _:
                 pass
+        if can_ask and isinstance(answer, Unknown) and answer.reason:
+            told += f"; asked about it: {answer.reason}"
         next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1)) if can_ask else None
-        self._do(lambda book: transitions.uncertain(book, self.row.id, told, next_at))
+        why = self._classified(error)
+        self._do(lambda book: transitions.uncertain(book, self.row.id, told, next_at, why.details))
+        self._report(why)
         return False
-
-    def _call_row(self) -> Any:  # noqa: ANN401  # a CallRow
-        return self.hub.look(lambda book: book.call_of(book.run(self.row.id)))
 
     # -- finding out ---------------------------------------------------------------------------------------
 
@@ -504,36 +517,6 @@ class Performance:
                 self.row, self.followed_by = ride.answers[-2:]
             return
 
-    # -- values --------------------------------------------------------------------------------------------
-
-    def _open(self, sealed: Sealed, kept: bytes) -> Any:  # noqa: ANN401  # of the author's type
-        return sealed.unseal(self.space, self.space.untracked, decode(kept))
-
-    def _state(self, sealed: Sealed, default: bytes | None) -> Any:  # noqa: ANN401  # likewise
-        kept = default if self.begun.state is None else self.begun.state
-        return None if kept is None else self._open(sealed, kept)
-
-    def _data(self, handler: Declared) -> Any:  # noqa: ANN401  # likewise
-        return self._open(handler.types.data, self.row.prepare_result or encode(None))
-
-    def _outcome(self, handler: Declared) -> Applied[Any] | Skipped | Nothing:
-        match self.row.outcome:
-            case Outcome.APPLIED:
-                operation = operation_of(handler, self._operation())
-                sealed = handler.types.result if operation is None else operation.result
-                return Applied(self._open(sealed, self.row.mutation_result or encode(None)))
-            case Outcome.SKIPPED:
-                return Skipped()
-            case _:
-                return Nothing()
-
-    def _operation(self) -> str:
-        """What was called: here, or by the run that this one goes on from."""
-        if not self.operation:
-            call = self._call_row()
-            self.operation = call.operation if call is not None else ""
-        return self.operation
-
     # -- what goes wrong -----------------------------------------------------------------------------------
 
     def _do(self, part: Callable[[Any], T]) -> T:
@@ -544,7 +527,7 @@ class Performance:
         if self.run.violation is not None:
             raise self.run.violation
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         if self.is_given_up:
             return
         self._fail(self._classified(error))
@@ -584,9 +567,15 @@ class Performance:
         doing = self.doing
         text = f"{self._named()} took longer than {seconds.get(PHASES.get(doing, ''), 0):g} s"
         if doing is Doing.MUTATE and self.row.outcome == Outcome.UNKNOWN:
-            at = self.hub.now() if can_reconcile(self.handler, self._call_row()) else None
+            can_ask = can_reconcile(self.handler, self._call_row())
             try:
-                self._do(lambda book: transitions.uncertain(book, self.row.id, text, at))
+                self._do(
+                    lambda book: (
+                        transitions.hung(book, self.row.id, text)
+                        if can_ask
+                        else transitions.uncertain(book, self.row.id, text, None)
+                    )
+                )
             except TransitionError:
                 # It was faster by a hair: then it goes on.
                 self.is_given_up = False

@@ -1,0 +1,205 @@
+"""Runs that stop: what went wrong, what becomes of what they hold, and when their chain goes on.
+
+Part of `transitions`, which says what else happens to a run; each function is part of one transaction.
+
+Must never know: who calls handlers, and how.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.errors import TransitionError
+from headwater.values.ids import Millis
+from headwater.workflow import runs
+from headwater.workflow.book import Book
+from headwater.workflow.flows import set_flow, set_handler
+from headwater.workflow.limits import CRASHES, ERROR_MAX, REPAIRS
+from headwater.workflow.model import FlowRow, Outcome, Phase, RunRow, Status, Trouble
+from headwater.workflow.phases import Restart, Step, restart_of
+from headwater.workflow.policy import DEFAULT, Retry
+from headwater.workflow.spec import FlowSpec
+from headwater.workflow.words import told
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong in a run, classified where it happened."""
+
+    kind: Trouble
+    message: str
+    details: str = ""
+    service: str = ""
+
+
+_STEPS = {
+    Trouble.TRANSIENT: Step.TRANSIENT,
+    Trouble.STOPPED: Step.TRANSIENT,
+    Trouble.LOGIC: Step.LOGIC,
+    Trouble.AUTH: Step.APPROVAL,
+    Trouble.PERMISSION: Step.APPROVAL,
+    Trouble.INTERNAL: Step.INTERNAL,
+}
+
+
+def failed(  # noqa: PLR0917  # what is known where it happens
+    book: Book,
+    run_id: int,
+    why: Failed,
+    spec: FlowSpec,
+    retry: Retry,
+    chance: float = 0.0,
+    *,
+    undone: str = "",
+    emitting: bool = False,
+) -> RunRow:
+    """Any failure or pause: the status, the error, what becomes of the events and when the chain goes on, together.
+
+    `undone`: the call has surely had no effect, and that is learnt with this. `emitting`: it was `next` that failed;
+    that it is called is no checkpoint of its own, because what it does lands with the commit.
+    """
+    run = active(book, run_id)
+    flow = book.flow(run.flow)
+    steps = [_STEPS[why.kind]]
+    if emitting and run.phase != Phase.EMITTING:
+        steps.insert(0, Step.EMITTING)
+    if undone:
+        runs.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
+        steps.insert(0, Step.NOT_APPLIED)
+    run = end(book, run, steps, why)
+    # W5: events are given back only if surely nothing was done about them.
+    if restart_of(Outcome(run.outcome)) is Restart.FRESH:
+        runs.release(book, run)
+    flow = set_flow(book, flow, head=run.id, retry_at=None)
+    if why.kind is Trouble.STOPPED:
+        set_flow(book, flow, retry_at=book.now)
+    elif why.kind is Trouble.TRANSIENT:
+        _later(book, flow, run, why, spec, retry, chance)
+    elif why.kind is Trouble.LOGIC:
+        _wrong(book, flow, run, why, spec)
+    else:
+        set_flow(book, flow, block=why.message[:ERROR_MAX], block_kind=why.kind.value)
+    return run
+
+
+def _later(  # noqa: PLR0917  # likewise
+    book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec, retry: Retry, chance: float
+) -> None:
+    """L6: when it is tried again, and how often it was, outlives the process."""
+    failures = flow.failures + 1
+    if failures <= retry.tries:
+        set_flow(book, flow, failures=failures, retry_at=Millis(book.now + retry.delay_ms(failures, chance)))
+    elif not _is_parked(book, flow, run, spec):
+        text = f"{run.handler} failed {failures} times: {why.message}"
+        set_flow(book, flow, failures=failures, block=text[:ERROR_MAX], block_kind="exhausted")
+
+
+def _wrong(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec) -> None:
+    """The code is wrong: another version of it is needed, unless it is one event that it cannot deal with."""
+    if _is_parked(book, flow, run, spec):
+        return
+    if spec.has_fixer and flow.repairs < REPAIRS:
+        set_flow(book, flow, repairing=1)
+    else:
+        text = f"{run.handler} is wrong: {why.message}"
+        set_flow(book, flow, block=text[:ERROR_MAX], block_kind="logic")
+
+
+def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
+    """If the workflow would rather go on: the events of the run one at a time, and the one that fails alone is parked.
+
+    Each round shows fewer events, or parks some; or has found that fewer are not enough, and then it parks what was
+    taken together: so it ends.
+    """
+    if spec.on_poison != "park" or run.kind != "consumer" or restart_of(Outcome(run.outcome)) is not Restart.FRESH:
+        return False
+    shown = _poison(book, flow, run, spec)
+    if not shown:
+        return False
+    row = book.handler(flow.id, "consumer", run.handler)
+    parks = len(shown) == 1 or (row.span == 0 and bool(run.taken))
+    if row.span == 0 and not parks:
+        return False
+    set_handler(book, row, span=1)
+    if parks:
+        for event in shown:
+            book.execute("update flow_event set status = 'parked' where id = ? and status = 'pending'", event)
+        book.said[flow.id] = f"{told(run, book)}: parked, {run.error}"
+        set_flow(book, flow, head=None, retry_at=None, failures=0)
+    else:
+        set_flow(book, flow, retry_at=book.now, failures=0)
+    return True
+
+
+def _poison(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]:
+    """What it may be: the events the run had taken, or was shown."""
+    if run.taken:
+        return [row[0] for row in book.execute("select event from flow_take where run = ?", run.id)]
+    topics = book.topics(flow.id)
+    pending = book.pending([topics[name].id for name in spec.consumer(run.handler).topics], run.offered)
+    return [event.id for event in pending]
+
+
+def crashed(book: Book, run: RunRow) -> RunRow:
+    """The host ended in the middle of it. It stays the head of its chain until it has a successor (W8)."""
+    crashes = run.crashes + 1
+    text = f"the host ended while {run.handler} was {run.phase}"
+    run = end(book, run, [Step.CRASHED], Failed(kind=Trouble.CRASHED, message=text), crashes=crashes)
+    flow = book.flow(run.flow)
+    restart = restart_of(Outcome(run.outcome))
+    if restart is Restart.WAIT:
+        runs.leave_call_open(book, run, book.now, error=text)
+        set_flow(book, flow, head=run.id, retry_at=None)
+        return run
+    if restart is Restart.FRESH:
+        runs.release(book, run)
+    after_crash(book, set_flow(book, flow, head=run.id), run)
+    return run
+
+
+def after_crash(book: Book, flow: FlowRow, run: RunRow) -> None:
+    """L7: work that the host ends in, time after time, is taken for the reason."""
+    if run.crashes >= CRASHES:
+        text = f"the host has ended {run.crashes} times in a row while {run.handler} was at work"
+        set_flow(book, flow, retry_at=None, block=text, block_kind="crashes")
+    else:
+        # The first time at once; then as after failures, so that a host that ends in it does so ever less often.
+        wait = DEFAULT.delay_ms(run.crashes - 1) if run.crashes > 1 else 0
+        set_flow(book, flow, retry_at=Millis(book.now + wait))
+
+
+# --- parts ----------------------------------------------------------------------------------------------------
+
+
+def active(book: Book, run_id: int) -> RunRow:
+    """A run that is being executed. Raises TransitionError: somebody else has ended it."""
+    run = book.run(run_id)
+    if run.status != Status.ACTIVE:
+        raise TransitionError(f"run {run_id} of {run.handler} is not active any more: it is {run.status}", run=run_id)
+    return run
+
+
+def unknown(book: Book, run_id: int) -> RunRow:
+    """A run whose call nobody knows of. Raises TransitionError: somebody was faster, and what they said counts."""
+    run = book.run(run_id)
+    if run.outcome != Outcome.UNKNOWN:
+        raise TransitionError(f"what became of run {run_id} is known already: {run.outcome}", run=run_id)
+    return run
+
+
+def end(book: Book, run: RunRow, steps: list[Step], why: Failed, **more: object) -> RunRow:
+    """Take steps that end it, and keep why."""
+    columns = {"error_kind": why.kind, "error": why.message[:ERROR_MAX], "error_details": why.details[:ERROR_MAX]}
+    run = runs.move(book, run, *steps, **columns, **more)
+    book.touch(run.flow)
+    return run
+
+
+def stop(  # what is known where it happens
+    book: Book, run: RunRow, what: Step, kind: Trouble, message: str, *, block: str | None, details: str = ""
+) -> RunRow:
+    """The run waits, and holds what it has."""
+    run = end(book, run, [what], Failed(kind=kind, message=message, details=details))
+    flow = book.flow(run.flow)
+    text = None if block is None else message[:ERROR_MAX]
+    set_flow(book, flow, head=run.id, retry_at=None, block=text, block_kind=block)
+    return run
