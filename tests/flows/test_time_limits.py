@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.errors import TransitionError
 from headwater.workflow import inquiry
 from tests.flows.mill import SAFETY_S, Mill, until, waited
 
@@ -488,3 +489,29 @@ def test_a_call_that_ends_while_it_is_being_given_up_is_not_left_to_nobody(ends:
         # And the time is kept as before.
         slow.put("b")
         until(lambda: slow.events() == {"a": "consumed", "b": "consumed"})
+
+
+def test_a_mutate_that_does_not_come_back_needs_attention_until_it_does() -> None:
+    mill = Mill()
+    begun, may_end = threading.Event(), threading.Event()
+
+    def mutate(_: object, run: hw.Run, data: Any) -> Any:
+        begun.set()
+        waited(may_end)
+        raise ConnectionError("no answer")
+
+    def reconcile(_: object, run: hw.Run, data: Any) -> Any:
+        return hw.Applied(1)
+
+    mill.take(consumer={"timeout": {"mutate": "50ms"}}, mutate=mutate, reconcile=reconcile)
+    with mill.open() as space:
+        space.workflows.start()
+        mill.put("a")
+        waited(begun)
+        until(lambda: mill.flow.status.state == "Needs attention")
+        assert "took longer than 0.05 s. It may still act." in mill.flow.status.sentence
+        with pytest.raises(TransitionError, match="has not come back"):
+            mill.flow.reconcile(mill.last.id, hw.Unknown())
+        may_end.set()
+        until(lambda: mill.events() == {"a": "consumed"})
+        until(lambda: mill.flow.status.state == "Idle")
