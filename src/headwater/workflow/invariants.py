@@ -314,8 +314,10 @@ def _check_take(take: Take, rows: Rows) -> None:
     is_committed = run.status == Status.COMMITTED
     match take.disposition:
         case "reserved":
-            held = event.reserved_by == run.id
-            fits = held and (run.status == Status.ACTIVE or rows.flows[run.flow].head == run.id)
+            is_asked = run.status == Status.APPROVAL and run.phase == Phase.PREPARED
+            keeps = is_asked or restart_of(Outcome(run.outcome)) is not Restart.FRESH
+            is_open = run.status == Status.ACTIVE or (keeps and rows.flows[run.flow].head == run.id)
+            fits = event.reserved_by == run.id and is_open
         case "consumed":
             fits = is_committed and event.status == "consumed" and run.outcome in (Outcome.NONE, Outcome.APPLIED)
         case "skipped":

@@ -82,6 +82,7 @@ def test_event_that_is_skipped_while_prepare_looks_at_it_is_no_fault_of_the_hand
         (Behaviour(prepare="asks"), "update flow_event set reserved_by = null", "does not fit"),
         (Behaviour(prepare="asks"), "delete from flow_take", "who holds it is not clear"),
         (Behaviour(prepare="asks"), "update flow set head = null", "does not fit"),
+        (Behaviour(prepare="asks"), "update flow_run set status = 'failed:logic'", "does not fit"),
         (Behaviour(prepare="fails"), "update flow_event set status = 'consumed'", "its runs do not say so"),
         (Behaviour(prepare="fails"), "update flow_event set status = 'reserved'", "who holds it is not clear"),
         (Behaviour(prepare="fails"), "update flow_topic set pending = 2", "1 wait and 0 are parked"),
