@@ -168,7 +168,7 @@ def test_an_input_of_a_plan_that_was_rejected_is_skipped_not_done() -> None:
         assert [each.status for each in mill.flow.inputs()] == ["skipped"]
 
 
-def test_what_mutate_raises_is_told_and_kept_with_its_traceback() -> None:
+def test_what_mutate_raises_is_kept_with_its_traceback() -> None:
     mill = Mill()
 
     def mutate(_: object, run: hw.Run, data: Any) -> Any:
@@ -180,4 +180,3 @@ def test_what_mutate_raises_is_told_and_kept_with_its_traceback() -> None:
         space.workflows.drain()
         found = mill.details(mill.last.id)
         assert "NameError: no such name" in (found.details or "")
-        assert [error.message for error in mill.errors] != []

@@ -6,7 +6,6 @@ which counts them in a cell. Whatever happens, what was published is told of onc
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,11 +32,9 @@ DAY = 24 * HOUR
 
 MISTAKES = (
     *("a mistake in", "an odd one", "a hw.Plan is expected", "take each event once", "connection re", "no answer"),
-    *("ask later", "which no JSON holds"),
+    *("ask later", "cannot store consumer Act, result"),
 )
 """What handlers can be told to do wrong, as it is told."""
-
-logging.getLogger("headwater").setLevel(logging.CRITICAL)
 
 
 class Killed(BaseException):  # no error: the process is gone
@@ -252,11 +249,15 @@ class World:
         """Open it; if it is killed while that happens, open what is left."""
         self._build()
         self.disk.left = dies_after
-        options = Options(wall=self.clock.now_ms, durability="normal", on_error=self.errors.append)
+        options = Options(wall=self.clock.now_ms, durability="normal", on_error=self._hear)
         with self.disk.opened_here():
             self.space = self.app.open_with(self.disk.url, options)
         self.space.enter()
         self._recover()
+
+    def _hear(self, error: Exception) -> None:
+        if not self.disk.is_killed:
+            self.errors.append(error)
 
     def _recover(self) -> None:
         """If it was killed: what was on disk then is all there is."""

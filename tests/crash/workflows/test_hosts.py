@@ -66,7 +66,7 @@ def test_call_that_the_host_gave_up_is_resolved_by_its_late_answer(service: Serv
     account.behave(Way.HELD_AFTER)
     path = tmp_path / "post.db"
     with program("impatient", path, account.url) as process:
-        read_until(process, "state Running: Finding out whether Post 2 letters happened")
+        read_until(process, "state Needs attention: ")
         account.let_go()
         read_until(process, "done")
         process.send_signal(signal.SIGTERM)
@@ -80,7 +80,7 @@ def test_host_that_is_killed_after_it_gave_a_call_up_asks_in_its_next_life(servi
     account.behave(Way.HELD_AFTER)
     path = tmp_path / "post.db"
     with program("impatient", path, account.url) as process:
-        read_until(process, "state Running: Finding out whether Post 2 letters happened")
+        read_until(process, "state Needs attention: ")
         process.send_signal(signal.SIGKILL)
     account.let_go()
     finish(path, account, 1)

@@ -129,9 +129,7 @@ class Performance(Values):
         except StoreError:
             # What is on disk is true, and nothing else is: the next opening goes on from it.
             raise
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  # also what would end a program: here it ends the run
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # also what would end a program: here it ends the run
             self._failed(error)
 
     def _ended(self, error: TransitionError) -> None:
@@ -421,7 +419,7 @@ class Performance(Values):
         next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1)) if can_ask else None
         why = self._classified(error)
         self._do(lambda book: transitions.uncertain(book, self.row.id, told, next_at, why.details))
-        self._report(why)
+        log.warning("nobody knows what became of run %s of %s: %s", self.row.id, self._title(), told)
         return False
 
     # -- finding out ---------------------------------------------------------------------------------------
