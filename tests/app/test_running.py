@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.core import doc_key, open_space
+from headwater.core import doc_key, open_space, verify
 from headwater.host.process import Stay
 from tests.app.holding import SAFETY_S
 
@@ -159,7 +159,7 @@ def test_second_request_to_end_ends_the_process_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(SAFETY_S) == -signal.SIGTERM
     with open_space(str(tmp_path / "clock.db"), create=False) as space:
-        assert space.attach().read(doc_key("clock.count")) in (0, 5)
+        assert space.call(verify).ok
 
 
 def test_signal_may_come_at_any_moment(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from types import SimpleNamespace
 import headwater as hw
 from headwater.host import clock
 from headwater.host.flows.hosting import Host
-from headwater.workflow import transitions
+from headwater.workflow import stopping
 from tests.crash.workflows.post import RETRY, Answer, Client, Office
+from tests.support.service import SAFETY_S
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 60
@@ -50,7 +51,7 @@ def many(path: str, url: str, hours: str) -> None:
     """Workflows side by side. Each counts what it has done, in a cell of its own: none waits for another there."""
     put_forward(float(hours))
     # It is the test that ends the host, and not the work that is under way: that is not taken for the reason.
-    setattr(transitions, "CRASHES", 100)  # noqa: B010  # a constant
+    setattr(stopping, "CRASHES", 100)  # noqa: B010  # a constant
     app = hw.App("posts")
     counts = [app.cell(f"count{number}", 0) for number in range(FLOWS)]
     for number, count in enumerate(counts):
@@ -124,7 +125,7 @@ def plain(path: str, url: str, hours: str) -> None:
 def impatient(path: str, url: str, hours: str) -> None:
     """Its mutate may not take as long as it does; how the workflow is, is told."""
     put_forward(float(hours))
-    office = Office(url, timeout=0.1)
+    office = Office(url, patience=SAFETY_S, timeout=0.1)
 
     @office.app.sink
     def tell() -> None:
