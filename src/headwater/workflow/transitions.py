@@ -247,6 +247,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: Millis | None = None
     approval: bytes | None = None
     """What a person would approve: they are asked, unless it was approved in this chain."""
+    acts: str | None = None
+    """The operation that the plan itself is handed to, and nothing in between: then it leaves with this."""
 
 
 def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
@@ -264,7 +266,11 @@ def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     if asks:
         # What was approved before was another plan.
         columns["approval"] = None
-    return runs.move(book, run, Step.PREPARED, **columns)
+    if plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE:
+        return runs.move(book, run, Step.PREPARED, **columns)
+    # W6, as in `in_flight`: with the plan, because nobody has a say in between.
+    runs.write_call(book, flow, run, plan.acts, plan.result)
+    return runs.move(book, run, Step.PREPARED, Step.IN_FLIGHT, **columns)
 
 
 def ask(book: Book, run_id: int) -> RunRow:

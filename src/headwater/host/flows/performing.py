@@ -89,6 +89,8 @@ class Performance(Values):
         self.run = Run(begun.flow, begun.run, self.handler.uses)
         self._await = awaiting
         self.operation = ""
+        # What was planned here, as `mutate` gets it.
+        self.data: Any = None
         # `next` has its turn.
         self.is_emitting = False
         # For whoever looks after time: since when and how long the phase may take, and whether it is over for us.
@@ -153,7 +155,7 @@ class Performance(Values):
         if self.row.phase == Phase.PREPARED and self.row.ask and self.row.approval != plan_digest(self.row):
             self.row = self._do(lambda book: transitions.ask(book, self.row.id))
             return
-        acts = self.row.phase == Phase.PREPARED and self.row.taken and handler.has_mutate
+        acts = self.row.phase in (Phase.PREPARED, Phase.MUTATING) and self.row.taken and handler.has_mutate
         if acts and not self._mutate(handler, consumer):
             return
         self._next(handler, consumer)
@@ -250,6 +252,8 @@ class Performance(Values):
             self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
             return None
         result = encode(handler.types.data.seal(plan.data))
+        # What does not come back as it was given is found before anything is called with it.
+        self.data = self._open(handler.types.data, result)
         approval = digest_of(result) if plan.ask else None
         kept = Prepared(
             events=tuple(event.number for event in plan.take),
@@ -257,6 +261,7 @@ class Performance(Values):
             title=plan.title[:500],
             wake_at=wake,
             approval=approval,
+            acts=_operation(handler) if handler.has_mutate and not handler.by_call and not self.is_stopping else None,
         )
         try:
             self.row = self._do(lambda book: transitions.prepared(book, self.row.id, kept, self.hosted.spec))
@@ -277,12 +282,11 @@ class Performance(Values):
 
     def _mutate(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> bool:
         """The one effect; whether the run goes on."""
-        data = self._data(handler)
+        data = self._data(handler) if self.data is None else self.data
         if not handler.by_call:
-            operation, params = f"{handler.name}.mutate", self.row.prepare_result or b""
             return self._act(
-                operation,
-                params,
+                _operation(handler),
+                self.row.prepare_result or b"",
                 lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data),
                 handler.types.result,
             )
@@ -320,11 +324,12 @@ class Performance(Values):
 
     def _act(self, operation: str, params: bytes, call: Callable[[], Any], result: Sealed) -> bool:
         """L11: from here to the end of this, whatever happens, nobody may assume that nothing has."""
-        if self.is_stopping:
-            raise TransitionError("the host ends before the run has acted", stopped=True)
         self.operation = operation
-        # W6: on disk before the call leaves.
-        self.row = self._do(lambda book: transitions.in_flight(book, self.row.id, operation, params))
+        if self.row.phase != Phase.MUTATING:
+            if self.is_stopping:
+                raise TransitionError("the host ends before the run has acted", stopped=True)
+            # W6: on disk before the call leaves.
+            self.row = self._do(lambda book: transitions.in_flight(book, self.row.id, operation, params))
         if self.row.outcome == Outcome.SKIPPED:
             return True
         try:
@@ -365,21 +370,13 @@ class Performance(Values):
 
     def _applied(self, kept: bytes) -> None:
         row_id = self.row.id
-        if self.is_given_up or not self._can_ask():
+        if self.is_given_up:
             self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
             return
-        # Not waited for: it is on disk with the end of the run, or within moments. If the process ends before that,
-        # what became of the call can be asked.
+        # Not waited for: it is on disk with the end of the run, or within moments if that takes longer. If the process
+        # ends before that, it is as if it had ended before the call came back.
         self.hub.post(lambda book: transitions.applied(book, row_id, kept), soon=False)
         self.row = replace(self.row, phase=Phase.MUTATED, outcome=Outcome.APPLIED, mutation_result=kept)
-
-    def _can_ask(self) -> bool:
-        """Whether somebody could be asked what became of the call that is made here."""
-        handler = self.handler
-        if not isinstance(handler, Declared):
-            return False
-        operation = operation_of(handler, self.operation)
-        return handler.has_reconcile if operation is None else operation.reconciler is not None
 
     def _undone(self, error: BaseException) -> None:
         """Surely not: the next attempt starts from the beginning."""
@@ -580,6 +577,11 @@ class Performance(Values):
                 raise
         else:
             self._fail(Failed(kind=Trouble.TRANSIENT, message=text))
+
+
+def _operation(handler: Declared) -> str:
+    """What a class that acts itself calls."""
+    return f"{handler.name}.mutate"
 
 
 def _end_with(end: Callable[[Book, bytes | None], RunRow], state: bytes | None, book: Book) -> RunRow:
