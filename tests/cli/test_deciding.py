@@ -29,18 +29,21 @@ def sent(run: Run) -> int:
 def test_a_plan_is_approved_once_and_the_same_run_goes_on(run: Run, post: Post) -> None:
     post.work("a=ask")
     number = head(run)
-    assert run("approve", number).stdout == f"{number}\tpaused:approval\tnone\n"
-    assert f"run {number} was answered already" in run("approve", number, exit=4).stderr
+    assert run("approve", number).stdout == f"{number}\tapproved\tnone\n"
+    assert (
+        f"run {number} cannot be approved: it was approved already; it goes on as soon as a host"
+        in run("approve", number, exit=4).stderr
+    )
     post.work()
     assert shown(run, number)["run"]["status"] == "committed"
-    assert f"run {number} cannot be approved: it is committed" in run("approve", number, exit=4).stderr
+    assert f"run {number} cannot be approved: it is done already" in run("approve", number, exit=4).stderr
 
 
 def test_a_plan_is_rejected_and_what_it_was_about_is_skipped(run: Run, post: Post) -> None:
     post.work("a=ask")
     number = head(run)
     run("reject", number)
-    assert "does not wait for an approval" in run("reject", number, exit=4).stderr
+    assert f"run {number} cannot be rejected: it was rejected already" in run("reject", number, exit=4).stderr
     post.work()
     assert [each["outcome"] for each in shown(run, number)["chain"]] == ["skipped", "skipped"]
     assert shown(run, number)["call"] is None
@@ -51,7 +54,7 @@ def test_a_run_that_does_not_wait_for_anybody_is_not_decided_about(run: Run, pos
     number = json.loads(run("runs", "ls", "--json").stdout)[0]["id"]
     for command in (["approve"], ["reject"]):
         assert f"run {number} cannot be" in run(*command, number, exit=4).stderr
-    assert f"there is nothing to be said of run {number}" in run("reconcile", number, "--again", exit=4).stderr
+    assert "is known already that its call happened" in run("reconcile", number, "--again", exit=4).stderr
 
 
 # --- reconcile --------------------------------------------------------------------------------------------
@@ -88,7 +91,7 @@ def test_a_person_says_that_it_did_not_happen_and_it_is_planned_anew(run: Run, p
 def test_a_person_goes_on_without_it(run: Run, post: Post) -> None:
     post.work("a=lost")
     number = head(run)
-    assert run("reconcile", number, "--skip").stdout == f"{number}\tpaused:reconciliation\tskipped\n"
+    assert run("reconcile", number, "--skip").stdout == f"{number}\tskipped\tskipped\n"
     post.work()
     assert shown(run, number)["chain"][-1]["sentence"] == "Skipped: a person decided that it is not done."
 

@@ -105,8 +105,8 @@ def test_the_chain_of_a_run_is_told_attempt_by_attempt(run: Run, terminal: Termi
     last = head(run)
     assert last == first + 1
     lines = [line.split("\t") for line in run("runs", "show", first).stdout.splitlines()]
-    assert [(line[0], line[1], line[4], line[6], line[7]) for line in lines] == [
-        ("1", str(first), "event", "paused:transient", "none"),
+    assert [(line[1], line[2], line[5], line[7], line[8]) for line in lines if line[0] == "attempt"] == [
+        ("1", str(first), "event", f"failed, followed by run {last}", "none"),
         ("2", str(last), "retry", "paused:reconciliation", "unknown"),
     ]
     text = terminal(100, "runs", "show", last)
@@ -126,6 +126,47 @@ def test_the_chain_of_a_run_is_told_attempt_by_attempt(run: Run, terminal: Termi
     key = json.loads(run("runs", "show", last, "--json").stdout)["call"]["key"]
     assert f"  key          {key}" in text
     assert max(map(len, text.partition("Traceback")[0].splitlines())) <= 100
+
+
+def test_a_pipe_is_told_all_that_a_terminal_is(run: Run, post: Post) -> None:
+    post.work("a=lost")
+    number = head(run)
+    lines = [line.split("\t") for line in run("runs", "show", number).stdout.splitlines()]
+    told = {line[0]: line[1:] for line in lines}
+    whole = json.loads(run("runs", "show", number, "--json").stdout)
+    assert told["run"] == [str(number)]
+    assert told["workflow"] == ["post.letters"]
+    assert told["what"] == ["Letter a -> Send a"]
+    assert told["call"][:2] == [str(number), "Send.mutate"]
+    assert told["key"] == [whole["call"]["key"]]
+    assert told["known"] == ["Nobody knows whether it happened. A person has to say."]
+    assert told["with"] == ['"lost"']
+    assert told["event"] == ["a", "letters", "held"]
+    assert told["input"] == ["Letter a"]
+    assert told["call error"] == ["TimeoutError: no answer"]
+    assert "TimeoutError: no answer" in told["error"][0]
+    assert [line[1] for line in lines if line[0] == "traceback"][-1] == "TimeoutError: no answer"
+    assert [line[1] for line in lines if line[0] == "hint"] == [
+        f"headwater reconcile {number} --{answer}" for answer in ("applied JSON", "not-applied", "skip", "again")
+    ]
+
+
+def test_what_came_of_a_call_is_told_in_a_pipe_too(run: Run, post: Post) -> None:
+    post.work("a")
+    number = listed(run)[0]["id"]
+    told = dict(line.split("\t", 1) for line in run("runs", "show", number).stdout.splitlines())
+    assert (told["result"], told["event"]) == ("1", "a\tletters\tconsumed")
+    assert told["summary"].startswith("Done, in ")
+    assert told["known"].startswith("It happened, ")
+    assert "error" not in told
+
+
+def test_help_names_every_status(run: Run) -> None:
+    from headwater.workflow.model import Status
+
+    text = run("runs", "ls", "--help").stdout
+    for status in ("paused", "failed", *Status):
+        assert status in text.replace("\n", " ").replace("  ", "")
 
 
 def test_everything_about_a_run_is_one_object(run: Run, post: Post) -> None:
@@ -169,9 +210,10 @@ def test_a_crashed_host_is_told_of_as_soon_as_somebody_looks(run: Run, terminal:
         space.flows.do(lambda book: book.run(found.run.id))
     [told] = listed(run)
     assert told["status"] == "crashed"
-    assert told["sentence"] == "Interrupted: the host ended while it was preparing."
+    waits = "Waits for a host: headwater run MODULE:APP."
+    assert told["sentence"] == f"Interrupted: the host ended while it was preparing. {waits}"
     assert "At work" not in terminal(80, "runs", "ls")
-    assert "goes on in a moment" in run("workflow", "ls").stdout
+    assert "Send waits for a host: headwater run MODULE:APP." in terminal(200, "workflow", "ls")
 
 
 # --- doing ------------------------------------------------------------------------------------------------
@@ -186,16 +228,20 @@ def test_what_has_failed_is_tried_again_at_once(run: Run, post: Post) -> None:
     post.work()
     assert listed(run)[0]["text"] == "Letter a -> Send a"
     refused = run("runs", "retry", number, exit=4).stderr
-    assert (
-        f"run {number} cannot be tried again: it is paused:transient, and run {number + 1} has followed it" in refused
-    )
+    assert f"run {number} cannot be tried again: it failed, and run {number + 1} has followed it" in refused
+    assert f"`headwater runs show {number + 1}` tells how that is" in refused
 
 
 def test_a_run_is_given_up_before_it_acts(run: Run, post: Post) -> None:
     post.work("a=ask")
     number = head(run)
-    assert run("runs", "cancel", number).stdout == f"{number}\tpaused:approval\tnone\n"
-    assert json.loads(run("inputs", "ls", "--json").stdout)[0]["status"] in ("skipped", "done")
-    assert "cannot be cancelled" in run("runs", "cancel", number, exit=4).stderr
+    assert run("runs", "cancel", number).stdout == f"{number}\tcancelled\tskipped\n"
+    told = run("runs", "cancel", number, exit=4).stderr
+    assert f"run {number} cannot be cancelled: it was skipped already, and `next` has to be told" in told
+    post.work()
+    assert json.loads(run("inputs", "ls", "--json").stdout)[0]["status"] == "skipped"
+    assert json.loads(run("get", "post.sent").stdout) == 1, "`next` was called"
+    told = run("runs", "cancel", number, exit=4).stderr
+    assert f"it was cancelled, and run {number + 1} has followed it" in told
     run("runs", "cancel", "x", exit=2)
     run("runs", "cancel", "0", exit=2)

@@ -67,6 +67,7 @@ def test_workflows_are_listed_with_state_sentence_what_waits_and_when_something_
         "Waiting for you to approve: Send a. Approve it or reject it.",
         "1",
         "",
+        "1",
     ]
     assert second[:4] == ["post.parcels", "Idle", "Waiting for something to do.", "0"]
     assert second[4].endswith("Z")
@@ -91,7 +92,9 @@ def test_whoever_waits_for_a_person_can_be_told_by_the_exit_code(run: Run, post:
 
 def test_archived_workflows_are_listed_if_they_are_asked_for(run: Run, post: Post) -> None:
     post.work("a")
-    assert "post.letters is active, or at work; pause it first" in run("workflow", "archive", "letters", exit=4).stderr
+    assert (
+        "cannot be archived: it is not paused; pause it first" in run("workflow", "archive", "letters", exit=4).stderr
+    )
     run("workflow", "pause", "letters")
     run("workflow", "archive", "letters")
     assert list(listed(run)) == ["post.parcels"]
@@ -149,7 +152,7 @@ def test_what_was_put_aside_and_what_waits_for_a_week_is_pointed_at(run: Run, po
     assert "headwater workflow reprocess post.parcels" in found["hints"]
     post.work("c=closed")
     post.clock.advance(STALE_MS + 1)
-    assert shown(run)["attention"] == 1
+    assert shown(run)["stale"] == 1
     assert "headwater inputs ls --workflow post.letters --status pending" in shown(run)["hints"]
 
 
@@ -158,7 +161,7 @@ def test_what_was_put_aside_and_what_waits_for_a_week_is_pointed_at(run: Run, po
 
 def test_on_a_terminal_it_is_told_in_words_and_nothing_is_wider_than_it(terminal: Terminal, post: Post) -> None:
     post.work("a=wrong", boxes=("b",))
-    assert max(map(len, terminal(60, "workflow", "ls").splitlines()[:-1])) <= 60
+    assert max(map(len, terminal(60, "workflow", "ls").splitlines()[:-2])) <= 60
     for columns in (80, 120):
         text = terminal(columns, "workflow", "ls")
         assert max(map(len, text.splitlines()[:-1])) <= columns
@@ -186,7 +189,7 @@ def test_commands_to_type_are_never_broken_into_lines(terminal: Terminal, post: 
 def test_a_workflow_is_paused_and_goes_on(run: Run, post: Post) -> None:
     post.work("a")
     assert run("workflow", "pause", "letters").stdout == "post.letters\tpaused\tStopped\n"
-    assert "post.letters is paused already" in run("workflow", "pause", "letters", exit=4).stderr
+    assert "post.letters cannot be paused: it is paused already" in run("workflow", "pause", "letters", exit=4).stderr
     post.clock.advance(2 * HOUR)
     post.work("b")
     assert [each["external"] for each in json.loads(run("inputs", "ls", "--json").stdout)] == ["a"], "nothing ran"
@@ -203,7 +206,7 @@ def test_producers_run_now_if_somebody_says_so(run: Run, post: Post) -> None:
     assert listed(run)["post.letters"]["due_at"] == "2023-11-14T22:13:20.000Z"
     post.work()
     run("workflow", "pause", "letters")
-    assert "post.letters is paused; resume it first" in run("workflow", "now", "letters", exit=4).stderr
+    assert "cannot run now: it is paused; resume it first" in run("workflow", "now", "letters", exit=4).stderr
 
 
 def test_what_was_put_aside_is_tried_again(run: Run, post: Post) -> None:

@@ -58,7 +58,7 @@ def test_a_host_is_asked_and_does_what_was_decided(run: Run) -> None:
         assert [each["title"] for each in json.loads(run("inputs", "ls", "--json").stdout)] == ["Letter b", "Letter a"]
         run("approve", number)
         until(lambda: shown(run, "runs", "show", number)["run"]["status"] == "committed")
-        assert "cannot be approved: it is committed" in run("approve", number, exit=4).stderr
+        assert "cannot be approved: it is done already" in run("approve", number, exit=4).stderr
         assert "there is no run 999" in run("runs", "show", "999", exit=3).stderr
         assert "did you mean post.letters?" in run("workflow", "pause", "leters", exit=3).stderr
         assert "it holds the space 'post', not 'other'" in run("workflow", "ls", "--space", "other", exit=3).stderr
@@ -124,8 +124,10 @@ def test_a_host_that_was_killed_is_not_told_of_as_if_it_were_at_work(run: Run) -
         process.wait(SAFETY_S)
     [told] = json.loads(run("runs", "ls", "--json").stdout)
     assert told["status"] == "crashed"
-    assert told["sentence"] == "Crashed while its call was under way; finding out whether it happened."
-    assert flow(run)["sentence"] == "Finding out whether Send a happened."
+    found_out = "it is not found out yet whether it happened"
+    waits = "Waits for a host: headwater run MODULE:APP."
+    assert told["sentence"] == f"Crashed while its call was under way; {found_out}. {waits}"
+    assert flow(run)["sentence"].startswith("Whether Send a happened is found out as soon as there is a host")
 
 
 # --- following --------------------------------------------------------------------------------------------

@@ -185,13 +185,19 @@ def test_a_run_of_another_workflow_is_not_ones_own() -> None:
 # --- cancel, skip ---------------------------------------------------------------------------------------------
 
 
-def test_cancelling_what_waits_for_an_approval_skips_it() -> None:
-    mill = asking()
+def test_cancelling_what_waits_for_an_approval_skips_it_and_tells_next() -> None:
+    outcomes: list[Any] = []
+    mill = asking(next=lambda _, run, data, outcome: outcomes.append((data, outcome)))
     with mill.open() as space:
         mill.put("a")
         space.workflows.drain()
+        assert [run.waits_for for run in mill.flow.runs(waiting=True)] == ["ask"]
         mill.flow.cancel(mill.last.id)
+        assert mill.flow.runs(waiting=True) == []
         space.workflows.drain()
+        [(data, outcome)] = outcomes
+        assert (data, type(outcome)) == (["a"], hw.Skipped)
+        assert [run.state for run in mill.runs] == ["cancelled, followed by run 2", "committed"]
         assert mill.events() == {"a": "skipped"}
         assert [kind for kind, *_ in mill.log if kind == "mutate"] == []
         assert mill.flow.status.state == "Idle"
@@ -257,7 +263,7 @@ def test_skipping_an_input_takes_what_waits_because_of_it() -> None:
         space.workflows.drain()
         [b, a] = mill.flow.inputs()
         assert mill.flow.skip(a.id) == 1
-        with pytest.raises(hw.TransitionError, match=r"nothing of input .* \(Note a\) waits any more"):
+        with pytest.raises(hw.TransitionError, match=r"\(Note a\) cannot be skipped: nothing of it waits any more"):
             mill.flow.skip(a.id)
         # The plan was about both: it is void, and the other is planned anew.
         space.workflows.drain()

@@ -139,7 +139,7 @@ def test_workflows_of_an_earlier_version_go_on(tmp_path: Path) -> None:
     asking.commit(run)
     assert parking.do(resolution.reprocess, PARKING.name) == 1
     last = parking.begin()
-    assert [event.message for event in parking.book.pending([1], 9)] == ["bad", "c"]
+    assert [event.message for event in parking.book.pending(1, PARKING.consumers[0].topics, 9)] == ["bad", "c"]
     parking.prepare(last, "bad", "c")
     parking.act(last)
     parking.commit(last)

@@ -20,7 +20,7 @@ from headwater.values.tree import ABSENT, Maybe, freeze
 from headwater.workflow import transitions
 from headwater.workflow.book import Book
 from headwater.workflow.deploy import Deployed, deploy
-from headwater.workflow.model import CallRow, FlowRow, HandlerKind, HandlerRow, Phase, RunRow, Status, Trouble
+from headwater.workflow.model import CallRow, EventRow, FlowRow, HandlerKind, HandlerRow, Phase, RunRow, Status, Trouble
 from headwater.workflow.planner import Flags
 from headwater.workflow.policy import Retry
 from headwater.workflow.publishing import Publication, publish
@@ -129,6 +129,7 @@ class Desk:
             self.backend.give_up()
             raise
         self.backend.append([], None)
+        assert not book.relearn(), "what is remembered is so"
         self._note(book)
         return answer
 
@@ -146,6 +147,11 @@ class Desk:
     def foreign_keys(self) -> list[tuple[Any, ...]]:
         """Rows that point to nothing."""
         return self.backend.tables.execute("pragma foreign_key_check")
+
+    def shown(self, found: Begun) -> list[EventRow]:
+        """All that a run is shown, when it has just begun."""
+        topics = self.spec.consumer(found.run.handler).topics
+        return self.book.pending(found.flow.id, topics, found.run.offered)
 
     # -- the workflow --------------------------------------------------------------------------------------
 
@@ -327,6 +333,7 @@ class RidingDesk(Desk):
         if ride.error is not None:
             raise ride.error
         assert ride.is_kept and ride.book is not None
+        assert not ride.book.relearn(), "what is remembered is so"
         self._note(ride.book)
         answer: T = ride.answer
         return answer

@@ -149,5 +149,5 @@ def test_what_has_waited_for_a_week_is_counted_and_marked(desk: Desk) -> None:
     desk.publish("a")
     desk.clock.advance(STALE_MS + 1)
     desk.publish("b")
-    assert flow(desk).attention == 1
+    assert (flow(desk).stale, flow(desk).waiting) == (1, 0)
     assert [(view.external, view.stale) for view in inquiry.inputs(desk.book)] == [("b", False), ("a", True)]

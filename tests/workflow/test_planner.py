@@ -116,9 +116,10 @@ def test_events_of_several_topics_are_shown_in_the_order_in_which_they_came(desk
         desk.publish(f"{number}", topic=topic)
     found = desk.next()
     assert isinstance(found, Begun)
-    assert [(event.message, event.topic) for event in found.events] == [
+    assert [(event.message, event.topic) for event in desk.shown(found)] == [
         (f"{number}", topic) for number, topic in enumerate(names[:5])
     ]
+    assert found.events == tuple(desk.shown(found)[: len(found.events)]), "the first are read with the beginning"
 
 
 def test_those_with_events_come_before_those_that_are_woken_and_these_before_those_that_only_look(desk: Desk) -> None:

@@ -190,7 +190,7 @@ def test_causes_are_those_of_the_inputs_however_many_topics_they_went_through(de
     desk.commit(run)
     second = desk.begin()
     assert second.handler == "mail"
-    [letter] = desk.book.pending([desk.book.topics(desk.flow.id)["letters"].id], 5)
+    [letter] = desk.book.pending(desk.flow.id, ["letters"], 5)
     desk.do(runs.reserve, second, [letter.id], [2])
     desk.publish("reply", run=second)
     assert causes(desk, "reply") == ["a", "b"]

@@ -303,7 +303,7 @@ def test_a_run_whose_effect_is_there_is_not_cancelled(desk: Desk) -> None:
     run = desk.begin()
     desk.prepare(run, "a")
     desk.act(run)
-    with pytest.raises(TransitionError, match="mutated, outcome applied"):
+    with pytest.raises(TransitionError, match="it has acted, and is being finished; from there it only goes forward"):
         desk.do(resolution.cancel, run.id)
     desk.fail(run)
     with pytest.raises(TransitionError, match="its effect is there"):
@@ -332,7 +332,7 @@ def test_a_call_that_is_under_way_is_nobody_elses_to_decide(desk: Desk) -> None:
     run = desk.begin()
     desk.prepare(run, "a")
     desk.leave(run)
-    with pytest.raises(TransitionError, match="being called right now"):
+    with pytest.raises(TransitionError, match="its call is under way right now"):
         desk.do(resolution.reconcile_not_applied, run.id)
 
 
@@ -397,7 +397,7 @@ def test_what_became_of_a_call_is_said_once(desk: Desk, first: str) -> None:
     answers[first]()
     before = desk.rows()
     for answer in answers.values():
-        with pytest.raises(TransitionError, match="its outcome is"):
+        with pytest.raises(TransitionError, match="already"):
             answer()
     assert desk.rows() == before
 
@@ -494,4 +494,4 @@ def test_what_was_parked_waits_again_when_somebody_says_so(desk: Desk) -> None:
     with pytest.raises(TransitionError, match="parked"):
         desk.do(resolution.reprocess, FLOW)
     assert desk.flags.dirty == {"work"}
-    assert [event.attempt for event in desk.book.pending([1], 9)] == [2, 2, 1]
+    assert [event.attempt for event in desk.book.pending(1, ["notes"], 9)] == [2, 2, 1]

@@ -142,7 +142,7 @@ def test_a_run_is_seen_from_its_beginning_to_its_end(desk: Desk) -> None:
     assert shown(desk)["pending"] == {"notes": 1}, "what a run holds is not done"
     desk.act(run)
     ended = changed(written(desk, lambda book: transitions.consumed(book, run.id, None, desk.spec)))
-    assert ended[("recent",)] == [{"at": desk.clock.now_ms(), "text": "Note a -> Send it"}]
+    assert ended[("recent", 0)] == {"at": desk.clock.now_ms(), "text": "Note a -> Send it"}
     assert (ended[("state",)], ended[("run",)], ended[("pending", "notes")]) == ("Idle", None, 0)
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from headwater.workflow import inquiry, resolution, transitions
 from headwater.workflow.model import CallRow, CallStatus, Outcome, Phase, RunRow, Status, Trouble, Why
-from headwater.workflow.story import because, call_sentence, one_line, reached, sentence
+from headwater.workflow.story import because, call_sentence, one_line, reached, sentence, standing
 from headwater.workflow.views import RunView
 from tests.support.flows import Desk, packed
 
@@ -162,7 +162,9 @@ def test_somebody_who_has_to_sign_in_is_told_so(desk: Desk) -> None:
     assert view(desk, run).sentence == "Waits for somebody to sign in again: the token has expired."
     desk.do(resolution.approve, run.id)
     assert view(desk, desk.begin()).because == "what it waited for was granted"
-    assert view(desk, run).sentence == "Waited for somebody to sign in again: the token has expired."
+    waited = "Waited for somebody to sign in again: the token has expired."
+    assert view(desk, run).sentence == f"{waited} Run {desk.flow.head} has followed it."
+    assert view(desk, run).state == f"approved, followed by run {desk.flow.head}"
 
 
 def test_a_host_that_ended_is_told_by_what_the_run_was_doing(desk: Desk) -> None:
@@ -203,10 +205,11 @@ def test_every_run_that_can_stand_in_the_tables_has_a_story(desk: Desk) -> None:
         Phase, Status, Outcome, ("producer", "consumer"), (None, *Trouble)
     ):
         run = replace(row, phase=phase, status=status, outcome=outcome, kind=kind, error_kind=trouble)
-        for given, followed in product((None, call), (False, True)):
-            told = sentence(run, given, desk.flow, followed=followed)
+        for given, later, idle in product((None, call), (None, 9), ("", "Waits for a host.")):
+            told = sentence(run, given, desk.flow, later=later, idle=idle)
             assert told.endswith(".")
             assert told[0].isupper()
+            assert standing(run, given, desk.flow, later)
         assert reached(run)
     for why in Why:
         assert because(replace(row, why=why), None)

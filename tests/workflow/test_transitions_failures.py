@@ -401,7 +401,7 @@ def test_more_is_shown_again_when_the_poison_is_behind_it(parking: Desk) -> None
         found = desk.next()
         if not isinstance(found, Begun):
             break
-        names = [event.message for event in found.events]
+        names = [event.message for event in desk.shown(found)]
         sizes.append(len(names))
         desk.prepare(found.run, *names)
         if "bad" in names:

@@ -174,18 +174,24 @@ def done(place: Place, act: FlowAct, **more: Any) -> Done:  # noqa: ANN401  # th
     """Have it done, by the process that has the space open or here. Raises what refuses it."""
     from headwater.host.flows.asking import Done
 
+    return done_as(Done, place, act, **more)
+
+
+def done_as(kind: type[T], place: Place, act: FlowAct, **more: Any) -> T:  # noqa: ANN401  # likewise
+    """The same, with another answer."""
+    again = "Published twice with the same id, it is one event" if act == "publish" else "Done twice, it is refused"
     ask = place.ask("workflow", act=act, **more)
     for _ in range(_TRIES):
         try:
             with reached(place) as source:
-                return source.told(Done, ask)
+                return source.told(kind, ask)
         except ClosedError:
             # Nothing was done: it was closed before.
             continue
         except TimeoutError:
             message = "the process that has the space open does not answer; whether it was done is not known"
-            raise EventTimeoutError(f"{message}. Done twice, it is refused") from None
+            raise EventTimeoutError(f"{message}. {again}") from None
         except ConnectionError:
             message = "the space was closed before there was an answer; whether it was done is not known"
-            raise UnavailableError(f"{message}. Done twice, it is refused") from None
+            raise UnavailableError(f"{message}. {again}") from None
     raise ConnectionResetError("it is opened and closed all the time; ask again")

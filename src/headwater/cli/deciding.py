@@ -25,7 +25,7 @@ def decide(act: FlowAct, place: Place, number: int, form: Form, sentence: str, *
     assert run is not None
     record = {**record_of(run), "act": act}
     text = sentence.format(run=run.id, what=_named(run))
-    told_done(place, found, form, sentence=text, record=record, plain=(run.id, run.status, run.outcome))
+    told_done(place, found, form, sentence=text, record=record, plain=(run.id, run.state, run.outcome))
 
 
 def _named(run: RunView) -> str:

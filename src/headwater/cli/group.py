@@ -5,11 +5,23 @@ Must never know: which commands there are.
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 
 class Group(click.Group):
-    """The group."""
+    """The group. `default`: the command that is meant where none is named."""
+
+    def __init__(self, *args: Any, default: str | None = None, **extra: Any) -> None:  # noqa: ANN401  # click's
+        super().__init__(*args, **extra)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_named = bool(args) and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        if self._default is not None and not is_named:
+            args = [self._default, *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return list(self.commands)

@@ -182,6 +182,8 @@ class _Hosted:
         # Before anything runs: what comes of that is told after it.
         if not self._quiet:
             note(f"running {self._app.name} in space {opened.name!r}: {self._described(opened)}")
+            for line in self._not_here(opened):
+                note(line)
         if self._ingress is not None:
             from headwater.host.flows.ingress import serve_ingress
 
@@ -198,6 +200,15 @@ class _Hosted:
             runs = ", ".join(map(str, alive))
             note(f"waiting for run {runs} to end, or to come to where it can stop; once more ends at once")
         return opened.workflows.stop()
+
+    def _not_here(self, opened: BaseSpace) -> list[str]:
+        """Workflows of this app that are in the file, and not in the program any more."""
+        from headwater.workflow import inquiry
+
+        names = tuple(opened.workflows.names)
+        hosts = inquiry.Hosts(names, (self._app.name,), names)
+        views = opened.flows.look(lambda book: inquiry.flows(book, hosts=hosts))
+        return [f"{view.name}: {view.sentence}" for view in views if view.gone]
 
     def _described(self, opened: BaseSpace) -> str:
         from headwater.workflow import inquiry

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _STATUSES: Final = ("pending", "done", "parked", "skipped")
 
 
-@click.group("inputs", cls=Group)
+@click.group("inputs", cls=Group, default="ls")
 def inputs() -> None:
     """Look at what came in and what was done because of it, skip it, try it again.
 
@@ -85,13 +85,14 @@ def _state(view: InputView, now: int) -> str:
 # --- doing ----------------------------------------------------------------------------------------------------
 
 
-def _act(act: FlowAct, place: Place, number: int, form: Form, sentence: str) -> None:
+def _act(act: FlowAct, place: Place, number: int, form: Form, *, sentence: str, events: tuple[str, str]) -> None:
     found = done(place, act, number=number)
     view = found.input
     assert view is not None
-    record = {**record_of(view), "act": act, "count": found.count}
-    text = sentence.format(title=view.title, events=count_text(found.count, "event"))
-    told_done(place, found, form, sentence=text, record=record, plain=(view.id, view.status, found.count))
+    record = {**record_of(view), "act": act, "count": found.count, "then": found.then}
+    text = sentence.format(title=view.title, events=count_text(found.count, *events))
+    plain = (view.id, view.status, found.count, found.then)
+    told_done(place, found, form, sentence=f"{text}. {found.then}", record=record, plain=plain)
 
 
 @inputs.command("skip")
@@ -103,7 +104,8 @@ def skip_input(*, number: int, url: str | None, space: str | None, form: Form) -
 
     A plan that waits for an approval and is about it is made anew, without it. What a run holds is finished by that.
     """
-    _act("skip_input", Place(url, space), number, form, "{title} is skipped: {events} done with")
+    sentence, events = "{title} is skipped: {events} not handled any more", ("event of it is", "events of it are")
+    _act("skip_input", Place(url, space), number, form, sentence=sentence, events=events)
 
 
 @inputs.command("retry")
@@ -112,4 +114,6 @@ def skip_input(*, number: int, url: str | None, space: str | None, form: Form) -
 @as_object
 def retry_input(*, number: int, url: str | None, space: str | None, form: Form) -> None:
     """Try an input again that was put aside because of failures."""
-    _act("retry_input", Place(url, space), number, form, "{title} waits again: {events}")
+    events = "event of it, which had", "events of it, which had"
+    sentence = "{title} waits again: {events} been put aside"
+    _act("retry_input", Place(url, space), number, form, sentence=sentence, events=events)

@@ -44,6 +44,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "workflow": "workflow:workflow",
         "runs": "runs:runs",
         "inputs": "inputs:inputs",
+        "publish": "publish:publish_event",
         "approve": "deciding:approve_run",
         "reject": "deciding:reject_run",
         "reconcile": "deciding:reconcile_run",

@@ -13,7 +13,7 @@ from headwater.cli.group import Group
 from headwater.cli.inert import inert
 from headwater.cli.options import as_list, as_object, on_space
 from headwater.cli.output import Column, Form, Record, console, is_terminal, json_text, note, show, write
-from headwater.cli.telling import clock, due, record_of
+from headwater.cli.telling import answers, clock, due, hints_drawn, record_of
 
 if TYPE_CHECKING:
     from headwater.host.flows.asking import RunsTold
@@ -29,7 +29,7 @@ _PAGE: Final = 200
 """Changes in one answer."""
 
 
-@click.group("runs", cls=Group)
+@click.group("runs", cls=Group, default="ls")
 def runs() -> None:
     """Look at what workflows have done, try it again, cancel it.
 
@@ -60,8 +60,10 @@ def _status(_ctx: click.Context, _option: click.Parameter, value: str | None) ->
     "--status",
     metavar="STATUS",
     callback=_status,
-    help="Only those that are so: active, committed, crashed, paused, failed:logic, ...",
+    help="Only those that are so: active, committed, crashed, paused (paused:transient, paused:approval, "
+    "paused:reconciliation: those that still are), failed (failed:logic, failed:internal).",
 )
+@click.option("--waiting", is_flag=True, help="Only those that wait for a person, with what to type.")
 @click.option("--limit", type=click.IntRange(min=1), default=_LIMIT, show_default=True, help="So many at most.")
 @click.option("--all", "every", is_flag=True, help="Also those that had nothing to do, and those of producers.")
 @click.option("--follow", is_flag=True, help="Stay, and tell of each that begins or changes, until Ctrl-C.")
@@ -71,6 +73,7 @@ def list_runs(
     *,
     name: str | None,
     status: str,
+    waiting: bool,
     limit: int,
     every: bool,
     follow: bool,
@@ -80,8 +83,10 @@ def list_runs(
 ) -> None:
     """List the runs, newest first: what they were about, and what became of them."""
     place = Place(url, space)
-    wanted: dict[str, object] = {"workflow": name or "", "status": status, "every": every}
+    wanted: dict[str, object] = {"workflow": name or "", "status": status, "every": every, "waiting": waiting}
     if follow:
+        if waiting:
+            raise click.UsageError("--waiting lists what waits now; `headwater workflow --follow` stays.")
         _follow(place, wanted, limit, form)
         return
 
@@ -90,6 +95,9 @@ def list_runs(
         return max((page.at for page, _ in found), default=0), [run for _, run in found]
 
     now, views = looking(place, ask)
+    if waiting:
+        _show_waiting(place, views, now, form)
+        return
     empty = "no runs" if every else "no run has done anything; --all lists those that found nothing to do"
     show(map(record_of, views), _columns(views, now), form, empty=empty)
 
@@ -111,7 +119,7 @@ def _columns(views: list[RunView], now: int) -> tuple[Column, ...]:
         Column(title="what", text=lambda record: str(record["text"]), elastic=True),
         Column(
             title="what became of it",
-            text=lambda record: str(record["status"]),
+            text=lambda record: str(record["state"]),
             shown=lambda record: became(view(record), now),
             elastic=True,
         ),
@@ -124,6 +132,32 @@ def _columns(views: list[RunView], now: int) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def _show_waiting(place: Place, views: list[RunView], now: int, form: Form) -> None:
+    """Each with what a person can type about it."""
+    if form is None and is_terminal():
+        _draw_waiting(place, views)
+        return
+    by_id = {view.id: [command for command, _ in answers(place, view)] for view in views}
+    records = [{**record_of(view), "answers": by_id[view.id]} for view in views]
+    more = Column(title="what to type", text=lambda record: "; ".join(by_id[int(str(record["id"]))]))
+    show(records, (*_columns(views, now), more), form, empty="")
+
+
+def _draw_waiting(place: Place, views: list[RunView]) -> None:
+    from rich.text import Text
+
+    if not views:
+        note("nothing waits for a person")
+        return
+    screen = console()
+    for number, view in enumerate(views):
+        if number:
+            screen.print()
+        screen.print(Text.assemble((f"Run {view.id} of {inert(view.workflow)}", "bold"), f"  {inert(view.text)}"))
+        screen.print(Text(inert(view.sentence)))
+        screen.print(hints_drawn(answers(place, view), screen.width), crop=False)
+
+
 def in_short(run: RunView, now: int) -> str:
     """What it was about and what became of it: of what is done, only the former."""
     if run.status == "committed" and run.taken:
@@ -133,6 +167,9 @@ def in_short(run: RunView, now: int) -> str:
 
 def became(run: RunView, now: int) -> str:
     """What became of it, and when that goes on."""
+    if run.followed_by is not None and run.status in ("paused:approval", "paused:reconciliation"):
+        # The others say what went wrong.
+        return f"{run.state[0].upper()}{run.state[1:]}."
     if run.retry_at is None or run.retry_at <= now:
         return run.sentence
     return f"{run.sentence.removesuffix(' It is tried again.')} Again {due(run.retry_at, now)}."
@@ -201,7 +238,7 @@ def show_run(*, number: int, timeline: bool, url: str | None, space: str | None,
     """Tell the story of a run: every attempt, what was called with which key, and what is known of it."""
     import msgspec
 
-    from headwater.cli.timeline import attempts_plainly, drawn
+    from headwater.cli.timeline import drawn, plainly
     from headwater.host.flows.asking import RunTold
 
     place = Place(url, space)
@@ -217,7 +254,7 @@ def show_run(*, number: int, timeline: bool, url: str | None, space: str | None,
         screen = console()
         screen.print(drawn(place, found, screen.width), crop=False)
     else:
-        for line in attempts_plainly(found):
+        for line in plainly(place, found):
             write("\t".join(map(inert, line)))
 
 

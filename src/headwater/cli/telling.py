@@ -107,10 +107,14 @@ def flow_hints(place: Place, view: FlowView, *, hosted: bool) -> list[tuple[str,
             (place.command("inputs", "ls", "--workflow", name, "--status", "parked"), "see what was put aside")
         )
         hints.append((place.command("workflow", "reprocess", name), "try all of it again"))
-    if view.attention:
+    if view.stale:
         listing = place.command("inputs", "ls", "--workflow", name, "--status", "pending")
         hints.append((listing, "see what has waited for more than a week"))
-    if not hosted and view.intent == "active":
+    if view.gone and view.intent == "active":
+        hints.append((place.command("workflow", "pause", name), "it is not in the program: pause it, then archive it"))
+    elif view.gone and view.intent == "paused":
+        hints.append((place.command("workflow", "archive", name), "it is not in the program: put it out of the way"))
+    elif not hosted and view.intent == "active":
         hints.append((place.command("run", "MODULE:APP"), "run it: nobody does now"))
     return hints
 
@@ -123,7 +127,7 @@ def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str,
             (place.command("approve", run), "do it"),
             (place.command("reject", run), "do not do it; what it was about is skipped"),
         ]
-    if kind == "indeterminate":
+    if kind in ("indeterminate", "hung"):
         applied = place.command("reconcile", run, "--applied", "JSON")
         return [
             (place.command("runs", "show", run), "see what was called, and with which key"),
@@ -138,12 +142,19 @@ def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str,
     ]
 
 
+def answers(place: Place, run: RunView) -> list[tuple[str, str]]:
+    """What a person can do about a run that waits for one."""
+    if run.waits_for is None:
+        return []
+    hints = block_hints(place, run.waits_for, run.workflow, run.id)
+    return hints if run.waits_for in ("ask", "indeterminate") else [*hints, *_cancel(place, run)]
+
+
 def run_hints(place: Place, details: RunDetails) -> list[tuple[str, str]]:
     """What a person can do about a chain of runs."""
     head = details.chain[-1]
-    if details.block_kind is not None:
-        hints = block_hints(place, details.block_kind, head.workflow, head.id)[1:]
-        return hints if details.block_kind in ("ask", "indeterminate") else [*hints, *_cancel(place, head)]
+    if head.waits_for is not None:
+        return answers(place, head)[1:]
     if head.retry_at is not None:
         return [(place.command("runs", "retry", head.id), "try again now"), *_cancel(place, head)]
     return []

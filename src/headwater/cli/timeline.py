@@ -6,12 +6,13 @@ Must never know: how it is found.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.cli.asking import Place
 from headwater.cli.inert import inert, inert_lines
-from headwater.cli.output import count_text, preview
+from headwater.cli.output import count_text, json_text, preview
 from headwater.cli.runtime import utc
 from headwater.cli.telling import clock, hints_drawn, run_hints, span
 
@@ -26,22 +27,30 @@ _NAMED: Final = 8
 """Events and inputs that are named; of more it is told how many there are."""
 
 
-def attempts_plainly(found: RunTold) -> list[tuple[str, ...]]:
-    """For a pipe: one line for each attempt."""
-    return [
-        (
-            str(run.attempt),
-            str(run.id),
-            utc(run.created_at),
-            utc(run.updated_at),
-            run.why,
-            run.phase,
-            run.status,
-            run.outcome,
-            run.sentence,
-        )
-        for run in found.details.chain
-    ]
+def plainly(place: Place, found: RunTold) -> list[tuple[str, ...]]:
+    """For a pipe: all that people are told; a name at the beginning of each line, and what it stands for."""
+    details, now = found.details, found.at
+    run = details.run
+    lines: list[tuple[str, ...]] = [("run", str(run.id)), ("workflow", run.workflow), ("what", run.text)]
+    if said := summary(details, now):
+        lines.append(("summary", said))
+    lines += [("attempt", *_attempt(each)) for each in details.chain]
+    for call in details.calls:
+        lines.append(("call", str(call.run), call.operation, utc(call.at)))
+        facts = _call_facts(call, now).items()
+        lines += [("call error" if name == "error" else name, text) for name, text in facts if text]
+    if run.error and run.error_kind != "ask":
+        lines.append(("error", run.error))
+    lines += [("event", event.id, event.topic, *_event_became(event)) for event in details.events]
+    lines += [("input", title) for title in details.inputs]
+    lines += [("hint", command) for command, _ in run_hints(place, details)]
+    lines += [("traceback", line) for line in authors_part((details.details or "").strip("\n")).split("\n") if line]
+    return lines
+
+
+def _attempt(run: RunView) -> tuple[str, ...]:
+    times = utc(run.created_at), utc(run.updated_at)
+    return str(run.attempt), str(run.id), *times, run.why, run.phase, run.state, run.outcome, story(run)
 
 
 def drawn(place: Place, found: RunTold, width: int) -> RenderableType:
@@ -140,19 +149,8 @@ def _call(call: CallView, now: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    known = call.sentence
-    if call.resolved_at is not None:
-        known = f"{known.rstrip('.')}, {span(call.resolved_at - call.at)} after it had left."
-    if call.next_at is not None:
-        known = f"{known} The next time is {'now' if call.next_at <= now else 'in ' + span(call.next_at - now)}."
-    facts = {
-        f"call of run {call.run}": f"{call.operation}, at {clock(call.at, now)}",
-        "  key": call.key,
-        "  known": known,
-        "  error": call.error or "",
-        "  with": preview(call.params),
-        "  result": "" if call.result is None else preview(call.result),
-    }
+    facts = {f"call of run {call.run}": f"{call.operation}, at {clock(call.at, now)}"}
+    facts |= {f"  {name}": text for name, text in _call_facts(call, now, preview).items()}
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -160,6 +158,21 @@ def _call(call: CallView, now: int) -> Table:
         if text:
             table.add_row(Text(name, "" if name[0] != " " else "dim"), Text(inert(" ".join(text.split()))))
     return table
+
+
+def _call_facts(call: CallView, now: int, written: Callable[[object], str] = json_text) -> dict[str, str]:
+    known = call.sentence
+    if call.resolved_at is not None:
+        known = f"{known.rstrip('.')}, {span(call.resolved_at - call.at)} after it had left."
+    if call.next_at is not None:
+        known = f"{known} The next time is {'now' if call.next_at <= now else 'in ' + span(call.next_at - now)}."
+    return {
+        "key": call.key,
+        "known": known,
+        "error": call.error or "",
+        "with": written(call.params),
+        "result": "" if call.result is None else written(call.result),
+    }
 
 
 def _about(details: RunDetails) -> Table | None:
@@ -180,8 +193,12 @@ def _about(details: RunDetails) -> Table | None:
 
 
 def _event(event: EventView) -> str:
-    again = f", {count_text(event.attempt, 'try', 'tries')}" if event.attempt > 1 else ""
-    return f"{event.id} of {event.topic} ({_BECAME.get(event.disposition, event.disposition)}{again})"
+    return f"{event.id} of {event.topic} ({', '.join(_event_became(event))})"
+
+
+def _event_became(event: EventView) -> tuple[str, ...]:
+    became = _BECAME.get(event.disposition, event.disposition)
+    return (became, count_text(event.attempt, "try", "tries")) if event.attempt > 1 else (became,)
 
 
 _BECAME: Final = {

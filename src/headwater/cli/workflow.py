@@ -32,7 +32,7 @@ from headwater.cli.telling import ago, due, flow_hints, hints_drawn, record_of
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from headwater.host.flows.asking import Done, FlowsTold
+    from headwater.host.flows.asking import FlowsTold, FlowTold
     from headwater.host.told import Ask, FlowAct
     from headwater.workflow.views import FlowView
 
@@ -44,7 +44,7 @@ _SENTENCE_MAX: Final = 400
 _NONE: Final = "no workflows here; an app declares them with app.workflow(...), `headwater run MODULE:APP` runs them"
 
 
-@click.group("workflow", cls=Group)
+@click.group("workflow", cls=Group, default="ls")
 def workflow() -> None:
     """Look at workflows, pause them, have them run.
 
@@ -77,7 +77,7 @@ def _columns(found: FlowsTold, now: int) -> tuple[Column, ...]:
     def view(record: Record) -> FlowView:
         return views[str(record["name"])]
 
-    return (
+    columns = [
         Column(title="name", text=lambda record: str(record["name"])),
         Column(title="state", text=lambda record: str(record["state"])),
         Column(
@@ -91,7 +91,11 @@ def _columns(found: FlowsTold, now: int) -> tuple[Column, ...]:
             text=lambda record: str(record["due_at"] or ""),
             shown=lambda record: due(view(record).due_at, now),
         ),
-    )
+    ]
+    if not is_terminal():
+        # People are told below the table.
+        columns.append(Column(title="waiting", text=lambda record: str(record["waiting"])))
+    return tuple(columns)
 
 
 def _sentence(view: FlowView) -> str:
@@ -100,8 +104,8 @@ def _sentence(view: FlowView) -> str:
     line = line if len(line) <= _SENTENCE_MAX else line[: _SENTENCE_MAX - 1] + "…"
     if view.parked:
         line += f" {count_text(view.parked, 'event was', 'events were')} put aside."
-    if view.attention:
-        line += f" {count_text(view.attention, 'input waits', 'inputs wait')} for more than a week."
+    if view.stale:
+        line += f" {count_text(view.stale, 'input waits', 'inputs wait')} for more than a week."
     return line
 
 
@@ -129,6 +133,10 @@ def list_workflows(*, every: bool, follow: bool, tells: bool, url: str | None, s
     found = told(place, FlowsTold, "workflows", every=every)
     tell(found)
     active = [view for view in found.flows if view.intent == "active"]
+    waiting = sum(view.waiting for view in found.flows)
+    if form is None and is_terminal() and waiting:
+        wait = f"{count_text(waiting, 'run waits', 'runs wait')} for you"
+        note(f"{wait}: `{place.command('runs', '--waiting')}` tells what to type")
     if form is None and is_terminal() and active and not found.hosted:
         note(f"nobody runs {'it' if len(active) == 1 else 'them'} now; `{place.command('run', 'MODULE:APP')}` does")
     if tells and any(view.block_kind is not None for view in found.flows):
@@ -222,7 +230,10 @@ def _plainly(place: Place, view: FlowView, *, hosted: bool) -> list[tuple[str, s
     lines = [("name", view.name), ("state", view.state), ("sentence", view.sentence), ("schedule", view.schedule)]
     lines += [("next", utc(view.due_at))] if view.due_at is not None else []
     lines += [(f"pending {topic}", str(count)) for topic, count in view.pending.items()]
-    lines += [("parked", str(view.parked)), ("version", str(view.version)), ("hosted", "yes" if hosted else "no")]
+    lines += [("parked", str(view.parked)), ("waiting", str(view.waiting)), ("stale", str(view.stale))]
+    lines += [("failures", str(view.failures))] if view.failures else []
+    lines += [("run", str(view.run))] if view.run is not None else []
+    lines += [("version", str(view.version)), ("hosted", "yes" if hosted else "no")]
     lines += [("recent", f"{utc(line.at)} {line.text}") for line in view.recent]
     return [*lines, *(("hint", command) for command in _commands(place, view, hosted=hosted))]
 
@@ -277,11 +288,12 @@ def _facts(view: FlowView, now: int, *, hosted: bool) -> list[tuple[str, str]]:
 # --- doing ----------------------------------------------------------------------------------------------------
 
 
-def told_done(place: Place, found: Done, form: Form, *, sentence: str, record: Record, plain: object) -> None:
+def told_done(place: Place, found: FlowTold, form: Form, *, sentence: str, record: Record, plain: object) -> None:
     """What was done, in a sentence; and if nobody runs the workflow, that it waits for somebody who does."""
     answer(record, sentence=sentence, plain=plain, form=form)
     name = found.flow.name
-    if form is None and is_terminal() and name not in found.hosted and found.flow.intent == "active":
+    is_said = bool(found.then)
+    if form is None and is_terminal() and not is_said and not found.is_hosted and found.flow.intent == "active":
         note(f"nobody runs {name} now; `{place.command('run', 'MODULE:APP')}` does")
 
 

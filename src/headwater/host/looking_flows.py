@@ -23,7 +23,8 @@ def answer(windows: Sequence[Window], ask: Ask) -> tuple[str, str | None]:
     hub = _hub(windows, ask)
     # Before the answer: what happens meanwhile is told once more, rather than never.
     mark = asking.mark_of(hub)
-    return mark, None if ask.unless == mark else asking.answer(hub, ask)
+    apps = tuple(window.app for window in windows if window.space.is_main)
+    return mark, None if ask.unless == mark else asking.answer(hub, ask, apps)
 
 
 def act(windows: Sequence[Window], ask: Ask) -> str:

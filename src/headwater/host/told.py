@@ -56,8 +56,9 @@ FlowAct: TypeAlias = Literal[
     "again",
     "skip_input",
     "retry_input",
+    "publish",
 ]
-"""What people do: to a workflow, to a run, and to an input."""
+"""What people do: to a workflow, to a run, to an input, and to a topic."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,11 +81,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: str = ""
     """event, redeliver, drop: its id, or what that begins with."""
     waiting: bool = False
-    """events: those that wait, instead of those that failed."""
+    """events: those that wait, instead of those that failed. runs: those that wait for a person."""
     fields: str = "{}"
     """send: what the event carries, as JSON."""
     name: str = ""
-    """send: what the sender calls it, if it may be sent more than once."""
+    """send: what the sender calls it, if it may be sent more than once. publish: the id of the event."""
     by: str = ""
     """send: whose name that is."""
     app: str = ""
@@ -101,7 +102,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     act: FlowAct | None = None
     """workflow: what is done."""
     value: str = "null"
-    """workflow, if the act is `applied`: what came of the call, as JSON."""
+    """workflow, if the act is `applied`: what came of the call, as JSON; if it is `publish`: what is published."""
+    topic: str = ""
+    """publish: to which topic;"""
+    title: str = ""
+    """and what people are told that came in."""
     status: str = ""
     """runs, inputs: only those of this status."""
     every: bool = False

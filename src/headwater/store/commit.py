@@ -9,7 +9,7 @@ Must never know: how a verdict is found.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -169,6 +169,10 @@ class Tables(Protocol):
     @property
     def changed(self) -> int:
         """Rows that the last statement changed."""
+
+    @property
+    def known(self) -> dict[tuple[str, Any], Any]:
+        """What whoever uses the tables remembers of them. Empty whenever something may have been taken back."""
 
 
 class Rider(Protocol):

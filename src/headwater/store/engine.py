@@ -82,8 +82,12 @@ class _Batch:
     observed: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
     # A rider was called: a transaction of the database has begun.
     ridden: bool = False
-    # There is one commit in it: to undo that is to undo all.
-    is_single: bool = False
+    # What one rider does can be undone without the others. Not at first: hardly ever is one refused.
+    has_marks: bool = False
+
+
+class _RiderRefusedError(Exception):
+    """A group is decided again, so that what one rider has done goes alone."""
 
 
 class Engine:
@@ -109,7 +113,13 @@ class Engine:
 
     def admit(self, submissions: Sequence[Submission]) -> list[Outcome]:
         """Decide commits in order and make the accepted ones durable, together. Raises StoreError: none was kept."""
-        batch = _Batch(self._clock.now_ms(), fold=self._due_fold(), is_single=len(submissions) == 1)
+        try:
+            return self._admit(submissions, has_marks=False)
+        except _RiderRefusedError:
+            return self._admit(submissions, has_marks=True)
+
+    def _admit(self, submissions: Sequence[Submission], *, has_marks: bool) -> list[Outcome]:
+        batch = _Batch(self._clock.now_ms(), fold=self._due_fold(), has_marks=has_marks)
         try:
             outcomes = [self._decide(submission, batch) for submission in submissions]
             self._write(batch)
@@ -171,7 +181,7 @@ class Engine:
             batch.ridden = True
             self.backend.begin()
         commit = submission.commit
-        if not batch.is_single:
+        if batch.has_marks:
             self.backend.mark()
         try:
             more = tuple(rider.ride(self.backend.tables, lambda doc: self.states.get(commit.branch, doc).value))
@@ -184,11 +194,10 @@ class Engine:
         else:
             outcome = self._carried(commit, more, batch)
         accepted = type(outcome.verdict) is Committed
-        if not batch.is_single:
+        if batch.has_marks:
             self.backend.unmark(keep=accepted)
         elif not accepted:
-            self.backend.give_up()
-            batch.ridden = False
+            raise _RiderRefusedError
         return outcome
 
     def _carried(self, commit: Commit, more: tuple[Operation, ...], batch: _Batch) -> Outcome:

@@ -1,5 +1,9 @@
 """One transaction on the tables of workflows: what it can look up, and what it has touched.
 
+Rows that every run needs are remembered from one transaction to the next (`Tables.known`): those of workflows, handlers
+and topics, and of runs that are active. Whoever writes one of these says what it is now; a write of which nobody says
+what it changes makes everything forgotten.
+
 Must never know: what a transition is for.
 """
 
@@ -26,7 +30,22 @@ from headwater.workflow.model import (
     HandlerKind,
     HandlerRow,
     RunRow,
+    Status,
     TopicRow,
+)
+
+# What is remembered, and of what.
+_FLOW: Final = "flow"
+_NAMED: Final = "named"
+_RUN: Final = "run"
+_ACTIVE: Final = "active"
+_HANDLERS: Final = "handlers"
+_TOPICS: Final = "topics"
+_TOPIC_IDS: Final = "topic ids"
+
+_PENDING: Final = (
+    "select id, ?, message, payload, status, attempt, created_at from flow_event "
+    "where topic = ? and status = 'pending' order by id limit ?"
 )
 
 NUMBER_MAX: Final = 2**63 - 1
@@ -42,6 +61,7 @@ class Book:
 
     def __init__(self, tables: Tables, now: Millis, look: Callable[[DocKey], Maybe] = _nothing) -> None:
         self.tables = tables
+        self.known = tables.known
         self.now = now
         self.look = look
         # Workflows whose status document has to follow.
@@ -53,12 +73,24 @@ class Book:
 
     def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """One statement."""
+        if not query.startswith("select"):
+            self.known.clear()
         return self.tables.execute(query, values)
 
     def change(self, query: str, *values: object) -> int:
         """One statement that writes; how many rows it changed."""
+        self.known.clear()
         self.tables.execute(query, values)
         return self.tables.changed
+
+    def write(self, query: str, *values: object) -> int:
+        """The same; what it changes of what is remembered, the caller says."""
+        self.tables.execute(query, values)
+        return self.tables.changed
+
+    def insert(self, query: str, *values: object) -> tuple[Any, ...]:
+        """The same, of one row; what it returns."""
+        return self.tables.execute(query, values)[0]
 
     def one(self, query: str, *values: object) -> tuple[Any, ...] | None:
         """The only row there can be."""
@@ -73,15 +105,31 @@ class Book:
 
     def flow(self, flow_id: int) -> FlowRow:
         """A workflow that is known to be there."""
-        return FlowRow(*self.execute(f"select {FLOW} from flow where id = ?", flow_id)[0])
+        found: FlowRow | None = self.known.get((_FLOW, flow_id))
+        if found is None:
+            found = self.keep_flow(FlowRow(*self.execute(f"select {FLOW} from flow where id = ?", flow_id)[0]))
+        return found
+
+    def keep_flow(self, flow: FlowRow) -> FlowRow:
+        """It is so now."""
+        self.known[_FLOW, flow.id] = flow
+        return flow
 
     def flow_named(self, name: str) -> FlowRow | None:
         """A workflow, by its name in full."""
-        row = self.one(f"select {FLOW} from flow where name = ?", name)
-        return None if row is None else FlowRow(*row)
+        flow_id: int | None = self.known.get((_NAMED, name))
+        if flow_id is None:
+            row = self.one("select id from flow where name = ?", name)
+            if row is None:
+                return None
+            flow_id = self.known[_NAMED, name] = row[0]
+        return self.flow(flow_id)
 
     def run(self, run_id: int) -> RunRow:
         """A run. Raises NotFoundError."""
+        found: RunRow | None = self.known.get((_RUN, run_id))
+        if found is not None:
+            return found
         row = None if abs(run_id) > NUMBER_MAX else self.one(f"select {RUN} from flow_run where id = ?", run_id)
         if row is None:
             raise NotFoundError(f"there is no run {run_id}; `headwater runs ls` lists them", run=run_id)
@@ -89,8 +137,39 @@ class Book:
 
     def active(self, flow_id: int) -> RunRow | None:
         """The run of a workflow that is being executed."""
+        if (_ACTIVE, flow_id) in self.known:
+            run_id: int | None = self.known[_ACTIVE, flow_id]
+            return None if run_id is None else self.run(run_id)
         row = self.one(f"select {RUN} from flow_run where flow = ? and status = 'active'", flow_id)
-        return None if row is None else RunRow(*row)
+        if row is None:
+            self.known[_ACTIVE, flow_id] = None
+            return None
+        return self.keep_run(RunRow(*row))
+
+    def keep_run(self, run: RunRow) -> RunRow:
+        """It is so now."""
+        if run.status == Status.ACTIVE:
+            self.known[_ACTIVE, run.flow] = run.id
+            self.known[_RUN, run.id] = run
+        elif self.known.pop((_RUN, run.id), None) is not None:
+            self.known[_ACTIVE, run.flow] = None
+        return run
+
+    def relearn(self) -> dict[object, tuple[object, object]]:
+        """Forget everything and ask again: what was remembered and is not so, with what is."""
+        before = dict(self.known)
+        self.known.clear()
+        ask: dict[str, Callable[[Any], object]] = {
+            _FLOW: self.flow,
+            _NAMED: lambda name: getattr(self.flow_named(name), "id", None),
+            _RUN: self.run,
+            _ACTIVE: lambda flow_id: getattr(self.active(flow_id), "id", None),
+            _HANDLERS: self._handlers,
+            _TOPICS: self.topics,
+            _TOPIC_IDS: self.topic_ids,
+        }
+        found = {key: ask[key[0]](key[1]) for key in before}
+        return {key: (before[key], found[key]) for key in before if before[key] != found[key]}
 
     def call_of(self, run: RunRow) -> CallRow | None:
         """The call to the outside of a run, or of the one it goes on from."""
@@ -99,27 +178,54 @@ class Book:
 
     def handler(self, flow_id: int, kind: HandlerKind, name: str) -> HandlerRow:
         """What is remembered of a handler."""
-        query = f"select {HANDLER} from flow_handler where flow = ? and kind = ? and name = ?"
-        return HandlerRow(*self.execute(query, flow_id, kind, name)[0])
+        return self._handlers(flow_id)[kind, name]
 
     def handlers(self, flow_id: int) -> list[HandlerRow]:
         """Those of a workflow that are there."""
-        query = f"select {HANDLER} from flow_handler where flow = ? and gone = 0"
-        return [HandlerRow(*row) for row in self.execute(query, flow_id)]
+        return [row for row in self._handlers(flow_id).values() if not row.gone]
+
+    def _handlers(self, flow_id: int) -> dict[tuple[HandlerKind, str], HandlerRow]:
+        found: dict[tuple[HandlerKind, str], HandlerRow] | None = self.known.get((_HANDLERS, flow_id))
+        if found is None:
+            rows = [
+                HandlerRow(*row) for row in self.execute(f"select {HANDLER} from flow_handler where flow = ?", flow_id)
+            ]
+            found = self.known[_HANDLERS, flow_id] = {(row.kind, row.name): row for row in rows}
+        return found
+
+    def keep_handler(self, row: HandlerRow) -> None:
+        """It is so now."""
+        self._handlers(row.flow)[row.kind, row.name] = row
 
     def topics(self, flow_id: int) -> dict[str, TopicRow]:
         """The topics of a workflow, by name."""
-        rows = self.execute(f"select {TOPIC} from flow_topic where flow = ?", flow_id)
-        return {row[2]: TopicRow(*row) for row in rows}
+        found: dict[str, TopicRow] | None = self.known.get((_TOPICS, flow_id))
+        if found is None:
+            rows = self.execute(f"select {TOPIC} from flow_topic where flow = ?", flow_id)
+            found = self.known[_TOPICS, flow_id] = {row[2]: TopicRow(*row) for row in rows}
+            self.known[_TOPIC_IDS, flow_id] = {name: topic.id for name, topic in found.items()}
+        return found
 
-    def pending(self, topics: Sequence[int], limit: int) -> list[EventRow]:
+    def topic_ids(self, flow_id: int) -> dict[str, int]:
+        """The same, without how many wait: that stays as it is."""
+        if (_TOPIC_IDS, flow_id) not in self.known:
+            self.topics(flow_id)
+        found: dict[str, int] = self.known[_TOPIC_IDS, flow_id]
+        return found
+
+    def recount(self, flow_id: int) -> None:
+        """Events of its topics have come or gone."""
+        self.known.pop((_TOPICS, flow_id), None)
+
+    def pending(self, flow_id: int, topics: Sequence[str], limit: int) -> list[EventRow]:
         """The oldest events that wait, of several topics together."""
-        if len(topics) == 1:
+        ids = self.topic_ids(flow_id)
+        found: list[EventRow] = []
+        for name in topics:
             # The index gives them in order.
-            query = f"select {EVENT} from {FROM_EVENT} where topic = ? and status = 'pending' order by event.id limit ?"
-            return [EventRow(*row) for row in self.execute(query, topics[0], limit)]
-        found = [event for topic in topics for event in self.pending([topic], limit)]
-        return sorted(found, key=lambda event: event.id)[:limit]
+            rows = self.execute(_PENDING, name, ids[name], limit)
+            found += [EventRow(*row) for row in rows]
+        return found if len(topics) == 1 else sorted(found, key=lambda event: event.id)[:limit]
 
     def oldest(self, topics: Sequence[int]) -> int | None:
         """The oldest event that waits in any of these."""

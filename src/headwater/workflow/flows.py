@@ -15,8 +15,9 @@ def set_flow(book: Book, flow: FlowRow, **columns: object) -> FlowRow:
     """Write fields of a workflow; its status follows."""
     sets = ", ".join(f"{name} = ?" for name in columns)
     values = [str(value) if isinstance(value, str) else value for value in columns.values()]
-    book.execute(f"update flow set {sets}, updated_at = ? where id = ?", *values, book.now, flow.id)
+    book.write(f"update flow set {sets}, updated_at = ? where id = ?", *values, book.now, flow.id)
     book.touch(flow.id)
+    book.keep_flow(msgspec.structs.replace(book.flow(flow.id), **columns, updated_at=book.now))
     return msgspec.structs.replace(flow, **columns)
 
 
@@ -24,5 +25,6 @@ def set_handler(book: Book, row: HandlerRow, **columns: object) -> None:
     """Write fields of a handler."""
     sets = ", ".join(f"{name} = ?" for name in columns)
     where = "flow = ? and kind = ? and name = ?"
-    book.execute(f"update flow_handler set {sets} where {where}", *columns.values(), row.flow, row.kind, row.name)
+    book.write(f"update flow_handler set {sets} where {where}", *columns.values(), row.flow, row.kind, row.name)
+    book.keep_handler(msgspec.structs.replace(book.handler(row.flow, row.kind, row.name), **columns))
     book.touch(row.flow)

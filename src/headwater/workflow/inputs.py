@@ -5,11 +5,18 @@ Must never know: how it is shown.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
+import msgspec
+
 from headwater.workflow.book import Book
+from headwater.workflow.hosts import Hosts
 from headwater.workflow.limits import STALE_MS
+from headwater.workflow.model import FlowRow, Intent
 from headwater.workflow.resolution import find_flow, find_input
+from headwater.workflow.spec import FlowSpec
+from headwater.workflow.story import HOST
 from headwater.workflow.views import InputView
 
 _OF_IT: Final = "(select 1 from flow_cause as c join flow_event as e on e.id = c.event where c.input = input.id"
@@ -87,6 +94,41 @@ def input_view(book: Book, input_id: int) -> InputView:
     """One of them. Raises NotFoundError."""
     find_input(book, input_id)
     return inputs(book, only=input_id)[0]
+
+
+# --- what is next ---------------------------------------------------------------------------------------------
+
+
+def next_in_words(book: Book, row: FlowRow, hosts: Hosts) -> str:
+    """What runs next of a workflow: a sentence for people who have just changed what waits."""
+    if row.intent == Intent.ARCHIVED:
+        return f"Nothing runs before `headwater workflow restore {row.name}`: it is archived."
+    if row.intent == Intent.PAUSED:
+        return f"Nothing runs before `headwater workflow resume {row.name}`: it is paused."
+    if row.block is not None:
+        return f"Nothing runs before somebody has answered: `headwater workflow show {row.name}` tells what to type."
+    active = book.active(row.id)
+    if active is not None:
+        return f"Run {active.id} of {active.handler} is at work, and comes first."
+    waits = {name: topic.pending for name, topic in book.topics(row.id).items() if topic.pending}
+    if row.head is not None:
+        shown = f", and is shown {_events(sum(waits.values()))}" if waits else ""
+        said = f"{book.run(row.head).handler} is tried again first{shown}"
+    elif waits:
+        said = f"{_takers(book, row, waits)} is next, and is shown {_events(sum(waits.values()))}"
+    else:
+        return "Nothing else waits."
+    return f"{said}." if row.name in hosts.running else f"{said}; as soon as there is a host: {HOST}."
+
+
+def _takers(book: Book, row: FlowRow, topics: Collection[str]) -> str:
+    query = "select config from flow_version where flow = ? and version = ?"
+    spec = msgspec.msgpack.decode(book.execute(query, row.id, row.version)[0][0], type=FlowSpec)
+    return " or ".join(each.name for each in spec.consumers if set(each.topics) & set(topics))
+
+
+def _events(count: int) -> str:
+    return "1 event that waits" if count == 1 else f"{count:,} events that wait"
 
 
 def outputs_of(book: Book, input_id: int, limit: int = 20) -> list[str]:

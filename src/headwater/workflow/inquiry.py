@@ -15,6 +15,7 @@ import msgspec
 from headwater.values.codec import decode, to_json
 from headwater.values.ids import Millis
 from headwater.workflow.book import Book
+from headwater.workflow.hosts import Hosts, as_seen
 from headwater.workflow.inputs import input_view, inputs, outputs_of
 from headwater.workflow.limits import STALE_MS
 from headwater.workflow.model import CALL, OF_CHAIN, RUN, CallRow, FlowRow, HandlerRow, Intent, Outcome, RunRow, Status
@@ -23,7 +24,7 @@ from headwater.workflow.resolution import find_flow
 from headwater.workflow.schedule import in_words
 from headwater.workflow.spec import FlowSpec
 from headwater.workflow.status import sentence_of
-from headwater.workflow.story import because, call_sentence, reached, sentence
+from headwater.workflow.story import HOST, because, call_sentence, reached, sentence, standing
 from headwater.workflow.views import (
     CallView,
     EventView,
@@ -47,14 +48,16 @@ def flow_names(book: Book) -> list[str]:
     return [row[0] for row in book.execute("select name from flow order by name")]
 
 
-def flow(book: Book, name: str, *, recent: int = 5) -> FlowView:
+def flow(book: Book, name: str, *, recent: int = 5, hosts: Hosts | None = None) -> FlowView:
     """One of them. Raises NotFoundError."""
-    return _flow_view(book, find_flow(book, name), recent)
+    row = find_flow(book, name)
+    view = _flow_view(book, row, recent)
+    return view if hosts is None else as_seen(book, row, view, hosts)
 
 
-def flows(book: Book, *, archived: bool = False) -> list[FlowView]:
+def flows(book: Book, *, archived: bool = False, hosts: Hosts | None = None) -> list[FlowView]:
     """Those there are; archived ones if they are asked for."""
-    found = [flow(book, name, recent=1) for name in flow_names(book)]
+    found = [flow(book, name, recent=1, hosts=hosts) for name in flow_names(book)]
     return [view for view in found if archived or view.intent != "archived"]
 
 
@@ -92,7 +95,8 @@ def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
         due_at=_due_at(book, row, head, rows),
         failures=row.failures,
         run=None if current is None else current.id,
-        attention=_stale(book, row.id),
+        waiting=int(row.block is not None and row.intent != Intent.ARCHIVED),
+        stale=_stale(book, row.id),
         runs=book.execute("select count(*) from flow_run where flow = ?", row.id)[0][0],
         recent=_recent(book, row.id, recent),
         handlers=handlers,
@@ -151,13 +155,15 @@ def _recent(book: Book, flow_id: int, limit: int) -> list[RunLine]:
 # --- runs -----------------------------------------------------------------------------------------------------
 
 
-def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None) -> RunView:
+def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None, hosts: Hosts | None = None) -> RunView:
     """One, as users see it."""
     flow_row = flow_row or book.flow(run.flow)
     later = book.one("select id from flow_run where retry_of = ?", run.id)
     before = None if run.retry_of is None else book.run(run.retry_of)
     followed_by: int | None = None if later is None else later[0]
     waits = flow_row.head == run.id and run.status != Status.ACTIVE
+    call = book.call_of(run)
+    idle = _idle(flow_row, run, call, hosts, book.now) if waits else ""
     return RunView(
         id=run.id,
         workflow=flow_row.name,
@@ -169,7 +175,9 @@ def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None) -> RunVie
         why=str(run.why),
         because=because(run, before),
         reached=reached(run),
-        sentence=sentence(run, book.call_of(run), flow_row, followed=followed_by is not None),
+        sentence=sentence(run, call, flow_row, later=followed_by, idle=idle),
+        state=standing(run, call, flow_row, followed_by),
+        waits_for=flow_row.block_kind if waits and flow_row.intent != Intent.ARCHIVED else None,
         attempt=run.attempt,
         retry_of=run.retry_of,
         followed_by=followed_by,
@@ -188,6 +196,18 @@ def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None) -> RunVie
     )
 
 
+def _idle(row: FlowRow, head: RunRow, call: CallRow | None, hosts: Hosts | None, now: Millis) -> str:
+    """What a chain waits for, besides its time; nothing: it goes on by itself, or waits for a person."""
+    if row.block is not None or row.intent == Intent.ARCHIVED:
+        return ""
+    if row.intent == Intent.PAUSED:
+        return f"Goes on when the workflow is resumed: headwater workflow resume {row.name}."
+    is_asked = restart_of(Outcome(head.outcome)) is Restart.WAIT
+    at = row.retry_at if not is_asked else None if call is None else call.next_at
+    is_due = bool(row.repairing) or (at is not None and at <= now)
+    return f"Waits for a host: {HOST}." if is_due and hosts is not None and row.name not in hosts.running else ""
+
+
 def runs(
     book: Book,
     name: str | None = None,
@@ -198,10 +218,13 @@ def runs(
     also: Sequence[int] = (),
     status: str | None = None,
     acting: bool = False,
+    waiting: bool = False,
+    hosts: Hosts | None = None,
 ) -> list[RunView]:
     """The newest first: of one workflow or all; with a status that begins so; only those that took something.
 
-    `after` asks for those that came since, and `also` for some of those before, whatever they are.
+    `after` asks for those that came since, and `also` for some of those before, whatever they are. `waiting`: only
+    those that wait for a person. A run that has paused and was followed, or given up, is not listed as paused.
     """
     where: list[str] = ["id > ?"]
     values: list[object] = [after]
@@ -215,6 +238,10 @@ def runs(
     if status is not None:
         where.append("substr(status, 1, length(?)) = ?")
         values += [status, status]
+        if status.startswith("paused"):
+            where.append("id in (select head from flow where head is not null)")
+    if waiting:
+        where.append("id in (select head from flow where block is not null and intent <> 'archived')")
     if acting:
         where.append("(taken > 0 or status <> 'committed')")
     query = f"select {RUN} from flow_run where {' and '.join(where)} order by id desc limit ?"
@@ -225,14 +252,14 @@ def runs(
         more = [run for run in map(_run_row, rows) if run.id not in there and flow_id in (None, run.flow)]
         found = sorted([*found, *more], key=lambda run: run.id, reverse=True)
     known = {each: book.flow(each) for each in {run.flow for run in found}}
-    return [run_view(book, run, known[run.flow]) for run in found]
+    return [run_view(book, run, known[run.flow], hosts) for run in found]
 
 
 def _run_row(row: tuple[Any, ...]) -> RunRow:
     return RunRow(*row)
 
 
-def run_details(book: Book, run_id: int) -> RunDetails:
+def run_details(book: Book, run_id: int, hosts: Hosts | None = None) -> RunDetails:
     """Everything about one. Raises NotFoundError."""
     run = book.run(run_id)
     flow_row = book.flow(run.flow)
@@ -257,14 +284,14 @@ def run_details(book: Book, run_id: int) -> RunDetails:
     )
     is_open = any(each.id == flow_row.head for each in chain)
     return RunDetails(
-        run=run_view(book, run, flow_row),
+        run=run_view(book, run, flow_row, hosts),
         details=run.error_details or None,
         plan=_plain(run.prepare_result),
         result=_plain(run.mutation_result),
         call=None if call is None else _call_view(call),
         events=events,
         inputs=inputs_of(book, run, 100),
-        chain=[run_view(book, each, flow_row) for each in chain],
+        chain=[run_view(book, each, flow_row, hosts) for each in chain],
         calls=[_call_view(CallRow(*row)) for row in calls],
         block_kind=flow_row.block_kind if is_open else None,
     )
@@ -297,6 +324,7 @@ __all__ = [
     "EventView",
     "FlowView",
     "HandlerView",
+    "Hosts",
     "InputView",
     "RunDetails",
     "RunLine",

@@ -361,6 +361,9 @@ ANY_TIME: Final[tuple[Callable[[Book, Rows], None], ...]] = (
 
 def check_all(book: Book, alive: Collection[int] | None = None) -> None:
     """All that must hold between two transactions. `alive`: the runs that somebody executes, if that is known."""
+    wrong = book.relearn()
+    if wrong:
+        raise InvariantError(f"what is remembered of the tables is not so: {wrong}", wrong=wrong)
     rows = Rows(book)
     for claim in ANY_TIME:
         claim(book, rows)

@@ -34,6 +34,9 @@ WAKE_MAX_MS: Final = 86_400_000
 PHASE_MS: Final = 300_000
 """How long one phase of a run may take, unless its handler says otherwise."""
 
+PAGE: Final = 4
+"""Pending events that are read when a run begins: many look at the first only. The rest when it is asked for."""
+
 PEEK: Final = 100
 """Pending events that a consumer is shown at once, unless it asks for more."""
 

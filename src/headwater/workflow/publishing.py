@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.errors import NotFoundError
 from headwater.workflow.book import Book
-from headwater.workflow.model import FlowRow, RunRow, TopicRow
+from headwater.workflow.model import FlowRow, RunRow
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -29,35 +29,32 @@ def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
     """Put it there; whether it is new. D8: one that waits gets the new payload, one that a run was given does not."""
     flow, topic = _topic(book, event)
     query = "select id, status, payload from flow_event where topic = ? and message = ?"
-    known = book.one(query, topic.id, event.message)
+    known = book.one(query, topic, event.message)
     if known is None:
-        row = book.execute(
+        values = (topic, event.message, event.payload, None if run is None else run.id, book.now)
+        event_id: int = book.insert(
             "insert into flow_event(topic, message, payload, status, created_by, created_at) "
             "values (?, ?, ?, 'pending', ?, ?) returning id",
-            topic.id,
-            event.message,
-            event.payload,
-            None if run is None else run.id,
-            book.now,
-        )
-        event_id: int = row[0][0]
-        book.published[flow.id, topic.name] = None
+            *values,
+        )[0]
+        book.recount(flow.id)
+        book.published[flow.id, event.topic] = None
         book.touch(flow.id)
     else:
         event_id = known[0]
         if known[1] == "pending" and known[2] != event.payload:
             newest = "(select coalesce(max(id), 0) from flow_run)"
-            book.execute(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
+            book.write(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
             # W10: who has looked at it and left it, looks again.
-            book.published[flow.id, topic.name] = None
+            book.published[flow.id, event.topic] = None
             book.touch(flow.id)
     _cause(book, flow, event, event_id, run)
     return known is None
 
 
-def _topic(book: Book, event: Publication) -> tuple[FlowRow, TopicRow]:
+def _topic(book: Book, event: Publication) -> tuple[FlowRow, int]:
     flow = book.flow_named(event.flow)
-    topic = None if flow is None else book.topics(flow.id).get(event.topic)
+    topic = None if flow is None else book.topic_ids(flow.id).get(event.topic)
     if flow is None or topic is None:
         message = (
             f"there is no topic {event.topic} of a workflow {event.flow} in this space: open the app that declares it "
@@ -70,7 +67,7 @@ def _topic(book: Book, event: Publication) -> tuple[FlowRow, TopicRow]:
 def _cause(book: Book, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
     """What comes from a consumer is about all that its run was about; everything else is an input of its own."""
     if run is not None and run.kind == "consumer":
-        book.execute(
+        book.write(
             "insert into flow_cause select distinct ?, cause.input from flow_take as take "
             "join flow_cause as cause on cause.event = take.event where take.run = ? on conflict do nothing",
             event_id,
@@ -78,7 +75,7 @@ def _cause(book: Book, flow: FlowRow, event: Publication, event_id: int, run: Ru
         )
         return
     source = event.source or event.topic
-    book.execute(
+    book.write(
         "insert into flow_input(flow, source, message, title, created_by, created_at) values (?, ?, ?, ?, ?, ?) "
         "on conflict do nothing",
         flow.id,
@@ -88,7 +85,7 @@ def _cause(book: Book, flow: FlowRow, event: Publication, event_id: int, run: Ru
         None if run is None else run.id,
         book.now,
     )
-    book.execute(
+    book.write(
         "insert into flow_cause select ?, id from flow_input where flow = ? and source = ? and message = ? "
         "on conflict do nothing",
         event_id,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from headwater.errors import NotFoundError, TransitionError
-from headwater.workflow import runs
+from headwater.errors import NotFoundError
+from headwater.workflow import refusals, runs
 from headwater.workflow.book import NUMBER_MAX, Book
 from headwater.workflow.flows import set_flow, set_handler
 from headwater.workflow.model import (
@@ -28,6 +28,9 @@ from headwater.workflow.model import (
 )
 from headwater.workflow.phases import Restart, Step, restart_of
 from headwater.workflow.transitions import applied, not_applied
+
+_ANSWERED_ONLY: Final = ("ask", "indeterminate", "hung")
+"""What only an answer ends."""
 
 _OPEN: Final = (CallStatus.NEEDS_RECONCILE, CallStatus.INDETERMINATE)
 
@@ -53,8 +56,11 @@ def find_flow(book: Book, name: str) -> FlowRow:
 def pause(book: Book, name: str) -> FlowRow:
     """D14: nothing starts; a run that is under way stops before it acts. What blocks it is not touched."""
     flow = find_flow(book, name)
-    if flow.intent != Intent.ACTIVE:
-        raise TransitionError(f"{flow.name} is {flow.intent} already", workflow=flow.name)
+    if flow.intent == Intent.PAUSED:
+        why = f"it is paused already; `headwater workflow resume {flow.name}` lets it go on"
+        raise refusals.of_flow(flow, "be paused", why)
+    if flow.intent == Intent.ARCHIVED:
+        raise refusals.of_flow(flow, "be paused", refusals.wanted(flow))
     return set_flow(book, flow, intent=Intent.PAUSED)
 
 
@@ -63,26 +69,16 @@ def resume(book: Book, name: str) -> FlowRow:
     flow = find_flow(book, name)
     head = None if flow.head is None else book.run(flow.head)
     if flow.intent == Intent.ARCHIVED:
-        raise TransitionError(f"{flow.name} is archived; restore it first", workflow=flow.name)
-    if head is not None and flow.block_kind in ("ask", "indeterminate", "hung"):
-        _check_answered(flow, head)
+        raise refusals.of_flow(flow, "be resumed", refusals.wanted(flow))
+    if head is not None and flow.block_kind in _ANSWERED_ONLY:
+        raise refusals.unanswered(flow, head, "be resumed")
     if flow.intent == Intent.ACTIVE and flow.block is None and (flow.retry_at is None or flow.retry_at <= book.now):
-        raise TransitionError(f"{flow.name} is not paused, and nothing blocks it", workflow=flow.name)
+        why = f"it is not paused, and nothing blocks it; `headwater workflow show {flow.name}` tells what it does next"
+        raise refusals.of_flow(flow, "be resumed", why)
     flow = set_flow(book, flow, intent=Intent.ACTIVE, block=None, block_kind=None, failures=0, repairs=0, repairing=0)
     if head is not None and restart_of(Outcome(head.outcome)) is not Restart.WAIT:
         flow = set_flow(book, flow, retry_at=book.now)
     return flow
-
-
-def _check_answered(flow: FlowRow, head: RunRow) -> None:
-    if flow.block_kind == "ask":
-        message = f"{flow.name} waits for an answer: `headwater approve {head.id}`, or `headwater reject {head.id}`"
-    else:
-        message = (
-            f"{flow.name} waits to be told what became of run {head.id}: `headwater reconcile {head.id} --applied JSON`"
-            ", `--not-applied`, `--skip` or `--again`"
-        )
-    raise TransitionError(message, workflow=flow.name, run=head.id)
 
 
 def run_now(book: Book, name: str) -> FlowRow:
@@ -90,16 +86,16 @@ def run_now(book: Book, name: str) -> FlowRow:
     flow = find_flow(book, name)
     active = book.active(flow.id)
     if active is not None:
-        message = f"{flow.name} is at work already (run {active.id} of {active.handler}); ask again when it is done"
-        raise TransitionError(message, workflow=flow.name, run=active.id)
+        why = f"it is at work already (run {active.id} of {active.handler}); ask again when it is done"
+        raise refusals.of_flow(flow, "run now", why, active.id)
     if flow.intent != Intent.ACTIVE:
-        raise TransitionError(f"{flow.name} is {flow.intent}; resume it first", workflow=flow.name)
+        raise refusals.of_flow(flow, "run now", refusals.wanted(flow))
     if flow.block is not None or flow.head is not None:
-        why = flow.block or "a run of it is not finished"
-        raise TransitionError(f"{flow.name} cannot run now: {why}", workflow=flow.name)
+        raise refusals.of_flow(flow, "run now", refusals.in_the_way(flow), flow.head)
     producers = [row for row in book.handlers(flow.id) if row.kind == "producer"]
     if not producers:
-        raise TransitionError(f"{flow.name} has no producer; it runs when something is published", workflow=flow.name)
+        why = "it has no producer; it runs when something is published (`headwater publish`)"
+        raise refusals.of_flow(flow, "run now", why)
     for row in producers:
         set_handler(book, row, next_run_at=book.now)
     return flow
@@ -108,8 +104,16 @@ def run_now(book: Book, name: str) -> FlowRow:
 def archive(book: Book, name: str) -> FlowRow:
     """Out of the way, with everything that is known of it."""
     flow = find_flow(book, name)
-    if flow.intent != Intent.PAUSED or book.active(flow.id) is not None:
-        raise TransitionError(f"{flow.name} is {flow.intent}, or at work; pause it first", workflow=flow.name)
+    if flow.intent == Intent.ARCHIVED:
+        why = f"it is archived already; `headwater workflow restore {flow.name}` brings it back"
+        raise refusals.of_flow(flow, "be archived", why)
+    if flow.intent != Intent.PAUSED:
+        why = f"it is not paused; pause it first: `headwater workflow pause {flow.name}`"
+        raise refusals.of_flow(flow, "be archived", why)
+    active = book.active(flow.id)
+    if active is not None:
+        why = f"run {active.id} of {active.handler} is still at work; ask again when it has stopped"
+        raise refusals.of_flow(flow, "be archived", why, active.id)
     return set_flow(book, flow, intent=Intent.ARCHIVED)
 
 
@@ -117,7 +121,8 @@ def restore(book: Book, name: str) -> FlowRow:
     """Back, paused: that it runs again is a step of its own."""
     flow = find_flow(book, name)
     if flow.intent != Intent.ARCHIVED:
-        raise TransitionError(f"{flow.name} is {flow.intent}, not archived", workflow=flow.name)
+        how = "paused; `headwater workflow resume` lets it go on" if flow.intent == Intent.PAUSED else "active"
+        raise refusals.of_flow(flow, "be restored", f"it is not archived, but {how}")
     return set_flow(book, flow, intent=Intent.PAUSED)
 
 
@@ -129,9 +134,7 @@ def _head(book: Book, run_id: int, what: str) -> tuple[FlowRow, RunRow]:
     run = book.run(run_id)
     flow = book.flow(run.flow)
     if flow.head != run.id or run.status in (Status.ACTIVE, Status.COMMITTED):
-        later = book.one("select id from flow_run where retry_of = ?", run.id)
-        follows = "" if later is None else f", and run {later[0]} has followed it"
-        raise TransitionError(f"run {run_id} cannot be {what}: it is {run.status}{follows}", run=run_id)
+        raise refusals.not_open(book, run, what)
     return flow, run
 
 
@@ -139,9 +142,10 @@ def approve(book: Book, run_id: int) -> RunRow:
     """Yes to the plan as it was shown; or: what was in the way is mended."""
     flow, run = _head(book, run_id, "approved")
     if run.status != Status.APPROVAL:
-        raise TransitionError(f"run {run_id} does not wait for an approval: it is {run.status}", run=run_id)
+        why = f"it does not wait for an approval: {refusals.waits_for_other(flow, run)}"
+        raise refusals.of_run(run, "approved", why)
     if flow.retry_at is not None:
-        raise TransitionError(f"run {run_id} was answered already", run=run_id)
+        raise refusals.of_run(run, "approved", refusals.answered(run))
     if run.ask and run.phase == Phase.PREPARED:
         run = runs.mark(book, run, approval=plan_digest(run))
     set_flow(book, flow, block=None, block_kind=None, retry_at=book.now)
@@ -163,9 +167,16 @@ def digest_of(plan: bytes) -> bytes:
 def reject(book: Book, run_id: int) -> RunRow:
     """No: it is not done, what it was about is skipped, and `next` is told so."""
     flow, run = _head(book, run_id, "rejected")
-    if run.error_kind != Trouble.ASK or run.phase != Phase.PREPARED or flow.retry_at is not None:
-        why = "it was answered already" if run.error_kind == Trouble.ASK else f"it is {run.status}: {run.error}"
-        raise TransitionError(f"run {run_id} does not wait for an approval of a plan: {why}", run=run_id)
+    if run.error_kind != Trouble.ASK:
+        why = f"it has no plan that waits for an answer: {refusals.waits_for_other(flow, run)}"
+        raise refusals.of_run(run, "rejected", why)
+    if flow.retry_at is not None:
+        raise refusals.of_run(run, "rejected", refusals.answered(run))
+    return _decline(book, flow, run)
+
+
+def _decline(book: Book, flow: FlowRow, run: RunRow) -> RunRow:
+    """What a run has planned is not done: its chain goes on with `next`, which is told so."""
     run = runs.move(book, run, Step.SKIPPED)
     set_flow(book, flow, block=None, block_kind=None, retry_at=book.now)
     return run
@@ -174,12 +185,13 @@ def reject(book: Book, run_id: int) -> RunRow:
 def retry(book: Book, run_id: int) -> RunRow:
     """Now, not later; and as if it had not failed before."""
     flow, run = _head(book, run_id, "tried again")
-    if flow.block_kind in ("ask", "indeterminate", "hung"):
-        _check_answered(flow, run)
+    if flow.block_kind in _ANSWERED_ONLY:
+        raise refusals.unanswered(flow, run, "be tried again")
     if restart_of(Outcome(run.outcome)) is Restart.WAIT:
         return reconcile_again(book, run_id)
     if flow.block is None and not flow.repairing and flow.retry_at is not None and flow.retry_at <= book.now:
-        raise TransitionError(f"run {run_id} is about to be tried again", run=run_id)
+        why = "it is about to be tried again anyway, as soon as a host runs it; nothing more is to be done"
+        raise refusals.of_run(run, "tried again", why)
     set_flow(book, flow, block=None, block_kind=None, failures=0, repairs=0, repairing=0, retry_at=book.now)
     return run
 
@@ -188,20 +200,19 @@ def cancel(book: Book, run_id: int) -> RunRow:
     """Before its mutation: it does not act, and what it was about is skipped. After it, only forward."""
     run = book.run(run_id)
     if run.kind == "producer":
-        raise TransitionError(
-            f"run {run_id} is of a producer, which changes nothing outside; pause the workflow", run=run_id
-        )
+        why = f"it is of a producer, which changes nothing outside; pause the workflow: {_pausing(book, run)}"
+        raise refusals.of_run(run, "cancelled", why)
     if run.status == Status.ACTIVE and run.phase in (Phase.PREPARING, Phase.PREPARED) and not run.cancelled:
         return runs.mark(book, run, cancelled=1)
     if run.status == Status.ACTIVE:
-        raise TransitionError(f"run {run_id} cannot be cancelled: it is {run.phase}, outcome {run.outcome}", run=run_id)
+        how = "it was cancelled already, and stops before it acts" if run.cancelled else refusals.at_work(run)
+        raise refusals.of_run(run, "cancelled", how if run.cancelled else f"{how}; from there it only goes forward")
     flow, run = _head(book, run_id, "cancelled")
     if restart_of(Outcome(run.outcome)) is not Restart.FRESH:
-        advice = {
-            Outcome.APPLIED: "its effect is there, so `next` has to run",
-            Outcome.SKIPPED: "it was skipped already, and `next` has to be told",
-        }.get(Outcome(run.outcome), "reconcile it")
-        raise TransitionError(f"run {run_id} cannot be cancelled: {advice}", run=run_id)
+        raise refusals.has_effect(run)
+    if run.error_kind == Trouble.ASK and (flow.block_kind == "ask" or run.approval is not None):
+        # It holds its plan and what that takes: as if it was rejected, `next` is told.
+        return runs.mark(book, _decline(book, flow, run), cancelled=1)
     runs.release(book, run, "skipped", "skipped")
     book.execute(
         "update flow_event set status = 'skipped' where status = 'pending' and id in "
@@ -212,6 +223,10 @@ def cancel(book: Book, run_id: int) -> RunRow:
     return runs.mark(book, run, cancelled=1)
 
 
+def _pausing(book: Book, run: RunRow) -> str:
+    return f"`headwater workflow pause {book.flow(run.flow).name}`"
+
+
 # --- calls that nobody knows of -------------------------------------------------------------------------------
 
 
@@ -220,9 +235,7 @@ def _unknown(book: Book, run_id: int) -> CallRow:
     call = book.call_of(run)
     is_given_up = run.cancelled and book.flow(run.flow).head != run.id
     if run.outcome != Outcome.UNKNOWN or call is None or call.status not in _OPEN or is_given_up:
-        state = "it is being called right now" if run.outcome == Outcome.UNKNOWN else f"its outcome is {run.outcome}"
-        state = "it was given up" if is_given_up else state
-        raise TransitionError(f"there is nothing to be said of run {run_id}: {state}", run=run_id)
+        raise refusals.not_unknown(book, run, given_up=bool(is_given_up))
     return call
 
 
@@ -253,12 +266,14 @@ def reconcile_again(book: Book, run_id: int) -> RunRow:
     call = _unknown(book, run_id)
     run = book.run(run_id)
     if book.flow(run.flow).block_kind == "hung":
-        message = (
-            f"the call of run {run_id} has not come back, and may still have its effect: it is asked about when it"
+        why = (
+            "its call has not come back, and may still act; it is looked up when it has, or when the host was started "
+            f"anew. Or say what became of it: `headwater reconcile {run_id} --applied JSON`, `--not-applied`, `--skip`"
         )
-        raise TransitionError(f"{message} has, or after a restart of the host; or say what became of it", run=run_id)
+        raise refusals.of_run(run, "looked up", why)
     if call.next_at is not None and call.next_at <= book.now and not call.tries:
-        raise TransitionError(f"what became of run {run_id} is about to be asked", run=run_id)
+        why = "that is about to be asked anyway, as soon as a host runs it; nothing more is to be done"
+        raise refusals.of_run(run, "looked up", why)
     runs.leave_call_open(book, run, book.now, error=call.error or "")
     set_flow(book, book.flow(run.flow), block=None, block_kind=None)
     return run
@@ -298,8 +313,7 @@ def skip_input(book: Book, input_id: int) -> int:
         f"update flow_event set status = 'skipped' where status in ('pending', 'parked') and {_CITING}", input_id
     )
     if not count:
-        message = f"nothing of input {input_id} ({found.title}) waits any more"
-        raise TransitionError(message, input=input_id)
+        raise refusals.of_input(book, found, "skipped", "nothing of it waits any more")
     book.execute("update flow_input set skipped_at = ? where id = ?", book.now, input_id)
     return count
 
@@ -311,7 +325,8 @@ def _cites(book: Book, run: RunRow, input_id: int) -> bool:
 
 def reprocess(book: Book, name: str, input_id: int | None = None) -> int:
     """Parked events wait again: those of one input, or all of a workflow. How many that are."""
-    flow = find_flow(book, name) if input_id is None else book.flow(find_input(book, input_id).flow)
+    found = None if input_id is None else find_input(book, input_id)
+    flow = find_flow(book, name) if found is None else book.flow(found.flow)
     query = (
         "update flow_event set status = 'pending', attempt = attempt + 1 where status = 'parked' "
         "and topic in (select id from flow_topic where flow = ?)"
@@ -320,8 +335,10 @@ def reprocess(book: Book, name: str, input_id: int | None = None) -> int:
         count = book.change(query, flow.id)
     else:
         count = book.change(f"{query} and {_CITING}", flow.id, input_id)
+    if not count and found is not None:
+        raise refusals.of_input(book, found, "tried again", "nothing of it is put aside")
     if not count:
-        raise TransitionError(f"nothing of {flow.name} is parked", workflow=flow.name)
+        raise refusals.of_flow(flow, "be reprocessed", f"nothing of {flow.name} is parked, that is, put aside")
     for topic in book.topics(flow.id):
         book.published[flow.id, topic] = None
     book.touch(flow.id)

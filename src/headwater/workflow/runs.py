@@ -8,6 +8,8 @@ Must never know: when a run is due, and what users are told.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
+from functools import cache
 
 import msgspec
 
@@ -87,17 +89,21 @@ def _insert(book: Book, flow: FlowRow, **values: object) -> RunRow:
         "updated_at": book.now,
     }
     chain = values.pop("chain", None)
-    names = [*values, "chain"]
-    # A chain is named by its first run.
-    marks = ", ".join("?" * len(values))
-    first = "?" if chain is not None else "(select coalesce(max(id), 0) + 1 from flow_run)"
     given = [*map(_plain, values.values()), *([] if chain is None else [chain])]
-    query = f"insert into flow_run({', '.join(names)}) values ({marks}, {first}) returning {RUN}"
-    run = RunRow(*book.execute(query, *given)[0])
+    query = _insertion(tuple(values), is_first=chain is None)
+    run = book.keep_run(RunRow(*book.insert(query, *given)))
     if chain is None and run.chain != run.id:
         raise InvariantError(f"run {run.id} begins chain {run.chain}", run=run)
     book.touch(flow.id)
     return run
+
+
+@cache
+def _insertion(names: tuple[str, ...], *, is_first: bool) -> str:
+    # A chain is named by its first run.
+    chain = "(select coalesce(max(id), 0) + 1 from flow_run)" if is_first else "?"
+    marks = ", ".join("?" * len(names))
+    return f"insert into flow_run({', '.join(names)}, chain) values ({marks}, {chain}) returning {RUN}"
 
 
 def move(book: Book, run: RunRow, *steps: Step, **columns: object) -> RunRow:
@@ -106,25 +112,27 @@ def move(book: Book, run: RunRow, *steps: Step, **columns: object) -> RunRow:
     for what in steps:
         after = step(after, what, f"run {run.id} of {run.handler}")
     values = {"phase": after.phase, "status": after.status, "outcome": after.outcome, "updated_at": book.now, **columns}
-    sets = ", ".join(f"{name} = ?" for name in values)
-    # W2: whoever was faster has moved it: then nothing of this happens.
-    query = f"update flow_run set {sets} where id = ? and phase = ? and status = ? and outcome = ?"
     given = [*map(_plain, values.values()), run.id, before.phase.value, before.status.value, before.outcome.value]
-    if book.change(query, *given) != 1:
+    # W2: whoever was faster has moved it: then nothing of this happens.
+    if book.write(f"{_update(tuple(values))} and phase = ? and status = ? and outcome = ?", *given) != 1:
         raise InvariantError(f"run {run.id} is no longer {before}", run=run.id)
-    return msgspec.structs.replace(run, **values)
+    return book.keep_run(msgspec.structs.replace(run, **values))
+
+
+@cache
+def _update(names: tuple[str, ...]) -> str:
+    return f"update flow_run set {', '.join(f'{name} = ?' for name in names)} where id = ?"
 
 
 def mark(book: Book, run: RunRow, **columns: object) -> RunRow:
     """Write what is no move: an approval, that somebody has asked to cancel it."""
-    sets = ", ".join(f"{name} = ?" for name in columns)
-    book.execute(f"update flow_run set {sets} where id = ?", *map(_plain, columns.values()), run.id)
-    return msgspec.structs.replace(run, **columns)
+    book.write(_update(tuple(columns)), *map(_plain, columns.values()), run.id)
+    return book.keep_run(msgspec.structs.replace(run, **columns))
 
 
 def _plain(value: object) -> object:
     """Enums as what they stand for: the database knows no others."""
-    return str(value) if isinstance(value, str) else value
+    return value.value if isinstance(value, Enum) else value
 
 
 # --- calls ----------------------------------------------------------------------------------------------------
@@ -138,7 +146,7 @@ def key_of(flow: FlowRow, run_id: int) -> str:
 def write_call(book: Book, flow: FlowRow, run: RunRow, operation: str, params: bytes) -> str:
     """W6: the call is known before it leaves."""
     key = key_of(flow, run.id)
-    book.execute(
+    book.write(
         "insert into flow_call(run, operation, params, key, status, at) values (?, ?, ?, ?, 'in_flight', ?)",
         run.id,
         operation,
@@ -151,7 +159,7 @@ def write_call(book: Book, flow: FlowRow, run: RunRow, operation: str, params: b
 
 def resolve_call(book: Book, run: RunRow, by: ResolvedBy, *, result: bytes | None, error: str = "") -> None:
     """What became of it, once."""
-    book.execute(
+    book.write(
         "update flow_call set status = ?, result = ?, error = ?, next_at = null, resolved_by = ?, resolved_at = ? "
         "where run = ?",
         "failed" if result is None else "applied",
@@ -188,12 +196,13 @@ def reserve(book: Book, run: RunRow, events: Iterable[int], topics: Iterable[int
             "update flow_event set status = 'reserved', reserved_by = ? "
             f"where id = ? and status = 'pending' and changed < ? and topic in ({among})"
         )
-        if book.change(query, run.id, event, run.id, *allowed) != 1:
+        if book.write(query, run.id, event, run.id, *allowed) != 1:
             raise _refusal(book, run, event, allowed)
-        book.execute(
+        book.write(
             "insert into flow_take select ?, id, attempt, 'reserved' from flow_event where id = ?", run.id, event
         )
         count += 1
+    book.recount(run.flow)
     return count
 
 
@@ -215,14 +224,15 @@ def _refusal(book: Book, run: RunRow, event: int, topics: list[int]) -> Transiti
 def release(book: Book, run: RunRow, status: str = "pending", disposition: str = "released") -> int:
     """What it holds waits again, or is done with; what became of each in this run is kept."""
     again = 1 if status == "pending" else 0
-    count = book.change(
+    count = book.write(
         "update flow_event set status = ?, reserved_by = null, attempt = attempt + ? where reserved_by = ?",
         status,
         again,
         run.id,
     )
     if count:
-        book.execute(
+        book.recount(run.flow)
+        book.write(
             "update flow_take set disposition = ? where run = ? and disposition = 'reserved'", disposition, run.id
         )
         book.touch(run.flow)

@@ -5,12 +5,10 @@ Must never know: how it is shown, and what time it is for whoever looks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from headwater.store.commit import Operation, PatchDoc, SetDoc
 from headwater.values.address import doc_key
-from headwater.values.frozen import FrozenList
 from headwater.values.ids import DocKey
 from headwater.values.patch import Add, PatchOp, Remove, Replace
 from headwater.values.tree import ABSENT, Map, Maybe, freeze, is_array, is_map
@@ -36,8 +34,10 @@ def operations(book: Book, flow_id: int) -> list[Operation]:
     flow = book.flow(flow_id)
     key = key_of(flow.name)
     before = book.look(key)
-    after = _fields(book, flow, before)
+    after = _fields(book, flow)
+    said = book.said.get(flow.id)
     if not is_map(before):
+        after["recent"] = [] if said is None else [_line(book, said)]
         return [SetDoc(key, freeze(after, f"the status of {flow.name}"))]
     ops: list[PatchOp] = []
     for name, value in after.items():
@@ -49,7 +49,23 @@ def operations(book: Book, flow_id: int) -> list[Operation]:
         # Texts, numbers and lists of one kind: Python's own comparison tells them apart.
         elif there != value:
             ops.append(Replace((name,), freeze(value, name)))
+    ops += _recent(book, before.get("recent"), said)
     return [PatchDoc(key, tuple(ops))] if ops else []
+
+
+def _recent(book: Book, lines: Maybe | None, said: str | None) -> list[PatchOp]:
+    """What was done last, newest first: the new line before the others, of which only so many are kept."""
+    if not is_array(lines):
+        # Nobody but an author's own code can have put something else there.
+        return [Add(("recent",), freeze([] if said is None else [_line(book, said)], "recent"))]
+    if said is None:
+        return []
+    gone: list[PatchOp] = [Remove(("recent", index)) for index in range(len(lines) - 1, RECENT - 2, -1)]
+    return [*gone, Add(("recent", 0), freeze(_line(book, said), "recent"))]
+
+
+def _line(book: Book, said: str) -> dict[str, object]:
+    return {"at": book.now, "text": said}
 
 
 def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
@@ -63,18 +79,12 @@ def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
     return ops
 
 
-def _fields(book: Book, flow: FlowRow, before: Maybe) -> Mapping[str, object]:
+def _fields(book: Book, flow: FlowRow) -> dict[str, object]:
     topics = book.topics(flow.id)
     active = book.active(flow.id)
     head = None if flow.head is None else book.run(flow.head)
     state, sentence = sentence_of(flow, active, head)
     times = [row.next_run_at for row in book.handlers(flow.id) if row.next_run_at is not None]
-    lines = before.get("recent") if is_map(before) else None
-    if not is_array(lines):
-        lines = FrozenList()
-    said: object = lines
-    if flow.id in book.said:
-        said = [{"at": book.now, "text": book.said[flow.id]}, *lines[: RECENT - 1]]
     current = active or head
     return {
         "state": state,
@@ -85,7 +95,6 @@ def _fields(book: Book, flow: FlowRow, before: Maybe) -> Mapping[str, object]:
         "run": None if current is None else current.id,
         "pending": {name: topic.unfinished for name, topic in topics.items()},
         "parked": sum(topic.parked for topic in topics.values()),
-        "recent": said,
     }
 
 

@@ -134,8 +134,7 @@ def _poison(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]
     """What it may be: the events the run had taken, or was shown."""
     if run.taken:
         return [row[0] for row in book.execute("select event from flow_take where run = ?", run.id)]
-    topics = book.topics(flow.id)
-    pending = book.pending([topics[name].id for name in spec.consumer(run.handler).topics], run.offered)
+    pending = book.pending(flow.id, spec.consumer(run.handler).topics, run.offered)
     return [event.id for event in pending]
 
 

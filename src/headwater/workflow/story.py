@@ -1,4 +1,4 @@
-"""The story of a run, in sentences: why it started, how far it came, and what became of it and of its call.
+"""The story of a run, in words and sentences: why it started, how far it came, what became of it and of its call.
 
 Made from rows alone, and without the time: whoever shows it says when.
 
@@ -13,6 +13,12 @@ from headwater.workflow.model import CallRow, CallStatus, FlowRow, Outcome, Phas
 
 ERROR_SHOWN: Final = 300
 """Characters of an error in a sentence: all of it is kept with the run."""
+
+HOST: Final = "headwater run MODULE:APP"
+"""What somebody types so that a workflow is executed."""
+
+_SOON: Final = "Goes on in a moment."
+_AGAIN: Final = "It is tried again."
 
 _BECAUSE: Final = {
     Why.DEPLOY: "a version was deployed",
@@ -34,7 +40,7 @@ def because(run: RunRow, before: RunRow | None) -> str:
     if before is not None and why is Why.RETRY and before.error_kind == Trouble.STOPPED:
         return "the attempt before was stopped"
     if before is not None and why is Why.APPROVED and before.outcome == Outcome.SKIPPED:
-        return "its plan was rejected"
+        return "it was cancelled" if before.cancelled else "its plan was rejected"
     return _BECAUSE[why]
 
 
@@ -42,6 +48,8 @@ def reached(run: RunRow) -> str:
     """How far it came. "planned Append 2 rows with 2 of 5 events, then acted"."""
     if run.kind == "producer":
         return "polled" if run.phase == Phase.COMMITTED else "was polling"
+    if run.effect_of is not None and run.outcome == Outcome.SKIPPED:
+        return f"went on without what run {run.effect_of} had planned"
     if run.effect_of is not None:
         return f"went on after the call of run {run.effect_of}"
     if run.phase == Phase.PREPARING:
@@ -59,19 +67,84 @@ def _count(events: int) -> str:
     return "1 event" if events == 1 else f"{events} events"
 
 
-def sentence(run: RunRow, call: CallRow | None, flow: FlowRow, *, followed: bool) -> str:
-    """What became of it. `call` is its own; `followed`: a later attempt of its chain is there."""
+# --- how it stands --------------------------------------------------------------------------------------------
+
+
+def standing(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) -> str:
+    """Its status, as long as that holds; then what became of it. "approved, followed by run 7"."""
+    word = over(run, call, flow, later)
+    if word is None:
+        return str(run.status)
+    return word if later is None else f"{word}, followed by run {later}"
+
+
+def over(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) -> str | None:
+    """What a run that had stopped has come to, in a word or two; None: it has not, and is what its status says.
+
+    `later` is the next attempt of its chain, if there is one.
+    """
+    if run.status == Status.APPROVAL:
+        return _answer(run, flow)
+    own = call if run.effect_of is None and run.status in (Status.RECONCILIATION, Status.CRASHED) else None
+    if own is not None and own.resolved_by != "call" and run.outcome in _RECONCILED:
+        return _RECONCILED[run.outcome]
+    if flow.head == run.id or run.status in (Status.ACTIVE, Status.COMMITTED):
+        return None
+    if later is None:
+        return "cancelled" if run.cancelled else "put aside"
+    how = "interrupted" if run.status == Status.CRASHED else "failed"
+    return "stopped" if run.error_kind == Trouble.STOPPED else how
+
+
+_RECONCILED: Final = {
+    Outcome.APPLIED: "reconciled: it had happened",
+    Outcome.FAILED: "reconciled: it had not happened",
+    Outcome.SKIPPED: "skipped",
+}
+
+
+def _answer(run: RunRow, flow: FlowRow) -> str | None:
+    """What somebody has said to a run that waited for a person."""
+    if run.cancelled:
+        return "cancelled"
+    if run.error_kind == Trouble.ASK and run.outcome == Outcome.SKIPPED:
+        return "rejected"
+    if run.error_kind == Trouble.ASK and run.approval is not None:
+        return "approved"
+    if flow.head == run.id and flow.block is not None:
+        return None
+    # Of a plan: something that it was about was skipped. Else: what was missing is there.
+    return "planned anew" if run.error_kind == Trouble.ASK else "approved"
+
+
+# --- what became of it ----------------------------------------------------------------------------------------
+
+
+def sentence(run: RunRow, call: CallRow | None, flow: FlowRow, *, later: int | None = None, idle: str = "") -> str:
+    """What became of it. `call` is its own; `later`: the next attempt of its chain.
+
+    `idle`: what it waits for instead of going on by itself, as a sentence.
+    """
+    text = _became(run, call, flow, followed=later is not None, idle=bool(idle))
+    if idle:
+        text = f"{text.removesuffix(_SOON).removesuffix(_AGAIN).rstrip()} {idle}".lstrip()
+    if later is not None and run.status in (Status.APPROVAL, Status.RECONCILIATION):
+        text = f"{text} Run {later} has followed it."
+    return text
+
+
+def _became(run: RunRow, call: CallRow | None, flow: FlowRow, *, followed: bool, idle: bool) -> str:
     match Status(run.status):
         case Status.ACTIVE:
             return _at_work(run)
         case Status.COMMITTED:
             return _done(run)
         case Status.CRASHED:
-            return _crashed(run, call)
+            return _crashed(run, call, idle=idle)
         case Status.APPROVAL:
-            return _asked(run, flow, followed=followed)
+            return _asked(run, flow)
         case Status.RECONCILIATION:
-            return f"{_why_unknown(run, call)}; {_known(run, call)}."
+            return f"{_why_unknown(run, call)}; {_known(run, call, idle=idle)}."
         case Status.TRANSIENT | Status.LOGIC | Status.INTERNAL:
             return _failed(run, flow, followed=followed)
 
@@ -96,7 +169,7 @@ def _done(run: RunRow) -> str:
     return "Done." if run.taken or run.title else "Found nothing to do."
 
 
-def _crashed(run: RunRow, call: CallRow | None) -> str:
+def _crashed(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
     if call is None or run.effect_of is not None:
         doing = {
             Phase.PREPARING: "polling" if run.kind == "producer" else "preparing",
@@ -105,7 +178,7 @@ def _crashed(run: RunRow, call: CallRow | None) -> str:
         return f"Interrupted: the host ended while it was {doing}."
     if call.resolved_by == "call":
         return "Interrupted: the host ended after its call had come back."
-    return f"Crashed while its call was under way; {_known(run, call)}."
+    return f"Crashed while its call was under way; {_known(run, call, idle=idle)}."
 
 
 def _why_unknown(run: RunRow, call: CallRow | None) -> str:
@@ -117,7 +190,7 @@ def _why_unknown(run: RunRow, call: CallRow | None) -> str:
     return f"Its call ended without an answer ({error})" if error else "Its call ended without an answer"
 
 
-def _known(run: RunRow, call: CallRow | None) -> str:
+def _known(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
     """What has become of a call that nobody knew of."""
     by_person = call is not None and (call.resolved_by or "").startswith("user")
     who = "a person said" if by_person else "found out"
@@ -129,23 +202,27 @@ def _known(run: RunRow, call: CallRow | None) -> str:
         case Outcome.SKIPPED:
             return "a person decided to go on without it"
         case _ if call is not None and call.status == CallStatus.NEEDS_RECONCILE:
-            return "finding out whether it happened"
+            return "it is not found out yet whether it happened" if idle else "finding out whether it happened"
         case _:
             return "nobody knows whether it happened: a person has to say"
 
 
-def _asked(run: RunRow, flow: FlowRow, *, followed: bool) -> str:
-    if run.error_kind != Trouble.ASK:
-        need = "a permission" if run.error_kind == Trouble.PERMISSION else "somebody to sign in again"
-        return f"{'Waited' if followed else 'Waits'} for {need}: {_error(run)}."
-    if run.outcome == Outcome.SKIPPED:
-        return "A person rejected its plan."
+def _asked(run: RunRow, flow: FlowRow) -> str:
+    waits = flow.head == run.id and flow.block is not None
+    soon = f" {_SOON}" if flow.head == run.id else ""
     if run.cancelled:
         return "A person cancelled it."
-    if flow.head != run.id:
-        return "Waited for an approval."
-    # What was in its way is gone, and nobody has taken it up yet.
-    return "Waits for your approval." if flow.block is not None else "Goes on in a moment."
+    if run.error_kind != Trouble.ASK:
+        need = "a permission" if run.error_kind == Trouble.PERMISSION else "somebody to sign in again"
+        return f"Waits for {need}: {_error(run)}." if waits else f"Waited for {need}: {_error(run)}.{soon}"
+    if run.outcome == Outcome.SKIPPED:
+        return "A person rejected its plan."
+    if waits:
+        return "Waits for your approval."
+    if run.approval is None:
+        return f"Its plan was dropped: something that it was about was skipped.{soon}"
+    # What was in its way is gone; until somebody has taken it up, it waits for that.
+    return _SOON if soon else "A person approved its plan."
 
 
 def _failed(run: RunRow, flow: FlowRow, *, followed: bool) -> str:
@@ -163,7 +240,7 @@ def _failed(run: RunRow, flow: FlowRow, *, followed: bool) -> str:
         return f"{text}. Waits for a person."
     if flow.repairing:
         return f"{text}. A repair is under way."
-    return f"{text}. It is tried again."
+    return f"{text}. {_AGAIN}"
 
 
 def call_sentence(call: CallRow) -> str:

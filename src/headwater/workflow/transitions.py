@@ -21,7 +21,7 @@ from headwater.values.ids import Millis
 from headwater.workflow import runs
 from headwater.workflow.book import Book
 from headwater.workflow.flows import set_flow, set_handler
-from headwater.workflow.limits import ERROR_MAX, WAKE_MAX_MS
+from headwater.workflow.limits import ERROR_MAX, PAGE, WAKE_MAX_MS
 from headwater.workflow.model import (
     CallRow,
     EventRow,
@@ -56,7 +56,7 @@ class Begun(msgspec.Struct, frozen=True):
     run: RunRow
     state: bytes | None
     events: tuple[EventRow, ...] = ()
-    """What `prepare` is shown; or what the run holds, if it goes on later."""
+    """The first of the `run.offered` that `prepare` is shown; or what the run holds, if it goes on later."""
     call: CallRow | None = None
 
 
@@ -95,8 +95,8 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
         due = choose(book, flow, spec, flags)
     if isinstance(due, Rest):
         return due
-    events = _shown(book, flow, due.handler, due.kind, spec)
-    run = runs.insert(book, flow, due.handler.name, due.kind, due.why, offered=len(events))
+    events, offered = _shown(book, flow, due.handler, due.kind, spec)
+    run = runs.insert(book, flow, due.handler.name, due.kind, due.why, offered=offered)
     _begins(book, due)
     return Begun(flow, run, due.handler.state, tuple(events))
 
@@ -173,12 +173,14 @@ def _begins(book: Book, due: Due) -> None:
         set_handler(book, due.handler, wake_at=None)
 
 
-def _shown(book: Book, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec) -> list[EventRow]:
+def _shown(book: Book, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec) -> tuple[list[EventRow], int]:
+    """The first events that a handler is shown, and how many it is shown."""
     if kind == "producer":
-        return []
+        return [], 0
     consumer = spec.consumer(row.name)
     topics = book.topics(flow.id)
-    return book.pending([topics[name].id for name in consumer.topics], row.span or consumer.peek)
+    offered = min(row.span or consumer.peek, sum(topics[name].pending for name in consumer.topics))
+    return book.pending(flow.id, consumer.topics, min(offered, PAGE)), offered
 
 
 def _go_on(  # noqa: PLR0911  # one for each way to stop
@@ -210,8 +212,8 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
     if not keeps:
         # A plan of an older version is held until here.
         runs.release(book, head)
-    events = [] if keeps else _shown(book, flow, row, head.kind, spec)
-    run = runs.insert_after(book, flow, head, flags.resumed or _why(book, head), keeps=keeps, offered=len(events))
+    events, offered = ([], 0) if keeps else _shown(book, flow, row, head.kind, spec)
+    run = runs.insert_after(book, flow, head, flags.resumed or _why(book, head), keeps=keeps, offered=offered)
     set_flow(book, flow, head=run.id, retry_at=None)
     if keeps:
         return Begun(flow, run, row.state, tuple(book.events_of(run)), book.call_of(run))
@@ -258,8 +260,8 @@ def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     row = book.handler(run.flow, "consumer", run.handler)
     if row.wake_at != plan.wake_at:
         set_handler(book, row, wake_at=plan.wake_at)
-    topics = book.topics(flow.id)
-    allowed = [topics[name].id for name in spec.consumer(run.handler).topics]
+    topics = book.topic_ids(flow.id)
+    allowed = [topics[name] for name in spec.consumer(run.handler).topics]
     taken = runs.reserve(book, run, plan.events, allowed)
     asks = plan.approval is not None and plan.approval != run.approval
     columns = {"prepare_result": plan.result, "taken": taken, "title": plan.title, "ask": int(asks)}

@@ -54,8 +54,12 @@ class FlowView(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     run: int | None
     """The run that is at work, or that has to be finished first."""
-    attention: int
+    waiting: int
+    """Runs that wait for a person."""
+    stale: int
     """Inputs that wait for too long."""
+    gone: bool = False
+    """It is in the file, and not in the program that has it open."""
     runs: int
     recent: list[RunLine] = []
     handlers: list[HandlerView] = []
@@ -79,6 +83,10 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """How far it came, in words."""
     sentence: str
     """What became of it."""
+    state: str
+    """Its status, as long as that holds; then what became of it: "approved, followed by run 7"."""
+    waits_for: str | None
+    """Why it waits for a person, if it does: as `FlowView.block_kind`."""
     attempt: int
     retry_of: int | None
     followed_by: int | None
@@ -101,7 +109,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def may_change(self) -> bool:
         """It is at work, waits for somebody, or its call is not known of yet."""
-        waits = self.status in ("active", "paused:approval") or self.outcome == "unknown"
+        waits = self.status in ("active", "paused:approval") or self.outcome == "unknown" or self.waits_for is not None
         return waits and self.followed_by is None
 
 

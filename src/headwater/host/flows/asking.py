@@ -17,6 +17,7 @@ import msgspec
 from headwater.errors import AddressError, NotFoundError, TransitionError, UsageError
 from headwater.host.flows.controls import Controls
 from headwater.host.flows.declared import Declared
+from headwater.host.flows.handing_in import HandedIn, hand_in
 from headwater.host.flows.hub import Hub
 from headwater.host.flows.plan import Applied, NotApplied, Skipped, Unknown
 from headwater.host.told import Ask
@@ -24,7 +25,9 @@ from headwater.values.codec import from_json
 from headwater.values.ids import Millis
 from headwater.values.tree import Value, freeze
 from headwater.workflow import inquiry
-from headwater.workflow.resolution import find_flow
+from headwater.workflow.hosts import Hosts
+from headwater.workflow.inputs import next_in_words
+from headwater.workflow.resolution import find_flow, find_input
 from headwater.workflow.views import FlowView, InputView, RunDetails, RunView
 
 PAGE_MAX: Final = 200
@@ -67,10 +70,28 @@ class InputsTold(Told, frozen=True, kw_only=True):
     inputs: list[InputView]
 
 
-class Done(Told, frozen=True, kw_only=True):
+class FlowTold(Told, frozen=True, kw_only=True):
     """Of what was done: how it is now."""
 
     flow: FlowView
+    then: str = ""
+    """Of what was done to an input, or published: what runs next, in words."""
+
+    @property
+    def is_hosted(self) -> bool:
+        """Somebody executes it."""
+        return self.flow.name in self.hosted
+
+
+class PublishTold(FlowTold, frozen=True, kw_only=True):
+    """Of an event that was published."""
+
+    event: HandedIn
+
+
+class Done(FlowTold, frozen=True, kw_only=True):
+    """Of anything else that was done."""
+
     run: RunView | None = None
     input: InputView | None = None
     count: int = 0
@@ -87,27 +108,34 @@ def hosted_by(hub: Hub) -> tuple[str, ...]:
     return tuple(hub.hosted) if hub.wakers else ()
 
 
+def _hosts(hub: Hub, apps: tuple[str, ...] = ()) -> Hosts:
+    """Who has the file open: nobody but this process can. `apps`: those that have it, also without workflows."""
+    declared = tuple(hub.hosted)
+    return Hosts(hosted_by(hub), (*apps, *(name.partition(".")[0] for name in declared)), declared)
+
+
 # --- looking --------------------------------------------------------------------------------------------------
 
 
-def answer(hub: Hub, ask: Ask) -> str:
-    """What is known, as JSON. Raises NotFoundError."""
+def answer(hub: Hub, ask: Ask, apps: tuple[str, ...] = ()) -> str:
+    """What is known, as JSON; `apps` are those that have the file open. Raises NotFoundError."""
     # What a host that was killed has left in the middle is not told of as if it were at work.
     hub.recover()
-    at, hosted = hub.now(), hosted_by(hub)
+    at, hosts = hub.now(), _hosts(hub, apps)
+    hosted = hosts.running
     name = _full_name(hub, ask.workflow) if ask.workflow else None
     limit = max(min(ask.limit, PAGE_MAX), 0)
     found: Told
     match ask.ask:
         case "workflows" if name is not None:
-            found = FlowsTold(at=at, hosted=hosted, flows=[hub.look(lambda book: inquiry.flow(book, name))])
+            found = FlowsTold(at=at, hosted=hosted, flows=[_flow(hub, name, hosts)])
         case "workflows":
-            views = hub.look(lambda book: inquiry.flows(book, archived=ask.every))
+            views = hub.look(lambda book: inquiry.flows(book, archived=ask.every, hosts=hosts))
             found = FlowsTold(at=at, hosted=hosted, flows=views)
         case "runs":
             found = RunsTold(at=at, hosted=hosted, runs=_runs(hub, ask, name, limit))
         case "run":
-            details = hub.look(lambda book: inquiry.run_details(book, ask.number))
+            details = hub.look(lambda book: inquiry.run_details(book, ask.number, hosts))
             found = RunTold(at=at, hosted=hosted, details=details)
         case "inputs":
             inputs = hub.look(
@@ -132,8 +160,14 @@ def _runs(hub: Hub, ask: Ask, name: str | None, limit: int) -> list[RunView]:
             also=ask.also[:WATCHED_MAX],
             status=ask.status or None,
             acting=not ask.every,
+            waiting=ask.waiting,
+            hosts=_hosts(hub),
         )
     )
+
+
+def _flow(hub: Hub, name: str, hosts: Hosts | None = None) -> FlowView:
+    return hub.look(lambda book: inquiry.flow(book, name, hosts=hosts or _hosts(hub)))
 
 
 def _full_name(hub: Hub, text: str) -> str:
@@ -174,8 +208,10 @@ def act(hub: Hub, ask: Ask) -> str:
     return msgspec.json.encode(done).decode()
 
 
-def _act(hub: Hub, ask: Ask) -> Done:
+def _act(hub: Hub, ask: Ask) -> FlowTold:
     match ask.act:
+        case "publish":
+            return _publish(hub, ask)
         case "pause" | "resume" | "now" | "archive" | "restore" | "reprocess":
             return _act_on_flow(hub, ask)
         case "skip_input" | "retry_input":
@@ -184,6 +220,13 @@ def _act(hub: Hub, ask: Ask) -> Done:
             raise UsageError("it is not said what is to be done")
         case _:
             return _act_on_run(hub, ask)
+
+
+def _publish(hub: Hub, ask: Ask) -> PublishTold:
+    name = _full_name(hub, ask.workflow)
+    event = hand_in(hub, name, ask)
+    then = hub.look(lambda book: next_in_words(book, find_flow(book, name), _hosts(hub)))
+    return PublishTold(at=hub.now(), hosted=hosted_by(hub), flow=_flow(hub, name), event=event, then=then)
 
 
 def _act_on_flow(hub: Hub, ask: Ask) -> Done:
@@ -198,7 +241,7 @@ def _act_on_flow(hub: Hub, ask: Ask) -> Done:
         "reprocess": controls.reprocess,
     }
     count = acts[ask.act]()
-    flow = hub.look(lambda book: inquiry.flow(book, name))
+    flow = _flow(hub, name)
     return Done(at=hub.now(), hosted=hosted_by(hub), flow=flow, count=count or 0)
 
 
@@ -223,17 +266,20 @@ def _act_on_run(hub: Hub, ask: Ask) -> Done:
             controls.reconcile(number, Unknown())
         case _:
             raise UsageError(f"{ask.act!r} is nothing that can be done to a run")
-    run = hub.look(lambda book: inquiry.run_view(book, book.run(number)))
-    flow = hub.look(lambda book: inquiry.flow(book, run.workflow))
-    return Done(at=hub.now(), hosted=hosted_by(hub), flow=flow, run=run)
+    run = hub.look(lambda book: inquiry.run_view(book, book.run(number), hosts=_hosts(hub)))
+    return Done(at=hub.now(), hosted=hosted_by(hub), flow=_flow(hub, run.workflow), run=run)
 
 
 def _act_on_input(hub: Hub, ask: Ask) -> Done:
     controls, number = _Named(hub), ask.number
+    before = hub.look(lambda book: book.flow(find_input(book, number).flow))
     count = controls.skip(number) if ask.act == "skip_input" else controls.reprocess(number)
     found = hub.look(lambda book: inquiry.input_view(book, number))
-    flow = hub.look(lambda book: inquiry.flow(book, found.workflow))
-    return Done(at=hub.now(), hosted=hosted_by(hub), flow=flow, input=found, count=count)
+    after, then = hub.look(lambda book: (book.flow(before.id), next_in_words(book, book.flow(before.id), _hosts(hub))))
+    if before.block_kind == "ask" and after.block_kind is None:
+        then = f"The plan of run {before.head} is dropped, and made anew without it. {then}"
+    flow = _flow(hub, found.workflow)
+    return Done(at=hub.now(), hosted=hosted_by(hub), flow=flow, input=found, count=count, then=then)
 
 
 def _result(hub: Hub, run_id: int, text: str) -> Value:

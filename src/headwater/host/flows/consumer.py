@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
-from inspect import get_annotations, getattr_static, isabstract, signature
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import get_close_matches
+from inspect import get_annotations, getattr_static, isabstract, isfunction, signature
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -84,10 +85,16 @@ _METHODS: Final = {"prepare": 1, "mutate": 2, "reconcile": 2, "next": 3}
 """How many things each is given."""
 
 
+_CLOSE: Final = 0.8
+"""How alike names must be: `nxt` and `next` are, `text` and `next` are not."""
+
+
 def check_methods(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
     """Refuse what could never be called. Raises DeclarationError."""
     if isabstract(kind):
-        raise DeclarationError(f"{where}: it has no prepare, which chooses events and returns a hw.Plan")
+        close = get_close_matches("prepare", _own_methods(kind), n=1, cutoff=_CLOSE)
+        hint = f"; did you mean prepare by {close[0]}?" if close else ""
+        raise DeclarationError(f"{where}: it has no prepare, which chooses events and returns a hw.Plan{hint}")
     try:
         signature(kind).bind()
     except TypeError as error:
@@ -103,6 +110,30 @@ def check_methods(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
         except TypeError as error:
             parameters = signature(getattr(Consumer, name)).parameters
             raise DeclarationError(f"{where}: write `def {name}({', '.join(parameters)})`: {error}") from None
+    _check_spelling(kind, where)
+
+
+def _own_methods(kind: type) -> dict[str, Callable[..., Any]]:
+    """Those of the author that others may call."""
+    found: dict[str, Callable[..., Any]] = {}
+    for parent in kind.__mro__:
+        if issubclass(parent, Consumer) and parent is not Consumer:
+            plain = {name: value for name, value in vars(parent).items() if isfunction(value) and name[0] != "_"}
+            found |= {name: value for name, value in plain.items() if name not in _METHODS}
+    return found
+
+
+def _check_spelling(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
+    """A method that is named nearly like one that is missing, and takes what that is given."""
+    missing = [name for name in _METHODS if not overrides(kind, name)]
+    for name, method in _own_methods(kind).items():
+        for meant in get_close_matches(name.lower(), missing, n=1, cutoff=_CLOSE):
+            try:
+                signature(method).bind(*range(_METHODS[meant] + 1))
+            except TypeError:
+                continue
+            message = f"{where}: nobody would call {name}(); did you mean {meant}?"
+            raise DeclarationError(message, method=name, meant=meant)
 
 
 class Types:
@@ -110,6 +141,8 @@ class Types:
 
     def __init__(self, owner: Owner, kind: type[Consumer[Any, Any, Any]], where: str) -> None:
         given = _type_arguments(kind)
+        # What it says that its events are; None: it does not say.
+        self.event: object = given[0]
         self.data: Sealed = sealed_as(owner, f"{where}, data", given[1])
         self.result: Sealed = sealed_as(owner, f"{where}, result", given[2])
         hint = _class_hints(kind, where).get("state", Any)

@@ -159,10 +159,10 @@ class Controls(ABC):
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    def runs(self, limit: int = 50) -> list[RunView]:
-        """The newest runs, newest first."""
+    def runs(self, limit: int = 50, *, waiting: bool = False) -> list[RunView]:
+        """The newest runs, newest first; with `waiting`, only those that wait for a person."""
         hub, name = self._place()
-        return hub.look(lambda book: inquiry.runs(book, name, limit=limit))
+        return hub.look(lambda book: inquiry.runs(book, name, limit=limit, waiting=waiting))
 
     def inputs(self, limit: int = 50) -> list[InputView]:
         """What came in, newest first."""

@@ -17,6 +17,7 @@ from headwater.errors import DeclarationError, UsageError
 from headwater.host.code import signature_of
 from headwater.host.flows.connector import Connector
 from headwater.host.flows.consumer import Consumer, Types, default_of, overrides, sealed_as
+from headwater.host.flows.fitting import check_events
 from headwater.host.flows.run import Run
 from headwater.host.flows.topic import Topic
 from headwater.host.payload import hints_of
@@ -120,7 +121,8 @@ class Declared:
         self.use(kind, Types(owner, kind, f"consumer {name}"))
 
     def use(self, kind: type[Consumer[Any, Any, Any]], types: Types) -> None:
-        """The class whose methods are called."""
+        """The class whose methods are called. Raises DeclarationError if its events are of another type."""
+        check_events(types.event, {name: topic.kind for name, topic in self.topics.items()}, f"consumer {self.name}")
         self.kind = kind
         self.types = types
         self.has_mutate = overrides(kind, "mutate")

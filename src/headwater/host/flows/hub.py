@@ -63,8 +63,9 @@ class Hub:
         # Runs that this process executes.
         self.alive: set[int] = set()
         self.wakers: list[Waker] = []
-        # Transactions, for whoever counts them.
+        # Transactions and questions, for whoever counts them.
         self.rides = 0
+        self.looks = 0
         self._ids: dict[int, str] = {}
         self._lock = threading.Lock()
         self._recovered = False
@@ -124,6 +125,7 @@ class Hub:
 
     def look(self, question: Callable[[Book], T]) -> T:
         """Ask the tables, as they are now."""
+        self.looks += 1
         return self._storage.call(lambda engine: question(Book(engine.backend.tables, self.now())))
 
     def wait(self) -> None:

@@ -232,7 +232,9 @@ class Performance(Values):
 
     def _prepare(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> Plan[Any] | None:
         """The plan, when it is kept; None: there was nothing to do."""
-        pending: Pending[Any] = Pending(self.begun.events, lambda row: self._event(handler, row))
+        first = self.begun.events
+        more = partial(self._more, handler) if self.row.offered > len(first) else None
+        pending: Pending[Any] = Pending(first, lambda row: self._event(handler, row), more)
 
         def work() -> Plan[Any]:
             made = self._call(Doing.PREPARE, "prepare", consumer.prepare, pending)
@@ -270,6 +272,12 @@ class Performance(Values):
             raise TransitionError(error.message, stopped=True) from None
         self.run.title = self.row.title
         return plan
+
+    def _more(self, handler: Declared) -> list[EventRow]:
+        """What was not read when the run began. Newer ones in place of what is gone by now are welcome, too."""
+        newest = self.begun.events[-1].id
+        found = self.hub.look(lambda book: book.pending(self.row.flow, list(handler.topics), self.row.offered))
+        return [event for event in found if event.id > newest]
 
     def _event(self, handler: Declared, row: EventRow) -> Event[Any]:
         topic = handler.topics[row.topic]

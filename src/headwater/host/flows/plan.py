@@ -5,7 +5,7 @@ Must never know: where any of it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Never, TypeAlias, TypeVar, cast, overload
 
@@ -57,17 +57,36 @@ class Event(Generic[T_co]):
 
 
 class Pending(Sequence[Event[T_co]]):
-    """Events that wait, oldest first: each is made when it is looked at."""
+    """Events that wait, oldest first: each is made when it is looked at, and all but the first are read then."""
 
-    __slots__ = ("_made", "_make", "_rows")
+    __slots__ = ("_made", "_make", "_more", "_rows")
 
-    def __init__(self, rows: Sequence[EventRow], make: Callable[[EventRow], Event[T_co]]) -> None:
-        self._rows = rows
+    def __init__(
+        self,
+        rows: Sequence[EventRow],
+        make: Callable[[EventRow], Event[T_co]],
+        more: Callable[[], Sequence[EventRow]] | None = None,
+    ) -> None:
+        self._rows = list(rows)
         self._make = make
+        # Reads those that are not read yet, if there are any.
+        self._more = more
         self._made: dict[int, Event[T_co]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
     def __len__(self) -> int:
+        if self._more is not None:
+            more, self._more = self._more, None
+            self._rows += more()
         return len(self._rows)
+
+    def __iter__(self) -> Iterator[Event[T_co]]:
+        index = 0
+        while index < len(self._rows) or index < len(self):
+            yield self._at(index)
+            index += 1
 
     @overload
     def __getitem__(self, index: int) -> Event[T_co]: ...
@@ -75,8 +94,10 @@ class Pending(Sequence[Event[T_co]]):
     def __getitem__(self, index: slice) -> list[Event[T_co]]: ...
     def __getitem__(self, index: int | slice) -> Event[T_co] | list[Event[T_co]]:
         if isinstance(index, slice):
-            return [self._at(each) for each in range(*index.indices(len(self._rows)))]
-        return self._at(range(len(self._rows))[index])
+            return [self._at(each) for each in range(*index.indices(len(self)))]
+        if 0 <= index < len(self._rows):
+            return self._at(index)
+        return self._at(range(len(self))[index])
 
     def _at(self, index: int) -> Event[T_co]:
         event = self._made.get(index)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 _ID_MAX = 1000
 """Characters of an event's id: of a name, not of a document."""
 
-_TITLE_MAX = 500
+TITLE_MAX = 500
 """Characters of what people are told that came in: a line, not a letter."""
 
 
@@ -43,6 +43,7 @@ class Topic(Generic[T]):
         self._owner = owner
         self._flow = flow
         self.name = name
+        self.kind = kind
         schema = ANY if kind is Any else schema_of(kind, where=f"topic {name}")
         self.payload: Sealed = Sealed(owner, f"{flow.full_name}.{name}", (), schema=schema)
 
@@ -51,31 +52,28 @@ class Topic(Generic[T]):
         """Its name, in full."""
         return f"{self._flow.full_name}.{self.name}"
 
-    def publish(self, value: T, /, *, id: str, title: str = "") -> None:  # noqa: A002  # as authors say it
+    def publish(self, value: T, /, *, id: str, title: str = "") -> str:  # noqa: A002  # as authors say it
         """Publish an event. The same id again is the same event: while it waits it gets the new value, then never.
 
-        `title` is what people are told that came in.
+        `title` is what people are told that came in. Returns the id. Whether it is new is not known here: it lands
+        with the commit around this code, or a moment later; `headwater publish` waits for that, and tells.
         """
         event = self.publication(self.payload.seal(value), id, title)
         space, tx = find(self._owner, self)
         assert isinstance(space, BaseSpace)
         self._put(space, tx, event)
+        return event.message
 
     def publication(self, value: Value, message: object, title: str, source: str = "") -> Publication:
         """An event as it is kept. Raises UsageError."""
-        if not isinstance(message, str) or not message or len(message) > _ID_MAX or not message.isprintable():
-            raise UsageError(
-                f"{self.address}.publish(..., id={message!r}): a stable id is expected, as its source has it: "
-                f"printable text of up to {_ID_MAX} characters",
-                topic=self.name,
-            )
+        message = check_id(self.address, message)
         run = CURRENT.get()
         if run is not None and run.doing not in (Doing.PRODUCE, Doing.NEXT):
             raise run.violated(
                 f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
             )
         origin = "" if run is not None and run.doing is Doing.NEXT else source or self.name
-        return Publication(self._flow.full_name, self.name, message, encode(value), str(title)[:_TITLE_MAX], origin)
+        return Publication(self._flow.full_name, self.name, message, encode(value), str(title)[:TITLE_MAX], origin)
 
     def from_json(self, space: BaseSpace, given: object) -> Value:
         """What comes from outside of Python, checked. Raises SchemaError."""
@@ -132,6 +130,17 @@ class Topic(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Topic {self.address}>"
+
+
+def check_id(address: str, message: object) -> str:
+    """The id of an event. Raises UsageError."""
+    if not isinstance(message, str) or not message or len(message) > _ID_MAX or not message.isprintable():
+        raise UsageError(
+            f"{address}.publish(..., id={message!r}): a stable id is expected, as its source has it: "
+            f"printable text of up to {_ID_MAX} characters",
+            topic=address.rpartition(".")[2],
+        )
+    return message
 
 
 def _outermost(frame: Frame | None) -> Frame | None:

@@ -22,6 +22,8 @@ class SqliteTables:
     def __init__(self, db: apsw.Connection, explain: Callable[[apsw.Error], HeadwaterError]) -> None:
         self._db = db
         self._explain = explain
+        # Nobody else writes this database while it is open, so it is true until something is taken back.
+        self.known: dict[tuple[str, Any], Any] = {}
 
     def execute(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         try:
@@ -46,6 +48,7 @@ class SqliteTables:
 
     def unmark(self, *, keep: bool) -> None:
         if not keep:
+            self.known.clear()
             self.execute(f"rollback to {MARK}")
         self.execute(f"release {MARK}")
 
@@ -55,5 +58,6 @@ class SqliteTables:
             self.execute("commit")
 
     def give_up(self) -> None:
+        self.known.clear()
         if self._db.in_transaction:
             self.execute("rollback")

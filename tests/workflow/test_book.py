@@ -1,0 +1,100 @@
+"""What is remembered of the tables from one transaction to the next is what stands in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.errors import InvariantError, TransitionError
+from headwater.workflow import transitions
+from headwater.workflow.flows import set_flow
+from headwater.workflow.invariants import check_all
+from headwater.workflow.limits import PAGE
+from headwater.workflow.model import Intent, Outcome, Phase
+from headwater.workflow.transitions import Begun, Prepared
+from tests.support.flows import Desk, packed
+
+
+def planned(desk: Desk, *, acts: str | None = "work.mutate", ask: bool = False) -> Prepared:
+    return Prepared(events=(desk.event("a"),), result=packed(1), acts=acts, approval=b"plan" if ask else None)
+
+
+# --- remembering ----------------------------------------------------------------------------------------------
+
+
+def test_rows_are_read_once_until_somebody_writes_them(desk: Desk) -> None:
+    desk.publish("a")
+    book = desk.book
+    assert book.flow(desk.flow.id) is book.flow(desk.flow.id)
+    assert book.topics(desk.flow.id) is book.topics(desk.flow.id)
+    before = book.flow(desk.flow.id)
+    desk.do(set_flow, desk.flow, intent=Intent.PAUSED)
+    assert (before.intent, book.flow(desk.flow.id).intent) == (Intent.ACTIVE, Intent.PAUSED)
+
+
+def test_a_write_of_which_nobody_says_what_it_changes_makes_everything_forgotten(desk: Desk) -> None:
+    assert desk.book.topics(desk.flow.id)["notes"].pending == 0
+    desk.publish("a")
+    assert desk.book.topics(desk.flow.id)["notes"].pending == 1
+    desk.book.execute("update flow_event set status = 'parked'")
+    assert not desk.book.known
+    assert desk.book.topics(desk.flow.id)["notes"].parked == 1
+
+
+def test_what_was_taken_back_is_not_remembered(desk: Desk) -> None:
+    desk.publish("a")
+    run = desk.begin()
+    with pytest.raises(TransitionError):
+        desk.do(
+            lambda book: [transitions.prepared(book, run.id, planned(desk), desk.spec), transitions.ask(book, run.id)]
+        )
+    assert desk.run(run).phase == Phase.PREPARING
+    assert not desk.book.relearn()
+
+
+def test_a_row_that_was_written_behind_its_back_is_found_by_the_checker(desk: Desk) -> None:
+    assert desk.flow.version == 1
+    desk.backend.tables.execute("update flow set version = 7")
+    with pytest.raises(InvariantError, match="is not so"):
+        check_all(desk.book)
+
+
+# --- a plan that leaves with its call -------------------------------------------------------------------------
+
+
+def test_a_plan_whose_call_is_known_leaves_with_it_in_one_transaction(desk: Desk) -> None:
+    desk.publish("a")
+    run = desk.do(transitions.prepared, desk.begin().id, planned(desk), desk.spec)
+    call = desk.call(run)
+    assert (run.phase, run.outcome) == (Phase.MUTATING, Outcome.UNKNOWN)
+    assert call is not None and (call.operation, call.params) == ("work.mutate", packed(1))
+    check_all(desk.book)
+
+
+@pytest.mark.parametrize("why", ["a person is asked first", "the workflow was paused", "the run was cancelled"])
+def test_nothing_leaves_with_a_plan_that_somebody_has_a_say_in(desk: Desk, why: str) -> None:
+    desk.publish("a")
+    run = desk.begin()
+    if why == "the workflow was paused":
+        desk.do(set_flow, desk.flow, intent=Intent.PAUSED)
+    if why == "the run was cancelled":
+        desk.book.execute("update flow_run set cancelled = 1")
+    plan = planned(desk, ask=why == "a person is asked first")
+    run = desk.do(transitions.prepared, run.id, plan, desk.spec)
+    assert (run.phase, run.outcome, desk.call(run)) == (Phase.PREPARED, Outcome.NONE, None)
+
+
+def test_a_plan_that_takes_nothing_calls_nothing(desk: Desk) -> None:
+    desk.publish("a")
+    plan = Prepared(result=packed(1), acts="work.mutate")
+    run = desk.do(transitions.prepared, desk.begin().id, plan, desk.spec)
+    assert (run.phase, desk.call(run)) == (Phase.PREPARED, None)
+
+
+# --- reading little -------------------------------------------------------------------------------------------
+
+
+def test_few_events_are_read_when_a_run_begins_and_all_are_counted(desk: Desk) -> None:
+    desk.publish(*[f"{number}" for number in range(30)])
+    found = desk.next()
+    assert isinstance(found, Begun)
+    assert (len(found.events), found.run.offered, len(desk.shown(found))) == (PAGE, 30, 30)
