@@ -31,6 +31,7 @@ def test_a_workflow_that_is_gone_from_the_program_says_so_and_what_to_do(run: Ru
         assert not found["post.letters"]["gone"]
         gone = found["post.parcels"]
         assert (gone["gone"], gone["state"], gone["hosted"]) == (True, "Stopped", False)
+        assert (gone["next_at"], gone["due_at"]) == (None, None), "nobody looks at its schedule"
         assert gone["sentence"].startswith(f"{GONE}. Bring it back into the program, or put it out of the way: ")
         shown = json.loads(run("workflow", "show", "parcels", "--json").stdout)
         assert shown["hints"][-1] == "headwater workflow pause post.parcels"

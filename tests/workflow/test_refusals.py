@@ -86,6 +86,7 @@ def test_a_second_answer_is_told_what_the_first_one_was(desk: Desk) -> None:
     for act in (resolution.approve, resolution.reject):
         assert "it was approved already; it goes on as soon as a host runs it" in refused(desk, act, run.id)
     desk.do(resolution.cancel, run.id)
+    assert "it was skipped already; `headwater" in refused(desk, resolution.reconcile_skip, run.id)
     assert "it was cancelled already; a host tells `next` so" in refused(desk, resolution.reject, run.id)
     assert "it was skipped already, and `next` has to be told" in refused(desk, resolution.cancel, run.id)
 
@@ -167,7 +168,7 @@ def test_a_call_that_was_given_up_with_its_topic_waits_for_no_answer(desk: Desk)
 def test_workflows_say_what_stands_in_the_way_and_what_to_type(desk: Desk) -> None:
     assert "it has no producer" in refused(desk, resolution.run_now, FLOW)
     assert refused(desk, resolution.restore, FLOW) == f"{FLOW} cannot be restored: it is not archived, but active"
-    assert f"`headwater workflow show {FLOW}`" in refused(desk, resolution.resume, FLOW)
+    assert "it is not paused, and nothing blocks it; nothing is" in refused(desk, resolution.resume, FLOW)
     desk.publish("a")
     run = desk.begin()
     assert f"(run {run.id} of work); ask again when it is done" in refused(desk, resolution.run_now, FLOW)

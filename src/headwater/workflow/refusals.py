@@ -153,10 +153,9 @@ _KNOWN: Final = {
 
 def not_unknown(book: Book, run: RunRow, *, given_up: bool) -> TransitionError:
     """Nobody asks what became of its call."""
-    if given_up:
-        why = "it was given up, and nothing waits for the answer"
-    elif run.outcome == Outcome.UNKNOWN:
-        why = "its call is under way right now; ask again when it has come back, or its time is up"
+    if run.outcome == Outcome.UNKNOWN:
+        busy = "its call is under way right now; ask again when it has come back, or its time is up"
+        why = "it was given up, and nothing waits for the answer" if given_up else busy
     else:
         row = book.one("select id from flow_run where retry_of = ?", run.id)
         later = "" if row is None else f", and run {row[0]} has followed it"

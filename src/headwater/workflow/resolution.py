@@ -73,7 +73,7 @@ def resume(book: Book, name: str) -> FlowRow:
     if head is not None and flow.block_kind in _ANSWERED_ONLY:
         raise refusals.unanswered(flow, head, "be resumed")
     if flow.intent == Intent.ACTIVE and flow.block is None and (flow.retry_at is None or flow.retry_at <= book.now):
-        why = f"it is not paused, and nothing blocks it; `headwater workflow show {flow.name}` tells what it does next"
+        why = "it is not paused, and nothing blocks it; nothing is to be done"
         raise refusals.of_flow(flow, "be resumed", why)
     flow = set_flow(book, flow, intent=Intent.ACTIVE, block=None, block_kind=None, failures=0, repairs=0, repairing=0)
     if head is not None and restart_of(Outcome(head.outcome)) is not Restart.WAIT:

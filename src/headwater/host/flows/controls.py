@@ -129,8 +129,9 @@ class Controls(ABC):
         if type(given) is not int:
             raise UsageError(f"{given!r} is no run; its number is expected, as flow.runs() has it: run.id", run=run)
         _, name = self._place()
-        if name and book.flow(book.run(run).flow).name != name:
-            raise TransitionError(f"run {run} is not one of {name}", run=run)
+        owner = book.flow(book.run(run).flow).name
+        if name and owner != name:
+            raise TransitionError(f"run {run} is not one of {name}, but of {owner}: decide about it there", run=run)
         return book
 
     def _own_input(self, book: Book, input_id: int) -> Book:
@@ -139,8 +140,10 @@ class Controls(ABC):
         if type(given) is not int:
             raise UsageError(f"{given!r} is no input; its number is expected, as flow.inputs() has it: input.id")
         _, name = self._place()
-        if name and book.flow(resolution.find_input(book, input_id).flow).name != name:
-            raise TransitionError(f"input {input_id} is not one of {name}", input=input_id)
+        owner = book.flow(resolution.find_input(book, input_id).flow).name
+        if name and owner != name:
+            message = f"input {input_id} is not one of {name}, but of {owner}: decide about it there"
+            raise TransitionError(message, input=input_id)
         return book
 
     # -- inputs --------------------------------------------------------------------------------------------

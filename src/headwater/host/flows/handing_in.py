@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from headwater.cells.reading import MEND
 from headwater.errors import NotFoundError, SchemaError, UsageError
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.topic import TITLE_MAX, check_id
@@ -77,7 +78,7 @@ def _value(hosted: Hosted | None, topic: str, address: str, given: object) -> Va
     try:
         return hosted.flow.topics[topic].from_json(hosted.space, plain)
     except SchemaError as error:
-        told = error.message.replace("cannot read", "cannot publish to", 1)
+        told = error.message.removesuffix(MEND).replace("cannot read", "cannot publish to", 1)
         raise SchemaError(told, **error.facts) from None
 
 

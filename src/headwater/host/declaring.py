@@ -1,0 +1,320 @@
+"""The verbs that declare: cells, documents, functions, streams. The same for an app and for what builds a pattern.
+
+Must never know: where what is declared comes to live.
+
+Length: the options of each verb are spelled out, for editors and type checkers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+
+from headwater.cells.cell import Cell
+from headwater.cells.doc import Doc, declare_doc
+from headwater.cells.here import Owner
+from headwater.cells.reading import SCOPES, Readable, ScopeName
+from headwater.errors import DeclarationError, HeadwaterError, NameRefusedError
+from headwater.host.code import is_async, is_generator, signature_of
+from headwater.host.declared import (
+    COMPUTED_OPTIONS,
+    HANDLER_OPTIONS,
+    SINK_OPTIONS,
+    Writable,
+    check_options,
+    declare,
+)
+from headwater.host.functions import Computed, Sink
+from headwater.host.handlers import AsyncHandler, Handler, Stream, make_handler
+from headwater.scheduler.node import OnInvalid
+from headwater.values.address import doc_key
+from headwater.values.duration import Duration
+from headwater.values.hints import freeze_with, infer, schema_of
+from headwater.values.schema import ANY
+from headwater.values.tree import ABSENT, Maybe
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Doc)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Function: TypeAlias = Computed[..., Any] | Sink | Handler[..., Any]
+"""What becomes something that runs, or is called, in an open space."""
+
+
+class _Decorator(Protocol):
+    """What `@app.computed(...)` is with options."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Computed[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Computed[P, R]: ...
+
+
+class _HandlerDecorator(Protocol):
+    """What `@app.handler(...)` is with options."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncHandler[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Handler[P, R]: ...
+
+
+class Declaring(ABC):
+    """Whoever declares under a name. What comes of a declaration, the kinds of these say."""
+
+    verb = "app"
+    """As authors call it, for messages."""
+    name: str
+
+    @property
+    @abstractmethod
+    def owner(self) -> Owner:
+        """Whose cells and functions these are."""
+
+    @property
+    @abstractmethod
+    def prefix(self) -> str:
+        """What the names of documents begin with."""
+
+    @abstractmethod
+    def _declare(self, name: str, thing: object, where: str) -> None:
+        """Something has a name now. Raises DeclarationError if something else has it."""
+
+    @abstractmethod
+    def _start(self, name: str, function: Function) -> None:
+        """It runs from now on, wherever this is open."""
+
+    @abstractmethod
+    def _declared_functions(self) -> Mapping[str, Function]:
+        """Those so far."""
+
+    @abstractmethod
+    def _check_function(self, name: str, fn: Callable[..., object]) -> None:
+        """Refuse what could not run. Raises DeclarationError."""
+
+    # -- values --------------------------------------------------------------------------------------------
+
+    @overload
+    def cell(self, name: str, default: T, *, type: type[T], scope: ScopeName = ...) -> Cell[T]: ...
+    @overload
+    def cell(self, name: str, default: T, *, type: object = ..., scope: ScopeName = ...) -> Cell[T]: ...
+    @overload
+    def cell(self, name: str, *, type: type[T], scope: ScopeName = ...) -> Cell[T]: ...
+    def cell(self, name: str, default: Any = ABSENT, *, type: object = None, scope: ScopeName = "space") -> Cell[Any]:  # noqa: A002
+        """A cell. Its type is that of the default, unless `type` says more: `type=list[int]`, `type=Note`."""
+        where = f"{self.verb}.cell({name!r})"
+        schema = (
+            schema_of(type, where=where)
+            if type is not None
+            else ANY
+            if default is ABSENT
+            else infer(default, where=where)
+        )
+        stored: Maybe = ABSENT
+        if default is not ABSENT:
+            try:
+                stored = freeze_with(schema, default, f"the default of {self.name}.{name}")
+            except HeadwaterError as error:
+                raise DeclarationError(error.message, **error.facts) from None
+        self._check_scope(scope, where)
+        cell: Cell[Any] = Cell(self.owner, self._id(name), schema=schema, default=stored, scope=scope)
+        self._declare(name, cell, where)
+        return cell
+
+    def doc(self, name: str, kind: type[D], *, scope: ScopeName = "space") -> D:
+        """A document of a class, always the same one."""
+        where = f"{self.verb}.doc({name!r})"
+        self._check_scope(scope, where)
+        doc = declare_doc(kind, self.owner, self._id(name), scope)
+        self._declare(name, doc, where)
+        return doc
+
+    @overload
+    def computed(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Computed[P, R]: ...
+    @overload
+    def computed(self, fn: Callable[P, R], /) -> Computed[P, R]: ...
+    @overload
+    def computed(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        version: str | int = ...,
+        eager: bool = ...,
+        debounce: Duration | None = ...,
+        throttle: Duration | None = ...,
+        timeout: Duration | None = ...,
+        on_invalid: OnInvalid = ...,
+        writes: Writable | Sequence[Writable] = ...,
+        materializes: Writable | Sequence[Writable] = ...,
+    ) -> _Decorator: ...
+    def computed(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """A function of cells whose result is kept, and made again when what it read has changed and somebody looks.
+
+        `eager`: also if nobody does. `debounce` waits for quiet, `throttle` for a while since the last run. `writes`
+        names cells and documents that it writes besides, `materializes` some below which it may write anything; both
+        have to come out the same each time. For async functions, `timeout`, and what becomes of a run that waits while
+        something it has read changes: `on_invalid="restart"`, or "finish".
+        """
+        if fn is None:
+            return lambda function: self._computed(function, name, options)
+        return self._computed(fn, name, options)
+
+    def _computed(
+        self, fn: Callable[..., Any], name: str | None, options: dict[str, Any], kind: str = "computed"
+    ) -> Computed[..., Any]:
+        chosen = self._function_name(fn, name, kind)
+        where = f"@{self.verb}.{kind} {chosen}()"
+        check_options(where, options, COMPUTED_OPTIONS)
+        declared = declare(where, is_async=is_async(fn), **options)
+        for other in self._declared_functions().values() if declared.writes else ():
+            if (
+                not isinstance(other, Handler)
+                and other.name != chosen
+                and (shared := declared.shares(other.declared)) is not None
+            ):
+                message = f"{where}: writes= names {shared}, which {other.name}() writes already; one function for each"
+                raise DeclarationError(message, name=chosen)
+        made: Computed[..., Any] = Computed(self.owner, fn, chosen, self._id(chosen), declared)
+        self._declare(chosen, made, where)
+        self._start(chosen, made)
+        return made
+
+    def materializer(
+        self,
+        *,
+        writes: Writable | Sequence[Writable],
+        name: str | None = None,
+        version: str | int = "",
+        debounce: Duration | None = None,
+        throttle: Duration | None = None,
+    ) -> Callable[[Callable[[], None]], Computed[[], None]]:
+        """A function that writes below these cells and documents, wherever its run says: an index, a cache, a mirror.
+
+        Nobody needs to look: it runs when nothing else is left to do, or before whoever reads where it may write. It
+        has to come out the same each time; it returns nothing.
+        """
+        if not writes and not isinstance(writes, Readable | Doc):
+            raise DeclarationError(f"@{self.verb}.materializer: writes= names nothing that it may write below")
+        options = {"version": version, "debounce": debounce, "throttle": throttle, "materializes": writes}
+        return lambda function: self._computed(function, name, options, "materializer")
+
+    @overload
+    def sink(self, fn: Callable[[], object], /) -> Sink: ...
+    @overload
+    def sink(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        resume: Literal["draw", "quiet"] = ...,
+        version: str | int = ...,
+        debounce: Duration | None = ...,
+        throttle: Duration | None = ...,
+        auto_debounce: bool = ...,
+        timeout: Duration | None = ...,
+        on_invalid: OnInvalid = ...,
+        change_group: str | None = ...,
+    ) -> Callable[[Callable[[], object]], Sink]: ...
+    def sink(self, fn: Callable[[], object] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """A function that is run for what it does: once when the app is opened, then when what it read has changed.
+
+        `debounce` waits for quiet, `throttle` for a while since the last run; one that is slow waits for quiet by
+        itself, unless `auto_debounce=False`. With a `change_group`, what is written in transactions of the same group
+        does not wake it. `timeout` and `on_invalid` as for `computed`.
+        """
+        if fn is None:
+            return lambda function: self._sink(function, name, options)
+        return self._sink(fn, name, options)
+
+    def _sink(self, fn: Callable[[], object], name: str | None, options: dict[str, Any]) -> Sink:
+        chosen = self._function_name(fn, name, "sink")
+        if signature_of(fn).parameters:
+            message = (
+                f"@{self.verb}.sink {chosen}() takes parameters, and nobody is there to give them; read cells instead"
+            )
+            raise DeclarationError(message, name=chosen)
+        check_options(f"@{self.verb}.sink {chosen}()", options, SINK_OPTIONS)
+        declared = declare(f"@{self.verb}.sink {chosen}()", is_async=is_async(fn), **options)
+        made = Sink(self.owner, fn, chosen, self._id(chosen), declared)
+        self._declare(chosen, made, f"@{self.verb}.sink {chosen}()")
+        self._start(chosen, made)
+        return made
+
+    def stream(self, name: str, kind: type[T]) -> Stream[T]:
+        """Events of one kind, each carrying a value of a class: `clicks = app.stream("clicks", Click)`.
+
+        `@app.handler(on=clicks)` handles them; `clicks.send(Click(...))` sends one.
+        """
+        where = f"{self.verb}.stream({name!r})"
+        made: Stream[T] = Stream(self.owner, name, self._id(name), kind)
+        made.payload  # noqa: B018  # what cannot be declared is told now
+        self._declare(name, made, where)
+        return made
+
+    @overload
+    def handler(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncHandler[P, R]: ...
+    @overload
+    def handler(self, fn: Callable[P, R], /) -> Handler[P, R]: ...
+    @overload
+    def handler(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        on: Stream[Any] | None = ...,
+        reads: Writable | Sequence[Writable] = ...,
+        backlog: int = ...,
+        timeout: Duration | None = ...,
+        change_group: str | None = ...,
+    ) -> _HandlerDecorator: ...
+    def handler(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """A function that handles events: each once, in one transaction, when all that it reads is current.
+
+        `submit.send("gift")` sends one; what its parameters take is what an event carries. With `on`, it handles the
+        events of a stream, and takes their value. `reads` names cells and documents that it is sure to read: they are
+        made current before it is called, others when it reads them. `backlog`: events that may wait at once. For async
+        functions, `timeout`.
+        """
+        if fn is None:
+            return lambda function: self._handler(function, name, options)
+        return self._handler(fn, name, options)
+
+    def _handler(self, fn: Callable[..., Any], name: str | None, options: dict[str, Any]) -> Handler[..., Any]:
+        chosen = self._function_name(fn, name, "handler")
+        where = f"@{self.verb}.handler {chosen}()"
+        check_options(where, options, HANDLER_OPTIONS)
+        made = make_handler(self.owner, fn, chosen, self._id(chosen), where, **options)
+        self._declare(chosen, made, where)
+        if made.on is not None:
+            made.on.handler = made
+        self._start(chosen, made)
+        return made
+
+    def _function_name(self, fn: object, name: str | None, kind: str) -> str:
+        if not callable(fn):
+            raise DeclarationError(f"@{self.verb}.{kind} is put in front of a function, not of {fn!r}")
+        if is_generator(fn) or isinstance(fn, type):
+            what = "a generator, which runs only as far as somebody asks" if not isinstance(fn, type) else "a class"
+            raise DeclarationError(
+                f"@{self.verb}.{kind} {getattr(fn, '__name__', fn)}() is {what}; a plain function is expected"
+            )
+        found = name or getattr(fn, "__name__", "")
+        if not found or found == "<lambda>":
+            raise DeclarationError(f"@{self.verb}.{kind} needs a name for {fn!r}: give it one with name=...")
+        self._check_function(found, fn)
+        return cast("str", found)
+
+    def _id(self, name: str) -> str:
+        if not isinstance(cast("object", name), str) or not name:
+            raise NameRefusedError(f"{name!r} is not a name within {self.verb}: text is expected", name=name)
+        doc = f"{self.prefix}{name}"
+        doc_key(doc)
+        return doc
+
+    @staticmethod
+    def _check_scope(scope: str, where: str) -> None:
+        if scope not in SCOPES:
+            raise DeclarationError(f"{where}: {scope!r} is no scope; space, user or session is expected", scope=scope)
