@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from headwater.host.flows.topic import Topic
     from headwater.host.functions import Computed, Sink
     from headwater.host.handlers import Handler, Stream
+    from headwater.host.pieces.building import Builder
+    from headwater.host.pieces.pattern import Invocation, Pattern, pattern
+    from headwater.host.pieces.piece import Piece
+    from headwater.host.pieces.starting import start
     from headwater.host.resuming import Resumption
     from headwater.host.space import Space
     from headwater.host.stats import Stats
@@ -69,6 +73,7 @@ _HOMES = {
     "ApprovalError": "headwater.errors",
     "AsyncSpace": "headwater.host.async_space",
     "Broken": "headwater.host.flows.fixing",
+    "Builder": "headwater.host.pieces.building",
     "Cell": "headwater.cells.cell",
     "Computed": "headwater.host.functions",
     "Connector": "headwater.host.flows.connector",
@@ -85,6 +90,7 @@ _HOMES = {
     "IndeterminateError": "headwater.errors",
     "Ingress": "headwater.host.flows.ingress",
     "InternalError": "headwater.errors",
+    "Invocation": "headwater.host.pieces.pattern",
     "Link": "headwater.cells.doc",
     "List": "headwater.cells.collection",
     "LogicError": "headwater.errors",
@@ -94,6 +100,8 @@ _HOMES = {
     "Nothing": "headwater.host.flows.plan",
     "OpenAIFixer": "headwater.host.flows.openai_fixer",
     "Outcome": "headwater.host.flows.plan",
+    "Pattern": "headwater.host.pieces.pattern",
+    "Piece": "headwater.host.pieces.piece",
     "Plan": "headwater.host.flows.plan",
     "Resumption": "headwater.host.resuming",
     "Retry": "headwater.workflow.policy",
@@ -117,7 +125,9 @@ _HOMES = {
     "exists": "headwater.cells.whole",
     "id_of": "headwater.cells.whole",
     "ingress_app": "headwater.host.flows.ingress",
+    "pattern": "headwater.host.pieces.pattern",
     "serve_ingress": "headwater.host.flows.ingress",
+    "start": "headwater.host.pieces.starting",
     "why": "headwater.host.words",
 }
 
@@ -129,6 +139,7 @@ __all__ = [
     "ApprovalError",
     "AsyncSpace",
     "Broken",
+    "Builder",
     "Cell",
     "Computed",
     "Connector",
@@ -145,6 +156,7 @@ __all__ = [
     "IndeterminateError",
     "Ingress",
     "InternalError",
+    "Invocation",
     "Link",
     "List",
     "LogicError",
@@ -154,6 +166,8 @@ __all__ = [
     "Nothing",
     "OpenAIFixer",
     "Outcome",
+    "Pattern",
+    "Piece",
     "Plan",
     "Resumption",
     "Retry",
@@ -178,7 +192,9 @@ __all__ = [
     "exists",
     "id_of",
     "ingress_app",
+    "pattern",
     "serve_ingress",
+    "start",
     "why",
 ]
 

@@ -261,6 +261,8 @@ class App(Declaring):
 
     @staticmethod
     def _share(url: str | PathLike[str] | None, options: Options) -> Lease:
+        if options.lease is not None:
+            return options.lease()
         return share_space(_url(url), options.space, create=options.create, durability=options.durability)
 
     @property

@@ -41,6 +41,11 @@
     │   ├── IndeterminateError   HW505  nobody knows whether an effect has happened
     │   ├── InternalError        HW506  a bug of the host or of a connector
     │   └── TransitionError      HW507  a run or a workflow is not in a state that allows this
+    ├── HttpError                something was asked over HTTP, and there is no answer to use
+    │   ├── HttpRefusedError     HW601  a URL, host or address that may not be asked; nothing was sent
+    │   ├── HttpUnreachableError HW602  nobody answered, or not in time; trying again may help
+    │   ├── HttpStatusError      HW603  the server answered with an error
+    │   └── HttpAnswerError      HW604  the answer is too large, or not what was asked for
     ├── SyncError
     │   └── LocalProtocolError   HW401  a commit number was used twice for different commits
     └── InvariantError           HW901  a bug of ours: names what must always hold, and what was found
@@ -314,6 +319,36 @@ class TransitionError(WorkflowError):
     """It was resolved already, it is running, or it is not that kind of stop. The message says what it is."""
 
     code = "HW507"
+
+
+class HttpError(HeadwaterError):
+    """Something was asked over HTTP, and there is no answer to use. See the kinds of it."""
+
+    code = "HW600"
+
+
+class HttpRefusedError(HttpError):
+    """Nothing was sent: the URL, a host it leads to, or one of its addresses may not be asked."""
+
+    code = "HW601"
+
+
+class HttpUnreachableError(HttpError):
+    """No such name, no connection, or no answer in time; trying again may help."""
+
+    code = "HW602"
+
+
+class HttpStatusError(HttpError):
+    """The server answered with a status of 400 or more; `facts` has it, and the start of what it said."""
+
+    code = "HW603"
+
+
+class HttpAnswerError(HttpError):
+    """It answered, and with what cannot be used: too much, not JSON, a circle of redirects."""
+
+    code = "HW604"
 
 
 class SyncError(HeadwaterError):

@@ -13,7 +13,7 @@ import pytest
 import headwater
 from headwater.cli import asking
 from headwater.cli.asking import Place, done, looking
-from headwater.cli.telling import clock, span
+from headwater.cli.telling import block_hints, clock, span
 from headwater.cli.timeline import authors_part
 from headwater.errors import ClosedError, EventTimeoutError, UnavailableError
 
@@ -53,6 +53,13 @@ def test_a_time_is_told_with_its_day_unless_that_is_today() -> None:
 def test_commands_to_type_can_be_pasted_whatever_the_file_is_called() -> None:
     assert Place(None, None).command("approve", 3) == "headwater approve 3"
     assert Place("my post.db", "a b").command("approve", 3) == "headwater approve 3 --url 'my post.db' --space 'a b'"
+
+
+def test_a_call_that_has_not_come_back_is_not_looked_up_before_it_has() -> None:
+    place = Place(None, None)
+    lost = [command for command, _ in block_hints(place, "indeterminate", "post.letters", 3)]
+    assert lost[-1] == "headwater reconcile 3 --again"
+    assert [command for command, _ in block_hints(place, "hung", "post.letters", 3)] == lost[:-1]
 
 
 def test_a_traceback_is_told_without_calls_inside_of_headwater() -> None:

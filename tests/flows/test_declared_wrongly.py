@@ -11,6 +11,7 @@ import pytest
 import headwater as hw
 from headwater.app import App
 from headwater.errors import DeclarationError
+from headwater.host.flows.fitting import check_events
 from tests.flows.mill import Mill, Note
 
 Name = NewType("Name", str)
@@ -65,6 +66,10 @@ def declare(topic: Any, event: Any, *more: Any) -> None:
         (list[str], list[int], "list[str]"),
         (Note, Letter, "Note"),
         (None, int, "None"),
+        (Name, int, "Name"),
+        (Literal["a"], int, "Literal['a']"),
+        (list[Literal["a"]], list[int], "list[Literal['a']]"),
+        (tuple[int, ...], str, "tuple[int, ...]"),
     ],
 )
 def test_a_consumer_of_another_type_than_its_topic_has_is_refused(topic: Any, event: Any, meant: str) -> None:
@@ -132,6 +137,10 @@ def test_a_consumer_that_says_no_type_takes_any() -> None:
         @flow.consumer(flow.topic("boxes", str))
         class Numbers(Sorting[int]):
             pass
+
+
+def test_what_is_no_type_is_not_compared() -> None:
+    check_events("Letter", {"letters": str}, "consumer Take")
 
 
 # --- methods ----------------------------------------------------------------------------------------------

@@ -139,6 +139,13 @@ def test_ids_are_whatever_their_source_says(mill: Mill, name: str) -> None:
         assert mill.log == [("next", [name], None)]
 
 
+def test_publishing_returns_the_id_also_if_it_was_there_or_is_not_decided_yet(mill: Mill) -> None:
+    with mill.open() as space:
+        assert mill.notes.publish(Note("a"), id="a") == "a"
+        with space.transaction():
+            assert mill.notes.publish(Note("a"), id="a") == "a"
+
+
 @pytest.mark.parametrize("name", ["", "x" * 1001, "a\nb", "a\0b", "\ud800", 3, None, b"a", 1.5])
 def test_an_id_that_is_none_is_refused(mill: Mill, name: Any) -> None:
     with mill.open(), pytest.raises(UsageError, match="a stable id is expected, as its source has it"):

@@ -206,3 +206,18 @@ def test_inputs_say_how_they_are(desk: Desk) -> None:
     waits = inquiry.inputs(desk.book)[0]
     assert refused(desk, resolution.reprocess, FLOW, waits.id).endswith("; it waits to be handled")
     assert f"nothing of {FLOW} is parked" in refused(desk, resolution.reprocess, FLOW)
+
+
+def test_what_was_put_aside_in_another_workflow_is_tried_again_there(desk: Desk) -> None:
+    desk.publish("a")
+    run = desk.begin()
+    desk.prepare(run, "a")
+    desk.act(run)
+    desk.deploy(flow_spec("app.other", on_poison="park"))
+    desk.publish("about a", run=run)
+    desk.do(transitions.consumed, run.id, None, flow_spec())
+    other = desk.begin()
+    desk.prepare(other, "about a")
+    desk.fail(other, Trouble.LOGIC)
+    told = refused(desk, resolution.reprocess, FLOW, 1)
+    assert told.endswith("what came of it was put aside elsewhere: `headwater workflow reprocess app.other`")

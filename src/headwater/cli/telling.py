@@ -129,12 +129,14 @@ def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str,
         ]
     if kind in ("indeterminate", "hung"):
         applied = place.command("reconcile", run, "--applied", "JSON")
+        again = (place.command("reconcile", run, "--again"), "have it looked up once more")
         return [
             (place.command("runs", "show", run), "see what was called, and with which key"),
             (applied, "it happened, and this came of it"),
             (place.command("reconcile", run, "--not-applied"), "it did not happen; do it anew"),
             (place.command("reconcile", run, "--skip"), "go on without it"),
-            (place.command("reconcile", run, "--again"), "have it looked up once more"),
+            # A call that has not come back is looked up when it has.
+            *([again] if kind == "indeterminate" else []),
         ]
     return [
         (place.command("runs", "show", run), "see what went wrong"),

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Token
 from inspect import iscoroutine
-from random import random
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from msgspec.structs import asdict
 
@@ -28,7 +27,6 @@ from headwater.cells.show import record_html
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached import AttachedReplica
-from headwater.host.clock import SystemEntropy, wall_ms
 from headwater.host.console import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
 from headwater.host.fingerprint import Prints
 from headwater.host.instances import Instance, Instances, Key
@@ -40,6 +38,7 @@ from headwater.host.report import OnError, log_error, tell
 from headwater.host.resuming import Resuming, Resumption
 from headwater.host.stats import Stats
 from headwater.host.window import Window
+from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.event import Event, Handler, HandlerSpec
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
@@ -54,8 +53,13 @@ from headwater.values.tree import ABSENT, Maybe, Value
 if TYPE_CHECKING:
     from headwater.host.flows.hosting import Workflows
     from headwater.host.flows.hub import Hub
+    from headwater.host.pieces.pattern import Pattern
+    from headwater.host.pieces.piece import Piece
+    from headwater.host.pieces.pieces import Pieces
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
@@ -63,7 +67,7 @@ class BaseSpace(Home):
     """What both kinds of open spaces have in common."""
 
     def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:
-        super().__init__(replica, lease.storage.name, owner, SystemEntropy(), options.actor)
+        super().__init__(replica, lease.storage.name, owner, options.entropy, options.actor)
         self._lease = lease
         self._attached = replica
         self.news = replica.inbox
@@ -81,14 +85,15 @@ class BaseSpace(Home):
             tick=self._tick,
             space=self.name,
             demand=options.demand,
-            wall_ms=wall_ms,
-            jitter=random,
+            wall_ms=options.wall,
+            jitter=options.jitter,
             turn=self._turn,
             keep_failed=options.keep_failed,
         )
         self.mail: Mail = Mail(self)
         self.prints: Prints = Prints()
         self.resuming: Resuming = Resuming(self, options.branch)
+        self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
         # The thread that a pass is under way in.
         self._passing = 0
@@ -105,6 +110,8 @@ class BaseSpace(Home):
         self._workflows: Workflows | None = None
         # Somebody comes when there is something to take in, or its time has come.
         self.is_woken: bool = True
+        if options.prepare is not None:
+            options.prepare(self)
 
     @property
     def on_console(self) -> OnConsole | None:
@@ -132,12 +139,22 @@ class BaseSpace(Home):
         token = HERE.set(Frame(self, attempt.tx, HERE.get()))
         try:
             attempt.result = attempt.fn(*attempt.arguments)
+            if hasattr(attempt.result, "pattern"):
+                attempt.result = self.started_by(attempt, attempt.result)
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
             attempt.error = error
         finally:
             HERE.reset(token)
             if LISTENERS:
                 run_ends(attempt.tx)
+
+    def started_by(self, attempt: Call, result: object) -> object:
+        """What a function has returned, if that is a pattern to be started: what stands for it."""
+        from headwater.host.pieces.pattern import Invocation  # noqa: PLC0415  # most programs have none
+
+        if not isinstance(result, Invocation) or not isinstance(attempt, Attempt):
+            return result
+        return self.pieces.start_returned(attempt, result)
 
     # -- functions -----------------------------------------------------------------------------------------
 
@@ -174,6 +191,44 @@ class BaseSpace(Home):
             for node in gone:
                 self.scheduler.renew(node)
                 self.scheduler.remove(node)
+
+    def retire(self, function: object) -> None:
+        """A function of a piece that is stopped. Whoever has read its result keeps that."""
+        with self._turn:
+            gone = self.instances.pop(function).nodes() if function in self.instances else []
+            gone += [self.nodes.pop(function)] if function in self.nodes else []
+            self.mail.drop(function)
+            for node in gone:
+                self.scheduler.remove(node)
+
+    # -- pieces --------------------------------------------------------------------------------------------
+
+    @property
+    def turn(self) -> threading.RLock:
+        """Held by whoever uses the scheduler."""
+        return self._turn
+
+    @property
+    def pieces(self) -> Pieces:
+        """What was started from patterns here."""
+        from headwater.host.pieces.pieces import Pieces  # noqa: PLC0415  # most programs have none
+
+        if self._pieces is None:
+            self.check_open()
+            made = self._pieces = Pieces(self, getattr(self.owner, "name", ""))
+            self.scheduler.registry.on_remove = made.removed
+            self.scheduler.runner.ended = made.after
+        return self._pieces
+
+    def start(self, pattern: Pattern[P, R], key: str, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+        """Start a piece of a pattern under a key, or go on with it: `space.start(timer, "kitchen", minutes=3)`.
+
+        The same key is the same piece: with the same inputs nothing happens, with others it is built anew, and what is
+        as it was need not run. Without inputs it goes on with those it had. Called by a computed or a sink, it is a
+        child of that: stopped when a run does not ask for it any more. In a handler, and in a transaction, it is part
+        of that.
+        """
+        return self.pieces.start(pattern, key, args, inputs)
 
     # -- workflows -----------------------------------------------------------------------------------------
 

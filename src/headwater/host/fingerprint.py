@@ -77,13 +77,20 @@ def _hash(words: Iterable[bytes | str]) -> bytes:
 class Prints:
     """The prints of one opening. What was met before is not looked at again: programs do not change while they run."""
 
-    def __init__(self) -> None:
+    def __init__(self, beneath: Prints | None = None) -> None:
+        # What was met by another, who stays.
+        self._beneath: dict[tuple[int, str], tuple[object, bytes | str]] = {} if beneath is None else beneath._met  # noqa: SLF001
         # Of each object that was met, so that it is not another with the same number; and for which package.
         self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
-        self._named: dict[CodeType, tuple[str, ...]] = {}
-        self._chance = urandom(PRINT_BYTES)
+        self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
+        self._chance = urandom(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
         # What could not be told by its value.
         self.unknown: dict[str, None] = {}
+
+    def apart(self, maker: Callable[..., object]) -> Prints:
+        """For functions that another makes, each time anew: what only they name is forgotten with them."""
+        self.of(maker)
+        return Prints(self)
 
     def of(self, fn: Callable[..., object], *besides: str | Schema) -> bytes:
         """The print of a function, and of whatever else its results depend on."""
@@ -101,7 +108,7 @@ class Prints:
             address = value.address if place else value._doc  # noqa: SLF001
             return f"cell {address} {self._type(value._schema, package)!r} {value._default!r}"  # noqa: SLF001
         key = (id(value), package)
-        met = self._met.get(key)
+        met = self._met.get(key) or self._beneath.get(key)
         if met is None:
             # Of what contains itself, this much has to do.
             self._met[key] = (value, b"within")

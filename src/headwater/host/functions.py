@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import BoundArguments
-from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.here import HERE, Frame, Owner, find
@@ -22,6 +22,9 @@ from headwater.values.address import Depth, doc_key
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.schema import ANY, Schema
 from headwater.values.tree import ABSENT, Value
+
+if TYPE_CHECKING:
+    from headwater.host.pieces.building import Within
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,6 +54,8 @@ class Computed(Generic[P, R]):
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
         self._doc = doc
+        # builder: the piece it is part of, if it is part of one.
+        self.within: Within | None = None
 
     @property
     def address(self) -> str:
@@ -66,6 +71,16 @@ class Computed(Generic[P, R]):
     def owner(self) -> Owner:
         """Whose it is."""
         return self._app
+
+    @property
+    def doc(self) -> str:
+        """The document that takes its result."""
+        return self._doc
+
+    @property
+    def is_parametrised(self) -> bool:
+        """It takes parameters: there is a node for each set of arguments."""
+        return self._parametrised
 
     def _resolve(self) -> Cell[Any]:
         """Where its result stands. At first use: what it returns may be declared after it."""
@@ -100,6 +115,8 @@ class Computed(Generic[P, R]):
     def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
         declared = self.declared
         sides, envelope = declared.write_surface(space)
+        within = self.within
+        prints = None if within is None else within.prints
         return NodeSpec(
             name=name,
             fn=fn,
@@ -116,8 +133,10 @@ class Computed(Generic[P, R]):
             debounce_ms=declared.debounce_ms,
             throttle_ms=declared.throttle_ms,
             change_group=declared.change_group,
-            print=lambda: space.prints.of(self.__wrapped__, self._type, declared.version),
+            print=lambda: (prints or space.prints).of(self.__wrapped__, self._type, declared.version),
             is_instance=self._parametrised,
+            piece="" if within is None else within.piece,
+            parent=None if within is None else within.parent,
             origin=self.__wrapped__,
         )
 
@@ -198,7 +217,7 @@ class Computed(Generic[P, R]):
     def _successor(self, home: BaseSpace) -> Computed[..., Any] | None:
         """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
         declared = [each for each in (*home.nodes, *home.instances) if isinstance(each, Computed) and each is not self]
-        return next((each for each in declared if each.name == self.name), None)
+        return next((each for each in declared if each._doc == self._doc), None)  # noqa: SLF001  # one of its kind
 
     def _instance(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
         """The node for these arguments, made if it is not there; None if they cannot be told apart, or do not fit."""
@@ -276,6 +295,8 @@ class Sink:
         self._app = app
         self._doc = doc
         self.declared = declared
+        # builder: the piece it is part of, if it is part of one.
+        self.within: Within | None = None
 
     @property
     def owner(self) -> Owner:
@@ -284,7 +305,8 @@ class Sink:
 
     def register(self, space: BaseSpace) -> None:
         """Make it a node of an open space."""
-        declared = self.declared
+        declared, within = self.declared, self.within
+        prints = space.prints if within is None else within.prints
         spec = NodeSpec(
             name=self.name,
             fn=self.__wrapped__,
@@ -297,8 +319,10 @@ class Sink:
             no_auto_debounce=not declared.auto_debounce,
             change_group=declared.change_group,
             # Usually nothing is kept: a new process has a new screen.
-            print=(lambda: space.prints.of(self.__wrapped__, declared.version)) if declared.is_quiet else None,
+            print=(lambda: prints.of(self.__wrapped__, declared.version)) if declared.is_quiet else None,
             kept_as=doc_key(self._doc),
+            piece="" if within is None else within.piece,
+            parent=None if within is None else within.parent,
             origin=self.__wrapped__,
         )
         space.add_node(self, spec)

@@ -26,6 +26,9 @@ from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
 from headwater.values.tree import Value
 
+if TYPE_CHECKING:
+    from headwater.host.pieces.building import Within
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -116,6 +119,8 @@ class Handler(Generic[P, R]):
         self._change_group = change_group
         self._payload: Payload | None = None
         self._result: Sealed | None = None
+        # builder: the piece it is part of, if it is part of one.
+        self.within: Within | None = None
 
     @property
     def address(self) -> str:

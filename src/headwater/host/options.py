@@ -6,17 +6,21 @@ Must never know: what is done with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from random import random
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from headwater.errors import UsageError
-from headwater.host.clock import SystemClock, steady_ms
+from headwater.host.clock import SystemClock, SystemEntropy, steady_ms
 from headwater.host.console import OnConsole, check_handler
 from headwater.host.report import OnError
 from headwater.scheduler.limits import FAILED_MAX
 from headwater.values.ids import MAIN, Millis
+from headwater.values.seams import Entropy
 
 if TYPE_CHECKING:
+    from headwater.host.base_space import BaseSpace
+    from headwater.host.opening import Lease
     from headwater.store.backends.sqlite_file import Durability
 
 _wall = SystemClock().now_ms
@@ -42,10 +46,16 @@ class Options:
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = steady_ms
 
-    # How late it is, in milliseconds since 1970: for workflows.
+    # How late it is, in milliseconds since 1970: for workflows, and for what is told of events.
     wall: Callable[[], Millis] = _wall
     # Deploy workflows although something that waits would be given up.
     force: bool = False
+    # Where names come from that nothing has caused, and by how much retries are spread, between 0 and 1.
+    entropy: Entropy = field(default_factory=SystemEntropy)
+    jitter: Callable[[], float] = random
+    # For tests: where the space is, if not at a URL; and what is done with it before anything runs in it.
+    lease: Callable[[], Lease] | None = None
+    prepare: Callable[[BaseSpace], None] | None = None
 
     def __post_init__(self) -> None:
         demand: object = self.demand

@@ -130,6 +130,21 @@ class Payload:
     def _told(self) -> str:
         return ", ".join(f"{name}: {field.expected}" for name, field in self.fields.items()) or "nothing"
 
+    def unsealed(self, home: Home, sealed: Value) -> dict[str, object]:
+        """By name, as authors get it, without depending on anything."""
+        there = cast("Mapping[str, Value]", sealed)
+        found: dict[str, object] = {}
+        for name, field in self.fields.items():
+            if name not in there:
+                default = self._signature.parameters[name].default
+                if default is Parameter.empty:
+                    message = f"{self._where}: what is kept has no {name}; give it"
+                    raise SchemaError(message, field=name)
+                found[name] = field.unseal(home, home.untracked, field.seal(default))
+            else:
+                found[name] = field.unseal(home, home.untracked, there[name])
+        return found
+
     # -- handling ------------------------------------------------------------------------------------------
 
     def call(self, fn: Callable[..., object], home: Home, source: Source, payload: Value) -> object:

@@ -78,6 +78,14 @@ class Resuming:
         self._space.scheduler.persistence.restore_all([node], now, self._is_changed)
         del left.rows[key]
 
+    def take_over_piece(self, prefix: str, nodes: list[Node]) -> None:
+        """A piece is started again: install what is kept of it, before anything of it runs."""
+        kept = [node for node in nodes if node.spec.print is not None and not node.has_value]
+        besides = {doc for node in kept for doc in node.outputs[1:]}
+        found = self._space.ask_store(lambda engine: listing(engine, self._branch, doc_key(prefix), besides))
+        if found.rows:
+            self._space.scheduler.persistence.restore_all(kept, found, self._is_changed)
+
     def _is_changed(self, doc: DocKey, places: list[tuple[Path, Depth]], after: Seq) -> bool:
         if self._space.replica.is_layered(doc):
             # Written here, and not decided yet.

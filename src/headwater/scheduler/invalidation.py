@@ -116,7 +116,8 @@ class Invalidation:
             self.offer(node)
 
     def _await(self, node: Node) -> None:
-        self.invalid[node] = None
+        if not node.spec.is_fed:
+            self.invalid[node] = None
 
     def forget(self, node: Node) -> None:
         """It was removed: that it was invalid concerns nobody any more."""

@@ -58,6 +58,7 @@ class Signal(Enum):
     TAKEN_BACK = "attempt-taken-back"
     UNDONE = "first-attempt-undone"
     RESTORED = "restored"
+    FED = "filled-from-outside"
 
 
 TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
@@ -72,6 +73,8 @@ TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
     (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
     # An opening before this one has run it, and what is kept of that is true.
     (Status.NEVER_RAN, Signal.RESTORED): Status.CLEAN,
+    # It is never run: whatever stands in its document is what it has come to.
+    (Status.NEVER_RAN, Signal.FED): Status.CLEAN,
     # As if it had never been started: nothing can have been made of a result that never was.
     (Status.CLEAN, Signal.UNDONE): Status.NEVER_RAN,
     (Status.INVALID, Signal.UNDONE): Status.NEVER_RAN,
@@ -122,6 +125,11 @@ class NodeSpec:
     kept_as: DocKey | None = None
     # Made for one set of arguments, when it is called with them.
     is_instance: bool = False
+    # Its document is filled from outside, or stands for what is outside: it is there to be looked at, and never run.
+    is_fed: bool = False
+    # Told that somebody looks, and that nobody does any more. In the middle of a pass: to be noted, not acted upon.
+    on_live: Callable[[], None] | None = None
+    on_dormant: Callable[[], None] | None = None
     # For people: which piece of an app it belongs to, and the function as its author wrote it.
     piece: str = ""
     origin: Callable[..., object] | None = None
@@ -210,8 +218,8 @@ class Node:
 
     @property
     def has_value(self) -> bool:
-        """It has run, here or in an opening before."""
-        return self.runs > 0 or self.restored
+        """It has run, here or in an opening before; or it never will."""
+        return self.runs > 0 or self.restored or self.spec.is_fed
 
     @property
     def is_live(self) -> bool:

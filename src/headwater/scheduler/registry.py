@@ -10,7 +10,7 @@ from collections.abc import Callable
 from headwater.errors import UsageError
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
-from headwater.scheduler.node import Kind, Node, NodeSpec
+from headwater.scheduler.node import Kind, Node, NodeSpec, Signal
 from headwater.scheduler.trace import Registered, Removed, Trace
 
 COMPUTATION_TIER = 0
@@ -33,6 +33,8 @@ class Registry:
         # Every computation is wanted, although nobody reads it.
         self.eager = eager
         self.nodes: dict[Node, None] = {}
+        # Told of each that goes.
+        self.on_remove: Callable[[Node], None] | None = None
 
     def add(self, spec: NodeSpec, parent: Node | None) -> Node:
         """Put a node in its place. Nothing is read and nothing runs (I2)."""
@@ -53,6 +55,8 @@ class Registry:
         )
         self.nodes[node] = None
         self._gates.configure(node)
+        if spec.is_fed:
+            node.signal(Signal.FED)
         self._graph.insert(node)
         if self._trace.on:
             above = node.parent.id if node.parent is not None else None
@@ -70,6 +74,8 @@ class Registry:
         self._graph.take_out(node)
         if node.attempt is not None:
             node.attempt.cancel()
+        if self.on_remove is not None:
+            self.on_remove(node)
         if self._trace.on:
             self._trace.emit(Removed(self._now(), node.id))
 

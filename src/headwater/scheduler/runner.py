@@ -79,6 +79,8 @@ class Runner:
         self.pass_number = 0
         # Called after an attempt that counts: for those who look on.
         self.after: Callable[[Attempt], None] | None = None
+        # The same, for whoever started something in it.
+        self.ended: Callable[[Attempt], None] | None = None
         self._on_decided = (self._decided,)
 
     @property
@@ -245,6 +247,8 @@ class Runner:
             self._invalidation.drain()
         if self._trace.on:
             self._trace.emit(Finished(now, node.id, node.runs, ms, changed, len(node.reads)))
+        if self.ended is not None:
+            self.ended(attempt)
         if self.after is not None:
             self.after(attempt)
 

@@ -88,6 +88,8 @@ class Settle:
         """Somebody looks at it."""
         if self._trace.on:
             self._trace.emit(Demand(self._now(), node.id, live=True))
+        if node.spec.on_live is not None:
+            node.spec.on_live()
         if node.status is not Status.CLEAN:
             self.offer(node)
 
@@ -95,6 +97,8 @@ class Settle:
         """Nobody does any more. If it stands in the queue it is passed over when its turn comes."""
         if self._trace.on:
             self._trace.emit(Demand(self._now(), node.id, live=False))
+        if node.spec.on_dormant is not None:
+            node.spec.on_dormant()
 
     def adopt(self, node: Node) -> None:
         """Made by one that is live: wanted until it has run and this pass is over."""

@@ -36,8 +36,8 @@ def as_seen(book: Book, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
     # What belongs to an app that is not open is not gone: it is only not executed.
     if row.name not in hosts.declared and row.name.partition(".")[0] in hosts.apps:
         state = STOPPED if row.block is None else view.state
-        said = _gone(book, row, view)
-        return msgspec.structs.replace(view, gone=True, state=state, sentence=said, next_at=None, due_at=None)
+        text = _gone(book, row, view)
+        return msgspec.structs.replace(view, gone=True, state=state, sentence=text, next_at=None, due_at=None)
     if row.intent != Intent.ACTIVE or row.block is not None or row.name in hosts.running:
         return view
     said = _unhosted(book, row, view)

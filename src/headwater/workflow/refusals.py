@@ -177,9 +177,20 @@ def of_input(book: Book, found: InputRow, what: str, why: str) -> TransitionErro
     elif "pending" in states:
         now = "it waits to be handled"
     elif "parked" in states:
-        now = f"it was put aside because of failures: `headwater inputs retry {found.id}` tries it again"
+        # Its own workflow's were looked at.
+        now = f"what came of it was put aside elsewhere: `headwater workflow reprocess {_parked_in(book, found)}`"
     elif found.skipped_at is not None or states == {"skipped"}:
         now = "it was skipped already"
     else:
         now = "it is done"
     return TransitionError(f"input {found.id} ({found.title}) cannot be {what}: {why}; {now}", input=found.id)
+
+
+def _parked_in(book: Book, found: InputRow) -> str:
+    query = (
+        "select flow.name from flow_cause as cause join flow_event as event on event.id = cause.event "
+        "join flow_topic as topic on topic.id = event.topic join flow on flow.id = topic.flow "
+        "where cause.input = ? and event.status = 'parked' limit 1"
+    )
+    name: str = book.execute(query, found.id)[0][0]
+    return name

@@ -1,0 +1,144 @@
+"""Addresses of the network: how they can be spelled, and which are not on the public internet.
+
+The tables are those of IANA (special-purpose addresses, IPv4 and IPv6), not those of `ipaddress`, which differ from one
+Python to the next.
+
+Must never know: who asks, and what for.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Final, TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+
+class Kind(StrEnum):
+    """What an address is, for messages."""
+
+    PUBLIC = "public"
+    LOOPBACK = "loopback: this very machine"
+    PRIVATE = "private: of a local network"
+    CARRIER = "shared behind a carrier's NAT"
+    LINK_LOCAL = "link-local, where clouds answer with their credentials"
+    METADATA = "where a cloud answers with its credentials"
+    UNSPECIFIED = "unspecified: this machine, to many systems"
+    MULTICAST = "multicast"
+    RESERVED = "reserved"
+    DOCUMENTATION = "reserved for documentation"
+    TUNNEL = "the end of a tunnel, which leads to another address"
+
+
+INSIDE: Final = frozenset({Kind.LOOPBACK, Kind.PRIVATE, Kind.CARRIER})
+"""What `private=True` lets in. The others serve nothing to programs, or too much: they have to be named."""
+
+_SPECIAL: Final[tuple[tuple[str, Kind], ...]] = (
+    # Those of clouds first: they lie within ranges that are less of a danger.
+    ("168.63.129.16/32", Kind.METADATA),
+    ("100.100.100.200/32", Kind.METADATA),
+    ("192.0.0.192/32", Kind.METADATA),
+    ("fd00:ec2::254/128", Kind.METADATA),
+    ("fd20:ce::254/128", Kind.METADATA),
+    ("0.0.0.0/8", Kind.UNSPECIFIED),
+    ("10.0.0.0/8", Kind.PRIVATE),
+    ("100.64.0.0/10", Kind.CARRIER),
+    ("127.0.0.0/8", Kind.LOOPBACK),
+    ("169.254.0.0/16", Kind.LINK_LOCAL),
+    ("172.16.0.0/12", Kind.PRIVATE),
+    ("192.0.0.0/24", Kind.RESERVED),
+    ("192.0.2.0/24", Kind.DOCUMENTATION),
+    ("192.88.99.0/24", Kind.TUNNEL),
+    ("192.168.0.0/16", Kind.PRIVATE),
+    ("198.18.0.0/15", Kind.RESERVED),
+    ("198.51.100.0/24", Kind.DOCUMENTATION),
+    ("203.0.113.0/24", Kind.DOCUMENTATION),
+    ("224.0.0.0/4", Kind.MULTICAST),
+    ("240.0.0.0/4", Kind.RESERVED),
+    ("::/128", Kind.UNSPECIFIED),
+    ("::1/128", Kind.LOOPBACK),
+    ("2001::/23", Kind.TUNNEL),
+    ("2001:db8::/32", Kind.DOCUMENTATION),
+    ("2002::/16", Kind.TUNNEL),
+    ("3fff::/20", Kind.DOCUMENTATION),
+    ("64:ff9b:1::/48", Kind.TUNNEL),
+    ("fc00::/7", Kind.PRIVATE),
+    ("fe80::/10", Kind.LINK_LOCAL),
+    ("ff00::/8", Kind.MULTICAST),
+)
+
+_TABLE: Final[tuple[tuple[IPv4Network | IPv6Network, Kind], ...]] = tuple(
+    (ip_network(written), kind) for written, kind in _SPECIAL
+)
+
+_UNICAST: Final = IPv6Network("2000::/3")
+"""All that was ever given out for IPv6. What lies outside is none of the public internet."""
+
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+"""Networks without IPv4 reach it so: the last four bytes are the address that is meant."""
+
+_NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
+_OCTETS: Final = 4
+
+
+def kind_of(address: Address) -> Kind:
+    """What an address is. One that stands for another is what that is."""
+    if isinstance(address, IPv6Address):
+        inner = address.ipv4_mapped
+        if inner is None and address in _NAT64:
+            inner = IPv4Address(int(address) & 0xFFFF_FFFF)
+        if inner is not None:
+            return kind_of(inner)
+    for network, kind in _TABLE:
+        if address.version == network.version and address in network:
+            return kind
+    if isinstance(address, IPv6Address) and address not in _UNICAST:
+        return Kind.RESERVED
+    return Kind.PUBLIC
+
+
+def plain(address: Address) -> Address:
+    """The address as it is to be compared: an IPv4 one that is dressed as IPv6 is IPv4."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if mapped is None else mapped
+
+
+def ends_in_number(host: str) -> bool:
+    """Whether systems take it for an IPv4 address, well written or not: its last part is a number."""
+    return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
+
+
+def read_ipv4(host: str) -> IPv4Address | None:
+    """An IPv4 address in any of the spellings that systems and browsers take: decimal, octal, hex, in 1 to 4 parts.
+
+    `127.1`, `0x7f.0.0.1`, `0177.0.0.1` and `2130706433` are all 127.0.0.1. None if it is not one.
+    """
+    parts = host.split(".")
+    if len(parts) > _OCTETS:
+        return None
+    numbers: list[int] = []
+    for part in parts:
+        number = _read_number(part)
+        if number is None:
+            return None
+        numbers.append(number)
+    *heads, last = numbers
+    # The last part stands for all the bytes that are left.
+    if any(head > 0xFF for head in heads) or last >= 256 ** (_OCTETS + 1 - len(numbers)):
+        return None
+    value = last
+    for place, head in enumerate(heads):
+        value += head << (8 * (_OCTETS - 1 - place))
+    return IPv4Address(value)
+
+
+def _read_number(part: str) -> int | None:
+    if _NUMBER.fullmatch(part) is None:
+        return None
+    if part.startswith("0x"):
+        return int(part[2:] or "0", 16)
+    if len(part) > 1 and part.startswith("0"):
+        return int(part, 8) if not set(part) & {"8", "9"} else None
+    return int(part)

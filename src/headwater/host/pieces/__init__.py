@@ -1,0 +1,1 @@
+"""Graphs that are started many times: patterns, what builds them, and the pieces that come of them."""

@@ -1,0 +1,108 @@
+"""The builder that a pattern's function gets: the verbs of an app, for one piece.
+
+Nothing comes to be before the function has returned: what fails in the middle leaves nothing.
+
+Must never know: where a piece is kept, and how it is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from headwater.cells.here import HERE, Frame, Owner
+from headwater.errors import DeclarationError
+from headwater.host.declaring import Declaring, Function
+from headwater.host.fingerprint import Prints
+from headwater.scheduler.node import Node
+
+if TYPE_CHECKING:
+    from headwater.host.base_space import BaseSpace
+    from headwater.host.pieces.pattern import Pattern
+    from headwater.host.pieces.piece import Piece
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+BODY: Final = "a pattern's function builds, and is called as often as needed: it cannot write {}; give it a default"
+"""What the function of a pattern is told that writes: for `Transaction.read_only`."""
+
+BUILDER: Final[ContextVar[Declaring | None]] = ContextVar("headwater-builder", default=None)
+"""Whoever declares around this code: for what is declared without saying where."""
+
+
+@dataclass(slots=True, eq=False)
+class Within:
+    """What the functions of a piece know of it: for people, for order, and for what stands for their code."""
+
+    piece: str
+    parent: Node | None
+    prints: Prints
+
+
+class Builder(Declaring):
+    """Declares what one piece consists of."""
+
+    verb = "p"
+
+    def __init__(self, space: BaseSpace, doc: str, name: str, within: Within) -> None:
+        self.name = name
+        self.space = space
+        self._doc = doc
+        self._within = within
+        self._declared: dict[str, object] = {}
+        self.functions: dict[str, Function] = {}
+        # Pieces that are part of this one: how to start each.
+        self.children: list[Piece[Any]] = []
+
+    @property
+    def owner(self) -> Owner:
+        """Whose cells and functions these are: of this very space."""
+        return self.space
+
+    @property
+    def prefix(self) -> str:
+        """What the names of documents begin with."""
+        return f"{self._doc}."
+
+    @property
+    def declared(self) -> Mapping[str, object]:
+        """Everything, by name."""
+        return self._declared
+
+    def start(self, pattern: Pattern[P, R], key: str = "", *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+        """A piece that is part of this one: started and stopped with it."""
+        piece = self.space.pieces.start_within(self, pattern, key, args, inputs)
+        self.children.append(piece)
+        return piece
+
+    def build(self, fn: Callable[..., R], given: Mapping[str, object]) -> R:
+        """Call the function. It reads without depending on anything, and writes nothing."""
+        tx = self.space.begin(f"pattern {self.name}()", read_only=BODY)
+        token = BUILDER.set(self)
+        frame = HERE.set(Frame(self.space, tx, HERE.get()))
+        try:
+            return fn(self, **given)
+        finally:
+            HERE.reset(frame)
+            BUILDER.reset(token)
+            if tx.is_open:
+                tx.abort()
+
+    def _declare(self, name: str, thing: object, where: str) -> None:
+        if name in self._declared:
+            message = f"{where}: pattern {self.name}() declares {name!r} twice; choose another name"
+            raise DeclarationError(f"{message} (functions take name=...)", name=name)
+        self._declared[name] = thing
+
+    def _start(self, name: str, function: Function) -> None:
+        function.within = self._within
+        self.functions[name] = function
+
+    def _declared_functions(self) -> Mapping[str, Function]:
+        return self.functions
+
+    def _check_function(self, name: str, fn: Callable[..., object]) -> None:
+        """Each kind of space says when it is registered."""
