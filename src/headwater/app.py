@@ -216,14 +216,16 @@ class App(Declaring):
         )
         return self.aopen_with(url, options)
 
-    def aopen_with(self, url: str | PathLike[str] | None, options: Options) -> AsyncOpening:
+    def aopen_with(
+        self, url: str | PathLike[str] | None, options: Options, kind: type[AsyncSpace] | None = None
+    ) -> AsyncOpening:
         """As `aopen`, with everything in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
         from headwater.host.async_space import AsyncSpace  # noqa: PLC0415
 
         def make(loop: AbstractEventLoop) -> AsyncSpace:
             lease = self._share(url, options)
-            return _or_release(lease, lambda: AsyncSpace(lease, self, options, loop=loop))
+            return _or_release(lease, lambda: (kind or AsyncSpace)(lease, self, options, loop=loop))
 
         return AsyncOpening(make, self._begin)
 
@@ -269,6 +271,11 @@ class App(Declaring):
     def needs_event_loop(self) -> bool:
         """Some function of it is async: it is opened with `aopen`."""
         return any(is_async(function.__wrapped__) for function in self._functions.values())
+
+    @property
+    def has_workflows(self) -> bool:
+        """Something of it is executed by a host."""
+        return bool(self._workflows)
 
     def _check_plain(self) -> None:
         """Refuse what only an event loop can run."""

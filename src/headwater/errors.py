@@ -15,7 +15,8 @@
     │   ├── DeclarationError     HW110  a cell, document class or function cannot be declared like this
     │   └── HandlerTakenError    HW111  a stream of events has a handler already
     ├── UserCodeError            HW150  a function of the author's raised; the original is its cause
-    │   └── NotReadyError        HW151  an async function was asked for a value that it has not come to yet
+    │   ├── NotReadyError        HW151  an async function was asked for a value that it has not come to yet
+    │   └── ResourceError        HW152  a resource could not be had: what `hw.Failed` has to say
     ├── EventError               an event has no result
     │   ├── EventFailedError     HW161  its handler raised, or could not get through; it is kept
     │   ├── EventRefusedError    HW162  what it was sent in did not come to be
@@ -161,6 +162,12 @@ class NotReadyError(UserCodeError):
     """An async function was asked for a value that it has not come to yet. Who asked runs again when it has."""
 
     code = "HW151"
+
+
+class ResourceError(UserCodeError):
+    """Handed out by `hw.Failed`, never raised by itself; `facts` has the kind and the text of what was raised."""
+
+    code = "HW152"
 
 
 class EventError(HeadwaterError):

@@ -43,7 +43,9 @@ def test_idempotency_check_finds_what_differs_in_an_app(bench: Bench) -> None:
         count.value = 2
         found = space.scheduler.get_idempotency_violations()
         assert [(each.node, each.place) for each in found] == [("random", "bench.random"), ("logging", "bench.log")]
-        assert "move what differs (time, chance, counters) into a cell or a handler" in str(found[0])
+        assert str(found[0]).startswith("random() test_side_writes.py:")
+        assert "\n  bench.random: first 3, then 4\nfix: a computed may depend on cells" in str(found[0])
+        assert found[1].on_top, "on what it has seen it appends the same"
 
 
 def test_side_writes_and_materializers_of_an_app(bench: Bench) -> None:

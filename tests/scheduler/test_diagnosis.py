@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.cells.transaction import Transaction
-from headwater.core import RetryImmediately, doc_key, freeze
+from headwater.core import ABSENT, RetryImmediately, doc_key, freeze
 from tests.scheduler.workshop import Workshop, number, write
 
 
@@ -51,10 +51,14 @@ def test_result_that_differs_is_named(shop: Workshop) -> None:
     shop.run()
     assert found(shop) == [("sum", "sum", 1, 2)]
     (violation,) = shop.scheduler.get_idempotency_violations()
-    assert str(violation) == (
-        "sum() is not idempotent: run again on the same inputs, sum was 2 instead of 1; "
-        "move what differs (time, chance, counters) into a cell or a handler"
-    )
+    line = violation.line
+    assert line.startswith("workshop.py:")
+    told = str(violation).splitlines()
+    assert told[:2] == [
+        f"sum() {line} is not idempotent: run again on the same inputs, it came out differently",
+        "  sum: first 1, then 2",
+    ]
+    assert told[2].startswith("fix: a computed may depend on cells and nothing else. Time: read hw.clock(every=...).")
 
 
 def test_second_run_writes_nothing(shop: Workshop) -> None:
@@ -108,7 +112,78 @@ def test_write_of_a_materializer_that_differs_is_named(shop: Workshop) -> None:
         "fill", lambda tx: tx.set(doc_key("big"), (f"k{step()}",), 1), side_write_envelope=((doc_key("big"), ()),)
     )
     shop.run()
-    assert [(node, place) for node, place, _, _ in found(shop)] == [("fill", "big")]
+    assert found(shop) == [("fill", "big/k1", 1, ABSENT), ("fill", "big/k2", ABSENT, 1)]
+
+
+def test_write_that_comes_only_sometimes_is_named(shop: Workshop) -> None:
+    """What the second run leaves out is there, from the first: only the writes themselves tell."""
+    step = counter()
+
+    def run(tx: Transaction) -> int:
+        if step() == 1:
+            write(tx, "side", 5)
+        return 0
+
+    shop.computation("both", run, outputs=(doc_key("both"), doc_key("side")), eager=True)
+    shop.run()
+    assert found(shop) == [("both", "side", 5, ABSENT)]
+
+
+def test_what_is_made_only_if_it_is_not_there_is_not_named(shop: Workshop) -> None:
+    """On what the first run has seen it is made again; on top of that, it is there."""
+
+    def run(tx: Transaction) -> int:
+        if tx.read(doc_key("side")) is ABSENT:
+            write(tx, "side", 5)
+        return 0
+
+    shop.computation("both", run, outputs=(doc_key("both"), doc_key("side")), eager=True)
+    shop.run()
+    assert (found(shop), shop.see("side")) == ([], 5)
+
+
+def test_second_run_sees_what_the_first_has_seen_and_the_third_what_it_wrote(shop: Workshop) -> None:
+    seen: list[object] = []
+
+    def run(tx: Transaction) -> int:
+        seen.append(tx.read(doc_key("side")))
+        write(tx, "side", 5)
+        return 0
+
+    shop.computation("both", run, outputs=(doc_key("both"), doc_key("side")), eager=True)
+    shop.run()
+    assert (seen, found(shop)) == ([ABSENT, ABSENT, 5], [])
+
+
+def test_run_whose_inputs_move_in_the_middle_of_the_check_is_not_compared(shop: Workshop) -> None:
+    step = counter()
+
+    def run(tx: Transaction) -> int:
+        value = int(number(tx, "a"))
+        if step() == 2:
+            shop.put(a=10)
+            return value + 1
+        return value
+
+    shop.put(a=1)
+    shop.computation("sum", run, eager=True)
+    shop.run()
+    assert (found(shop), shop.see("sum")) == ([], 10)
+
+
+def test_check_changes_no_count(shop: Workshop) -> None:
+    """Runs, commits, and the order they come in are as without it."""
+    plain = Workshop()
+    for each in (plain, shop):
+        each.sum("sum", "a")
+        each.computation("top", lambda tx: number(tx, "sum") + 1, eager=True)
+        each.show("show", "top")
+        each.run()
+        each.put(a=2)
+        each.run()
+    mine, others = shop.scheduler.get_stats(), plain.scheduler.get_stats()
+    assert (mine, shop.replica.commit_count) == (others, plain.replica.commit_count)
+    assert (shop.scheduler.runner.stack, found(shop)) == ([], [])
 
 
 def test_error_that_comes_only_once_is_named(shop: Workshop) -> None:

@@ -171,6 +171,13 @@ class Transaction:
         """A document that was read here, as it was then, without this transaction's own writes."""
         return self._held[doc].base
 
+    def again(self, name: str) -> Transaction:
+        """Another for the same work, that sees what this one has seen, without what it has written."""
+        other = Transaction(self.replica, name, read_only=self.read_only, cause=self.cause)
+        other.node, other.triggers, other.surface = self.node, self.triggers, self.surface
+        other._held = {doc: Held(held.base, held.mark) for doc, held in self._held.items()}
+        return other
+
     def written(self) -> list[tuple[DocKey, Maybe]]:
         """The documents that were written here, as they would be."""
         return [(doc, held.value) for doc, held in self._held.items() if held.whole or held.ops]

@@ -53,6 +53,7 @@ class AsyncSpace(BaseSpace):
         self.place = (lease.storage, options.branch)
         self._flights = Flights(self, loop, self._context, self.catch_up)
         self.window.after = self._make_up
+        self.can_await = True
         # Other event loops are refused.
         self.wary = True
 
@@ -113,8 +114,11 @@ class AsyncSpace(BaseSpace):
             self._missed = False
             self._attached.refresh()
             self._take_in()
-            if self.restless or self._is_due():
-                self._arm(self.scheduler.settle())
+            if self.restless or self._is_due() or (self._fetcher is not None and self._fetcher.has_news):
+                self._begin_pass()
+                wake_at = self.scheduler.settle()
+                self._end_pass()
+                self._arm(wake_at)
             elif self._timer is None:
                 # It rang a little early, by the clock of the gates.
                 self._arm(self._wake_at)
@@ -122,7 +126,7 @@ class AsyncSpace(BaseSpace):
         finally:
             self._passing = 0
             self._turn.release()
-        if self.restless:
+        if self.restless or (self._fetcher is not None and self._fetcher.has_news):
             # So many events were handled in one pass: the loop has its turn, then the others have.
             self.catch_up()
         self._tell_passed()
@@ -143,6 +147,21 @@ class AsyncSpace(BaseSpace):
             else:
                 scheduler.cancelled(attempt)
             self.restless = True
+
+    # -- what is outside -----------------------------------------------------------------------------------
+
+    def request_loop(self) -> asyncio.AbstractEventLoop:
+        """This one."""
+        return self._loop
+
+    def when_on_disk(self, then: Callable[[Exception | None], None]) -> None:
+        """A thread waits for it. In the loop, as every pass is."""
+
+        def tell(waited: asyncio.Future[None]) -> None:
+            error = CancelledError() if waited.cancelled() else waited.exception()
+            then(error if isinstance(error, Exception) else None)
+
+        self._loop.run_in_executor(None, self._lease.storage.wait).add_done_callback(tell)
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -218,6 +237,10 @@ class AsyncSpace(BaseSpace):
         """One timer, for the earliest that something may be to do."""
         if self._timer is not None:
             self._timer.cancel()
+        due_in = self.timers.due_in()
+        if due_in is not None:
+            due_at = self.now() + due_in
+            wake_at = due_at if wake_at is None else min(wake_at, due_at)
         self._wake_at = wake_at
         self._timer = None
         if wake_at is not None and not self.closed:
@@ -236,7 +259,7 @@ class AsyncSpace(BaseSpace):
         What waits for its time, debounced or throttled, is not waited for.
         """
         self.check_open()
-        if self._flights.is_inside():
+        if self._flights.is_inside() or (self._fetcher is not None and self._fetcher.is_inside()):
             message = "an async function that waits until nothing is under way would wait for itself"
             raise UsageError(f"{message}; wait for what it needs with space.fresh(...)", space=self.name)
         while not self.closed:
@@ -244,6 +267,9 @@ class AsyncSpace(BaseSpace):
                 await self._pass_now()
             elif self._flights:
                 await self._flights.next_landing()
+            elif self._fetcher is not None and self._fetcher.under_way:
+                # Each that lands asks for a pass.
+                await self._next_pass()
             elif self.scheduler.events.waiting:
                 # Parked: for its time, or for what it follows from.
                 self.mail.ask_others()
@@ -329,7 +355,7 @@ class AsyncSpace(BaseSpace):
         """
         if self.closed:
             return
-        if self._flights.is_inside():
+        if self._flights.is_inside() or (self._fetcher is not None and self._fetcher.is_inside()):
             message = "an async function cannot close the space that it runs in: it would wait for its own end"
             raise UsageError(message, space=self.name)
         try:
@@ -337,6 +363,8 @@ class AsyncSpace(BaseSpace):
                 await asyncio.to_thread(self._stop_workflows)
             await self._drain()
             await self._flights.end()
+            if self._fetcher is not None:
+                await self._fetcher.end()
             self.mail.leave()
             await self.synced()
         except HeadwaterError as error:

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 from headwater.cells.journal import Mark
 from headwater.cells.pending import Failure
 from headwater.cells.replica import Replica
-from headwater.store.commit import Outcome, PendingRead, Read, Submission
+from headwater.store.commit import Committed, Outcome, PendingRead, Read, Submission
 from headwater.store.document import Found
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq, SessionId
@@ -113,6 +113,13 @@ class AttachedReplica(Replica):
     def inbox(self) -> Sized:
         """What waits to be taken in: empty, or not."""
         return self._port.inbox
+
+    @property
+    def is_good_news(self) -> bool:
+        """Of what waits to be taken in, nothing was taken back. Whoever asks has the turn, and nobody delivers."""
+        return all(
+            type(each) is Outcome and type(each.verdict) is Committed for decided in self._port.inbox for each in decided
+        )
 
     def refresh(self) -> None:
         """Take in what others committed and what became of our own commits."""

@@ -34,9 +34,11 @@ from headwater.host.looking import GraphForm, drawn
 from headwater.host.mail import Mail
 from headwater.host.opening import Lease
 from headwater.host.options import Options
+from headwater.host.pieces.pattern import Invocation
 from headwater.host.report import OnError, log_error, tell
 from headwater.host.resuming import Resuming, Resumption
 from headwater.host.stats import Stats
+from headwater.host.timers import Timers
 from headwater.host.window import Window
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.event import Event, Handler, HandlerSpec
@@ -46,16 +48,19 @@ from headwater.scheduler.steps import Call
 from headwater.store.engine import Engine
 from headwater.values.address import doc_key, parse_address, settle_path
 from headwater.values.hints import freeze_with, schema_of
-from headwater.values.ids import MAIN, DocKey
+from headwater.values.ids import MAIN, BranchId, DocKey
 from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe, Value
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from headwater.host.flows.hosting import Workflows
     from headwater.host.flows.hub import Hub
     from headwater.host.pieces.pattern import Pattern
     from headwater.host.pieces.piece import Piece
     from headwater.host.pieces.pieces import Pieces
+    from headwater.host.resources.fetcher import Fetcher
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -95,6 +100,8 @@ class BaseSpace(Home):
         self.resuming: Resuming = Resuming(self, options.branch)
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
+        self.timers: Timers = Timers(options.now, options.wall)
+        self._fetcher: Fetcher | None = None
         # The thread that a pass is under way in.
         self._passing = 0
         self._tokens: list[Token[Frame | None]] = []
@@ -104,10 +111,13 @@ class BaseSpace(Home):
         self.window: Window = Window(self, self._turn, lease, options, replica)
         self._wall = options.wall
         self._branch = options.branch
+        self.branch: BranchId = BranchId(options.branch)
         self.is_main: bool = options.branch == MAIN
         # Workflows are deployed although something that waits would be given up.
         self.forces: bool = options.force
         self._workflows: Workflows | None = None
+        # Functions may be async here.
+        self.can_await: bool = False
         # Somebody comes when there is something to take in, or its time has come.
         self.is_woken: bool = True
         if options.prepare is not None:
@@ -139,7 +149,7 @@ class BaseSpace(Home):
         token = HERE.set(Frame(self, attempt.tx, HERE.get()))
         try:
             attempt.result = attempt.fn(*attempt.arguments)
-            if hasattr(attempt.result, "pattern"):
+            if type(attempt.result) is Invocation:
                 attempt.result = self.started_by(attempt, attempt.result)
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
             attempt.error = error
@@ -148,13 +158,12 @@ class BaseSpace(Home):
             if LISTENERS:
                 run_ends(attempt.tx)
 
-    def started_by(self, attempt: Call, result: object) -> object:
-        """What a function has returned, if that is a pattern to be started: what stands for it."""
-        from headwater.host.pieces.pattern import Invocation  # noqa: PLC0415  # most programs have none
-
-        if not isinstance(result, Invocation) or not isinstance(attempt, Attempt):
-            return result
-        return self.pieces.start_returned(attempt, result)
+    def started_by(self, attempt: Call, asked: Invocation[Any]) -> object:
+        """A function has returned a pattern with its inputs, to be started: what stands for it."""
+        if not isinstance(attempt, Attempt):
+            message = f"{attempt.title} cannot return {asked!r}: only a computed has children; use hw.start(...)"
+            raise UsageError(message)
+        return self.pieces.start_returned(attempt, asked)
 
     # -- functions -----------------------------------------------------------------------------------------
 
@@ -188,6 +197,8 @@ class BaseSpace(Home):
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
             self.mail.drop(function)
+            if self._fetcher is not None:
+                self._fetcher.drop(function, is_told=True)
             for node in gone:
                 self.scheduler.renew(node)
                 self.scheduler.remove(node)
@@ -198,6 +209,8 @@ class BaseSpace(Home):
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
             self.mail.drop(function)
+            if self._fetcher is not None:
+                self._fetcher.drop(function, is_told=False)
             for node in gone:
                 self.scheduler.remove(node)
 
@@ -229,6 +242,50 @@ class BaseSpace(Home):
         of that.
         """
         return self.pieces.start(pattern, key, args, inputs)
+
+    def keep(self) -> None:
+        """Everything written so far is on disk: so is what runs have read, and what was stopped is let go of."""
+        self.resuming.keep()
+        if self._pieces is not None:
+            self._pieces.sweep()
+
+    # -- what is outside -----------------------------------------------------------------------------------
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """What asks for resources here."""
+        from headwater.host.resources.fetcher import Fetcher  # noqa: PLC0415  # most programs have none
+
+        if self._fetcher is None:
+            with self._turn:
+                self._fetcher = self._fetcher or Fetcher(self)
+        return self._fetcher
+
+    def request_loop(self) -> AbstractEventLoop:
+        """Where requests run. Each kind of space has its own."""
+        raise NotImplementedError
+
+    def when_on_disk(self, then: Callable[[Exception | None], None]) -> None:
+        """Call when all that was written so far is on disk, or taken back; by whichever thread comes to know."""
+
+    def stands(self, rejected: int) -> bool:
+        """Whether nothing was taken back since so much was: told at once, by any thread. If that cannot be, no."""
+        return False
+
+    def ring(self) -> None:
+        """Something came from outside: have it taken in. By any thread."""
+        self.catch_up_soon()
+
+    def _begin_pass(self) -> None:
+        """Take in what came from outside, and do what is due."""
+        if self._fetcher is not None:
+            self._fetcher.take_in()
+        self.timers.fire()
+
+    def _end_pass(self) -> None:
+        """Ask for what is wanted now."""
+        if self._fetcher is not None:
+            self._fetcher.look()
 
     # -- workflows -----------------------------------------------------------------------------------------
 
@@ -334,7 +391,11 @@ class BaseSpace(Home):
         """Seconds until there may be something to do, if nothing else happens; None: only if something does."""
         with self._turn:
             wake_at = self.scheduler.outstanding().wake_at
-        return None if wake_at is None else max(wake_at - self.now(), 0.0) / 1000
+            due_in = self.timers.due_in()
+        if wake_at is not None:
+            left = max(wake_at - self.now(), 0.0)
+            due_in = left if due_in is None else min(left, due_in)
+        return None if due_in is None else due_in / 1000
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
@@ -412,6 +473,8 @@ class BaseSpace(Home):
         counts = {node.name: node.runs for node in self.nodes.values()}
         for function in self.instances:
             counts[str(getattr(function, "name", function))] = self.runs(function)
+        for resource in [] if self._fetcher is None else self._fetcher.resources:
+            counts[str(getattr(resource, "name", resource))] = self.runs(resource)
         return counts | {handler.name: handler.runs for handler in list(self.handlers.values())}
 
     def graph(self, form: GraphForm = "text") -> str:
@@ -419,9 +482,14 @@ class BaseSpace(Home):
         return drawn(self.window, form)
 
     def runs(self, function: object) -> int:
-        """How often a function of the app has run in this opening; with parameters, for all arguments together."""
+        """How often a function of the app has run in this opening; with parameters, for all arguments together.
+
+        Of a resource: how many requests have left.
+        """
         if function in self.instances:
             return self.instances[function].runs
+        if self._fetcher is not None and function in self._fetcher.resources:
+            return self._fetcher.requests_of(function)
         found = self.nodes.get(function) or self.handlers.get(function)
         if found is None:
             message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
@@ -481,6 +549,8 @@ class BaseSpace(Home):
         if self in OPEN:
             OPEN.remove(self)
         self.window.close()
+        if self._fetcher is not None:
+            self._fetcher.shut()
         self.scheduler.dispose()
         self.on_console = None
         for callback in self._closers:

@@ -15,8 +15,9 @@ from contextvars import Context
 from typing import Any, Literal, TypeAlias, cast
 
 from headwater.cells.here import HERE, Frame
-from headwater.cells.home import Home
+from headwater.host.base_space import BaseSpace
 from headwater.host.console import LISTENERS, run_begins, run_ends
+from headwater.host.pieces.pattern import Invocation
 from headwater.scheduler.attempt import RetryImmediately
 from headwater.scheduler.steps import Call
 
@@ -56,7 +57,9 @@ class Watched:
 class Flights:
     """The async attempts of one space."""
 
-    def __init__(self, home: Home, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]) -> None:
+    def __init__(
+        self, home: BaseSpace, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]
+    ) -> None:
         self._home = home
         self._loop = loop
         self._context = context
@@ -138,6 +141,8 @@ class Flights:
             async with timer:
                 coroutine = cast("Coroutine[Any, Any, object]", attempt.fn(*attempt.arguments))
                 attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
+            if type(attempt.result) is Invocation:
+                attempt.result = self._home.started_by(attempt, attempt.result)
             how[0] = "ended"
         except asyncio.CancelledError as stop:
             task = asyncio.current_task()

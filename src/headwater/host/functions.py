@@ -188,6 +188,18 @@ class Computed(Generic[P, R]):
         return self._pull(home, tx, node, cell)
 
     def _pull(self, home: BaseSpace, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
+        self._make_current(home, tx, node)
+        value = cell.value
+        if tx is None:
+            if home.restless:
+                # What it wrote besides its result, others may have read.
+                home.catch_up()
+        elif not self._parametrised:
+            tx.memo[self] = value
+        return cast("R", value)
+
+    def _make_current(self, home: BaseSpace, tx: Transaction | None, node: Node) -> None:
+        """What a call would give is stored from now on. Raises what it raised; of what it came to, nothing is read."""
         if tx is None and home.news:
             home.catch_up()
         try:
@@ -205,14 +217,16 @@ class Computed(Generic[P, R]):
                 f"{self.name}() has no value yet: it is under way, and whoever reads it runs again when it is there"
             )
             raise NotReadyError(message, node=self.name)
-        value = cell.value
-        if tx is None:
-            if home.restless:
-                # What it wrote besides its result, others may have read.
-                home.catch_up()
-        elif not self._parametrised:
-            tx.memo[self] = value
-        return cast("R", value)
+
+    def current_in(self, home: BaseSpace, tx: Transaction | None) -> Cell[Any]:
+        """Where its result stands, made current: for whoever reads only a part of it."""
+        node = home.nodes.get(self)
+        if node is None:
+            if (successor := self._successor(home)) is not None:
+                return successor.current_in(home, tx)
+            raise UsageError(f"{self.name}() is no function of space {home.name!r} any more", node=self.name)
+        self._make_current(home, tx, node)
+        return self._resolve()
 
     def _successor(self, home: BaseSpace) -> Computed[..., Any] | None:
         """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""

@@ -8,7 +8,7 @@ Must never know: what a function does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -78,6 +78,14 @@ class Instances:
             node = found.pop(key).node
             self._runs += node.runs
             self._scheduler.remove(node)
+
+    def release(self, keys: Iterable[Key]) -> None:
+        """Whoever has asked for these does so no more, and tells those who have read them: they are forgotten now."""
+        for key in keys:
+            found = self._found.pop(key, None)
+            if found is not None:
+                self._runs += found.node.runs
+                self._scheduler.remove(found.node)
 
     def __len__(self) -> int:
         return len(self._found)

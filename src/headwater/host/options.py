@@ -56,6 +56,8 @@ class Options:
     # For tests: where the space is, if not at a URL; and what is done with it before anything runs in it.
     lease: Callable[[], Lease] | None = None
     prepare: Callable[[BaseSpace], None] | None = None
+    # For tests: what plain code that waits does instead of sleeping, for so many seconds.
+    sleep: Callable[[float], None] | None = None
 
     def __post_init__(self) -> None:
         demand: object = self.demand

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from headwater.cells.lifecycle import SETTLED, Status
 from headwater.cells.transaction import Transaction
@@ -25,6 +25,11 @@ from headwater.scheduler.limits import CHAIN_MAX, EVENTS_MAX
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.values.duration import Duration, to_ms
 
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from headwater.host.resources.performing import BesideLoop
+
 
 class Space(BaseSpace):
     """An open space for plain code. Made by `app.open`; a `with` block closes it."""
@@ -36,8 +41,11 @@ class Space(BaseSpace):
         self._wake = wake
         # Transactions that another space waits for.
         self._owed: list[Transaction] = []
+        # Where requests run.
+        self._beside: BesideLoop | None = None
         super().__init__(lease, replica, owner, options)
         self.is_woken = wake is not None
+        self._sleep = options.sleep
         self.place = (lease.storage, options.branch)
 
     def add_node(self, function: object, spec: NodeSpec) -> Node:
@@ -60,7 +68,7 @@ class Space(BaseSpace):
         wake = self._wake
         with self._turn:
             self._attached.refresh()
-            if self.restless:
+            if self.restless or (self._fetcher is not None and self._fetcher.has_news):
                 self._pass(lambda: self.scheduler.events.is_due)
             if wake is not None and self.scheduler.events.wake_at is None:
                 wake = None
@@ -83,6 +91,7 @@ class Space(BaseSpace):
             return
         self._passing = threading.get_ident()
         try:
+            self._begin_pass()
             self.scheduler.settle()
             for _ in range(CHAIN_MAX // EVENTS_MAX):
                 if not is_due():
@@ -90,8 +99,12 @@ class Space(BaseSpace):
                 # What was decided meanwhile is let go of.
                 self._attached.refresh()
                 self.scheduler.settle()
+            self._end_pass()
         finally:
             self._passing = 0
+            if self._fetcher is not None and self._fetcher.has_news:
+                # It came in the middle of this.
+                self.restless = True
         if self._owed:
             self._pay()
         self.mail.call_due()
@@ -103,6 +116,36 @@ class Space(BaseSpace):
                 self.catch_up()
             finally:
                 self._turn.release()
+
+    def ring(self) -> None:
+        """Something came from outside: taken in by whoever stays for that, or with the next write."""
+        super().ring()
+        if self._wake is not None:
+            self._wake()
+
+    def request_loop(self) -> AbstractEventLoop:
+        """One in a thread of its own, made when it is needed."""
+        from headwater.host.resources.performing import BesideLoop  # noqa: PLC0415  # plain programs need no asyncio
+
+        if self._beside is None:
+            self._beside = BesideLoop()
+        return self._beside.started()
+
+    def when_on_disk(self, then: Callable[[Exception | None], None]) -> None:
+        """Something that does nothing stands in the queue, after all that was written."""
+        from headwater.host.resources.waiting import Waiting  # noqa: PLC0415  # likewise
+
+        self._lease.storage.ride(Waiting(then))
+
+    def stands(self, rejected: int) -> bool:
+        """The replica takes nothing in while it is looked at; what is waiting for it is looked through."""
+        turn = self._attached.turn
+        if not turn.acquire(blocking=False):
+            return False
+        try:
+            return self.rejected == rejected and self._attached.is_good_news
+        finally:
+            turn.release()
 
     def owe(self, origin: Transaction) -> None:
         """Nobody would come to hear of it later: when it has ended, what becomes of it is waited for."""
@@ -132,15 +175,21 @@ class Space(BaseSpace):
             wake_in = self.wake_in()
             # Not at once again, should the clock be a little behind.
             pause = left if wake_in is None else min(left, max(wake_in, PAUSE_MIN_S))
-            time.sleep(min(pause, PAUSE_MAX_S))
+            self._pause(min(pause, PAUSE_MAX_S))
             self.settle()
+
+    def _pause(self, seconds: float) -> None:
+        if self._sleep is None:
+            time.sleep(seconds)
+        else:
+            self._sleep(seconds)
 
     def sync(self, timeout: float | None = None) -> None:
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
         self.check_open()
         self._lease.storage.wait(timeout)
-        self.resuming.keep()
         self.catch_up()
+        self.keep()
         self._tell_lost()
 
     def close(self) -> None:
@@ -148,6 +197,7 @@ class Space(BaseSpace):
         if not self.closed and not self.is_passing:
             # Without the turn: runs that come to their end need it.
             self._stop_workflows()
+            self._stop_requests()
         with self._turn:
             if self.closed:
                 return
@@ -161,6 +211,12 @@ class Space(BaseSpace):
             finally:
                 self._shut()
                 self._let_go()
+
+    def _stop_requests(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.shut()
+        if self._beside is not None:
+            self._beside.close()
 
     def wait_for(self, event: Event, timeout_ms: float | None) -> None:
         """Run what is to be run until an event has ended. Raises EventTimeoutError."""
@@ -192,7 +248,7 @@ class Space(BaseSpace):
                 raise self.mail.timed_out(event, timeout_ms) from None
         elif not event.is_settled:
             pause = PAUSE_MAX_S if wake_in is None else min(max(wake_in, PAUSE_MIN_S), PAUSE_MAX_S)
-            time.sleep(pause if left is None else min(pause, left))
+            self._pause(pause if left is None else min(pause, left))
 
     def _drain(self) -> None:
         """Let events have their turn that only wait for a moment."""
@@ -205,7 +261,7 @@ class Space(BaseSpace):
             if not scheduler.events.waiting or self.is_passing or self.now() >= end or self.mail.is_in_vain(end):
                 return
             self.mail.ask_others()
-            time.sleep(min(max(self.wake_in() or 0.0, PAUSE_MIN_S), PAUSE_MAX_S))
+            self._pause(min(max(self.wake_in() or 0.0, PAUSE_MIN_S), PAUSE_MAX_S))
 
     def __enter__(self) -> Self:
         self.enter()

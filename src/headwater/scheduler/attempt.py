@@ -45,6 +45,8 @@ class Attempt:
     looked: int = -1
     # What the function is called with, besides its transaction.
     arguments: tuple[()] = ()
+    # diagnosis: what is needed to do it all again.
+    image: object = None
 
     def __init__(
         self,

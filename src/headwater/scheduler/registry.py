@@ -61,7 +61,7 @@ class Registry:
         if self._trace.on:
             above = node.parent.id if node.parent is not None else None
             self._trace.emit(Registered(self._now(), node.id, spec.kind.value, above))
-        if effect or self.eager or spec.eager or spec.side_write_envelope:
+        if effect or (self.eager and not spec.is_fed) or spec.eager or spec.side_write_envelope:
             self._graph.liveness.demand(node)
         return node
 

@@ -77,7 +77,8 @@ class Runner:
         self.in_flight: dict[Node, Attempt] = {}
         self.runs = 0
         self.pass_number = 0
-        # Called after an attempt that counts: for those who look on.
+        # Called before an attempt that counts is ended, and after: for those who look on.
+        self.before: Callable[[Attempt], None] | None = None
         self.after: Callable[[Attempt], None] | None = None
         # The same, for whoever started something in it.
         self.ended: Callable[[Attempt], None] | None = None
@@ -161,6 +162,8 @@ class Runner:
         if self._replica.version != attempt.version and self._is_outdated(tx, reads):
             self._outdated(attempt, error)
             return
+        if self.before is not None:
+            self.before(attempt)
         if error is not None:
             self._failed(attempt, error)
         elif node.outputs or tx.wrote or attempt.before is not None:

@@ -5,6 +5,7 @@ Must never know: verdicts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -164,6 +165,15 @@ class StateCache:
         state = self._states.get(branch, {}).pop(doc, None)
         if state is not None:
             self._bytes -= _STATE_BYTES
+
+    def let_go(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
+        """Forget states that are true, for nobody is going to ask for them soon."""
+        states = self._states.get(branch, {})
+        gone = {id(state): doc for doc in docs if (state := states.get(doc)) is not None}
+        self._folded = [state for state in self._folded if id(state) not in gone]
+        for doc in gone.values():
+            state = states.pop(doc)
+            self._bytes -= _STATE_BYTES + _BLOWUP * state.bound
 
     def after_fold(self, fold: Fold) -> None:
         """Snapshots were taken: rebuilding starts there. Writes are remembered until the next fold."""

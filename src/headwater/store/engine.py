@@ -10,7 +10,7 @@ Length: the stages of a commit, in their order, and each needs what the one befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -130,6 +130,11 @@ class Engine:
             raise
         self.states.evict()
         return outcomes
+
+    def let_go(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
+        """Hold documents no longer that nobody is going to ask for soon: they are read again if somebody does."""
+        self.fold()
+        self.states.let_go(branch, docs)
 
     def note(self, notes: Sequence[Note]) -> int:
         """Keep what runs have read that had nothing to write, as far as it is still so. Returns how many were kept."""

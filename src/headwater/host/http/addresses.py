@@ -81,6 +81,7 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 _NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
 _OCTETS: Final = 4
+_OCTET: Final = 256
 
 
 def kind_of(address: Address) -> Kind:
@@ -126,7 +127,7 @@ def read_ipv4(host: str) -> IPv4Address | None:
         numbers.append(number)
     *heads, last = numbers
     # The last part stands for all the bytes that are left.
-    if any(head > 0xFF for head in heads) or last >= 256 ** (_OCTETS + 1 - len(numbers)):
+    if any(head >= _OCTET for head in heads) or last >= _OCTET ** (_OCTETS + 1 - len(numbers)):
         return None
     value = last
     for place, head in enumerate(heads):

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from headwater.errors import HeadwaterError, HttpAnswerError
 from headwater.host.http.limits import PACKED_ROOM
-from headwater.values.tree import freeze
+from headwater.values.tree import Value, freeze
 
 GZIP: Final = 31
 """For zlib: gzip, and nothing else."""
@@ -45,6 +45,11 @@ class Body:
         self._is_packed = named.endswith("gzip")
         self._unpacking = zlib.decompressobj(GZIP) if self._is_packed else None
         self._is_begun = False
+
+    def expect(self, length: str) -> None:
+        """What the server says will come: who announces too much is not listened to."""
+        if not self._is_packed and length.isascii() and length.isdigit() and int(length[:20]) > self._bytes_max:
+            raise self._too_large()
 
     def take(self, chunk: bytes) -> None:
         """One more piece. Raises HttpAnswerError if it is too much, or cannot be unpacked."""
@@ -124,11 +129,10 @@ def as_text(body: bytes, charset: str) -> str:
     return text.removeprefix("\ufeff")
 
 
-def as_json(body: bytes, shown: str) -> Any:  # noqa: ANN401  # whatever the server says
+def as_json(body: bytes, shown: str) -> Value:
     """A value that can be kept. Raises HttpAnswerError."""
     try:
-        value = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
-        freeze(value)
+        return freeze(msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf")))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         what = "nothing" if not body else f"{as_text(body[:60], '')!r}"
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
@@ -136,4 +140,3 @@ def as_json(body: bytes, shown: str) -> Any:  # noqa: ANN401  # whatever the ser
         raise HttpAnswerError(message, url=shown) from None
     except HeadwaterError as error:
         raise HttpAnswerError(f"{shown} answered JSON that cannot be kept: {error.message}", url=shown) from None
-    return value

@@ -57,7 +57,9 @@ class Policy:
         rule = self._rule_for(target)
         if self.rules is not None and rule is None:
             listed = ", ".join(rule.written for rule in self.rules) or "nothing"
-            message = f"{target.shown} is not allowed: allow= has {listed}; add {target.host_header!r} if it may be asked"
+            message = (
+                f"{target.shown} is not allowed: allow= has {listed}; add {target.host_header!r} if it may be asked"
+            )
             raise HttpRefusedError(message, url=target.shown, host=target.host)
         if target.address is not None:
             self.check_addresses(target, [target.address])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from headwater.cells.here import HERE, Frame, Owner
 from headwater.errors import DeclarationError
+from headwater.host.code import is_async
 from headwater.host.declaring import Declaring, Function
 from headwater.host.fingerprint import Prints
 from headwater.scheduler.node import Node
@@ -105,4 +106,6 @@ class Builder(Declaring):
         return self.functions
 
     def _check_function(self, name: str, fn: Callable[..., object]) -> None:
-        """Each kind of space says when it is registered."""
+        if is_async(fn) and not self.space.can_await:
+            message = f"{name}() of pattern {self.name}() is async and needs an event loop"
+            raise DeclarationError(f"{message}: open the app with `async with app.aopen(...)`", name=name)

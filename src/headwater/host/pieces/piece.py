@@ -52,6 +52,7 @@ class Piece(Generic[R]):
     generation: int = 1
     """Another whenever the pattern's code, or what the piece consists of, is another."""
     outputs: R
+    documents: tuple[str, ...] = field(default=(), repr=False)
     functions: tuple[Function, ...] = field(default=(), repr=False)
     children: tuple[Piece[Any], ...] = field(default=(), repr=False)
     status: PieceStatus = PieceStatus.STOPPED

@@ -24,7 +24,7 @@ from headwater.host.pieces.pattern import ARGUMENTS, Invocation, Pattern
 from headwater.host.pieces.piece import Piece, PieceStatus, named_outputs
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.node import Node
-from headwater.store.commit import Operation, PatchDoc, SetDoc
+from headwater.store.commit import PatchDoc, SetDoc
 from headwater.values.address import doc_key
 from headwater.values.causal import derive_id
 from headwater.values.ids import DocId, DocKey
@@ -39,6 +39,12 @@ R = TypeVar("R")
 
 STATUS: Final = "status"
 
+LEAVING_MAX: Final = 1000
+"""Pieces that are stopped, and of which documents are still held: a few megabytes."""
+
+RETURNED: Final = "()"
+"""The key of a child that a function has returned: it has one of each pattern."""
+
 
 class Pieces:
     """Those of one open space. Whoever starts and stops has the turn."""
@@ -51,6 +57,8 @@ class Pieces:
         # Children of functions, by id; and those that a run which is under way has asked for.
         self._children: dict[Node, dict[str, Piece[Any]]] = {}
         self._asked: dict[Node, tuple[Transaction, set[str]]] = {}
+        # Stopped, and what they have made is still held.
+        self._leaving: list[Piece[Any]] = []
         # Since the space was opened.
         self.started = 0
 
@@ -85,7 +93,7 @@ class Pieces:
         """A function has returned a pattern with its inputs: a child of its own, which its result refers to."""
         node, tx = attempt.node, attempt.tx
         with self._space.turn:
-            piece = self._start_child(node, tx, asked.pattern, "", asked.args, asked.inputs)
+            piece = self._start_child(node, tx, asked.pattern, RETURNED, asked.args, asked.inputs)
         return piece.__headwater_value__()
 
     def _start_child(  # noqa: PLR0917  # of whom, where, what
@@ -119,6 +127,8 @@ class Pieces:
         inputs: dict[str, Any],
     ) -> Piece[R]:
         space = self._space
+        if len(self._leaving) >= LEAVING_MAX:
+            self.sweep()
         doc = self._id(place, pattern, key)
         at = doc_key(doc)
         stored = self._stored(at)
@@ -139,12 +149,17 @@ class Pieces:
         # A cell that was given is known by more than its place: by its default.
         unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
         outputs = builder.build(pattern.__wrapped__, unsealed)
+        earlier = None if running is None else (running.pattern, running.sealed)
         piece: Piece[R] = running or Piece(pattern=pattern, key=key, id=doc, _pieces=self, outputs=outputs)
         piece.pattern, piece.parent, piece.sealed, piece.outputs = pattern, parent, sealed, outputs
         piece.generation = self._put(at, stored, self._record(piece, builder, stored))
         if running is not None:
             self._take_down(running, besides=builder.children)
         self._install(piece, builder, was_there=is_map(stored))
+        tx = self._around()
+        if tx is not None:
+            # I10: it survives only if what it was started in comes to be.
+            space.scheduler.lineage.launch(tx, lambda: self._undo(piece, place, earlier))
         return piece
 
     def _id(self, place: str, pattern: Pattern[..., Any], key: str) -> str:
@@ -206,6 +221,7 @@ class Pieces:
         space = self._space
         piece.functions = tuple(builder.functions.values())
         piece.children = tuple(builder.children)
+        piece.documents = (piece.id, *(f"{builder.prefix}{name}" for name in builder.declared))
         piece.status = PieceStatus.RUNNING
         self.running[piece.id] = piece
         self.started += 1
@@ -214,10 +230,6 @@ class Pieces:
         if was_there:
             nodes = [space.nodes[function] for function in piece.functions if function in space.nodes]
             space.resuming.take_over_piece(builder.prefix, nodes)
-        tx = self._around()
-        if tx is not None:
-            # I10: it survives only if what it was started in comes to be.
-            space.scheduler.lineage.launch(tx, lambda: self._undo(piece))
 
     def _go(self, piece: Piece[Any]) -> None:
         """What it consists of has its turn."""
@@ -225,9 +237,14 @@ class Pieces:
             self._space.resume_events()
         self._space.catch_up()
 
-    def _undo(self, piece: Piece[Any]) -> None:
+    def _undo(self, piece: Piece[Any], place: str, earlier: tuple[Pattern[..., Any], Value] | None) -> None:
+        """It goes; or, if it was at work before, with other inputs, it is again what it was."""
         with self._space.turn:
             self._take_down(piece)
+            if earlier is not None and not self._space.closed:
+                pattern, sealed = earlier
+                kept = pattern.inputs(self._space, piece.id)
+                self._start(piece.parent, place, pattern, piece.key, (), kept.unsealed(self._space, sealed))
 
     # -- stopping ------------------------------------------------------------------------------------------
 
@@ -242,37 +259,58 @@ class Pieces:
             if parent is not None and piece.id in self._children.get(parent, ()):
                 message = f"{piece.id} cannot be stopped: {parent.title} has it as a child as long as it asks for it"
                 raise UsageError(f"{message}; have it ask no more", piece=piece.id)
-            self._take_down(piece)
-            self._say_stopped(piece)
+            self._say_stopped(self._take_down(piece))
         if self._around() is None:
             space.catch_up()
 
-    def _say_stopped(self, piece: Piece[Any]) -> None:
-        at = doc_key(piece.id)
-        tx = self._around()
-        if tx is None or tx.node is not None:
-            operation: Operation = PatchDoc(at, (Replace((STATUS,), PieceStatus.STOPPED.value),))
-            self._space.replica.commit((operation,))
-        else:
-            tx.patch(at, Replace((STATUS,), PieceStatus.STOPPED.value))
-
-    def _take_down(self, piece: Piece[Any], besides: list[Piece[Any]] | None = None) -> None:
-        """Everything it consists of, and its children; but for those that go on as part of what replaces it."""
-        if not piece.is_running:
+    def _say_stopped(self, pieces: list[Piece[Any]]) -> None:
+        """Also for whoever looks at the documents."""
+        if not pieces:
             return
+        tx = self._around()
+        said = Replace((STATUS,), PieceStatus.STOPPED.value)
+        if tx is None or tx.node is not None:
+            # A piece whose document nobody has seen, for what it was started in did not come to be, has none.
+            there = [at for at in (doc_key(piece.id) for piece in pieces) if is_map(self._space.replica.read(at))]
+            self._space.replica.commit([PatchDoc(at, (said,)) for at in there])
+        else:
+            for piece in pieces:
+                tx.patch(doc_key(piece.id), said)
+
+    def _take_down(self, piece: Piece[Any], besides: list[Piece[Any]] | None = None) -> list[Piece[Any]]:
+        """Everything it consists of, and its children; but for those that go on as part of what replaces it.
+
+        Returns what was stopped.
+        """
+        if not piece.is_running:
+            return []
         piece.status = PieceStatus.STOPPED
         self.running.pop(piece.id, None)
+        stopped = [piece]
         for child in piece.children:
             if besides is None or child not in besides:
-                self._take_down(child)
+                stopped += self._take_down(child)
         for function in reversed(piece.functions):
             self._space.retire(function)
+        self._leaving.append(piece)
+        return stopped
+
+    def sweep(self) -> None:
+        """Hold no longer what pieces have made that are stopped. What they have written is decided by now."""
+        leaving, self._leaving = self._leaving, []
+        gone = [doc_key(doc) for piece in leaving if not piece.is_running for doc in piece.documents]
+        replica = self._space.replica
+        for doc in gone:
+            replica.let_go(doc)
+        if gone:
+            self._space.ask_store(lambda engine: engine.let_go(self._space.branch, gone))
 
     def removed(self, node: Node) -> None:
         """A function is no longer: nor are the pieces that its runs have started."""
         self._asked.pop(node, None)
-        for child in self._children.pop(node, {}).values():
-            self._take_down(child)
+        stopped = [each for child in self._children.pop(node, {}).values() for each in self._take_down(child)]
+        if not self._space.closed:
+            self._say_stopped(stopped)
 
     def after(self, attempt: Attempt) -> None:
         """A run has come to its end, and counts: children that it has not asked for are stopped, in the same pass."""
@@ -284,7 +322,7 @@ class Pieces:
             asked = set()
         for piece in [piece for piece in children.values() if piece.id not in asked]:
             del children[piece.id]
-            self._take_down(piece)
+            self._say_stopped(self._take_down(piece))
         if not children:
             del self._children[attempt.node]
 

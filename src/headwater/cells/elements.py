@@ -1,0 +1,215 @@
+"""The elements of a list, one by one: what tells each from the others, and how it is read.
+
+A document is told by its id, and so is whatever a link leads to; a value that stands in the list itself, by its place.
+Looking through a list depends on its length and on the links in it, and on nothing that its elements hold.
+
+Must never know: what is done with the elements.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Final, TypeAlias
+
+from headwater.cells.bind import Binder
+from headwater.cells.cell import Cell
+from headwater.cells.doc import Doc
+from headwater.cells.home import Home
+from headwater.cells.reading import Readable
+from headwater.cells.slot import Slot
+from headwater.cells.traverse import Place, Traverse
+from headwater.cells.whole import told_apart
+from headwater.errors import SchemaError
+from headwater.values.address import Depth, address_text
+from headwater.values.ids import DocId
+from headwater.values.intake import RefusedError
+from headwater.values.link import parse_link
+from headwater.values.schema import ANY, Schema, short
+from headwater.values.tree import ABSENT, Maybe, Value, get, is_array, is_link
+
+_ANYWHERE: Final = 2**31
+"""An index that lists have and tuples of a fixed length do not: all elements of a list are of one type."""
+
+Token: TypeAlias = tuple[str, ...]
+"""What tells an element from others."""
+
+
+class Entry(ABC):
+    """One element."""
+
+    __slots__ = ("key", "label")
+
+    def __init__(self, key: Token, label: str) -> None:
+        self.key = key
+        # For people.
+        self.label = label
+
+    @abstractmethod
+    def read(self) -> object:
+        """The element, as authors get it. Noted like any read."""
+
+    @abstractmethod
+    def reference(self) -> Value:
+        """What stands for it in another document: a link, if it stands anywhere."""
+
+
+class DocEntry(Entry):
+    """A document. To hand it out reads nothing of it."""
+
+    __slots__ = ("doc",)
+
+    def __init__(self, doc: Doc) -> None:
+        told = told_apart(doc)
+        super().__init__(("doc", type(doc).__name__, told), told.removeprefix("space!"))
+        self.doc = doc
+
+    def read(self) -> Doc:
+        """The document."""
+        return self.doc
+
+    def reference(self) -> Value:
+        """A link to it."""
+        return self.doc.__headwater_value__()
+
+
+class HandleEntry(Entry):
+    """A cell, or a list or map of its own: handed out, not read."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: Readable) -> None:
+        super().__init__(("cell", handle.address), handle.address)
+        self.handle = handle
+
+    def read(self) -> Readable:
+        """The handle."""
+        return self.handle
+
+    def reference(self) -> Value:
+        """A link to it."""
+        return self.handle._to_link().to_value()
+
+
+class LinkedEntry(Entry):
+    """What a link leads to, where the type names no class for it: its value."""
+
+    __slots__ = ("cell",)
+
+    def __init__(self, cell: Cell[Any]) -> None:
+        super().__init__(("at", cell.address), cell.address)
+        self.cell = cell
+
+    def read(self) -> object:
+        """The value there."""
+        return self.cell.value
+
+    def reference(self) -> Value:
+        """A link to it."""
+        return self.cell._to_link().to_value()
+
+
+class PartEntry(Entry):
+    """A value that stands in the list itself."""
+
+    __slots__ = ("index", "slot")
+
+    def __init__(self, slot: Slot, where: str, index: int) -> None:
+        super().__init__(("at", f"{where}/{index}"), str(index))
+        self.slot = slot
+        self.index = index
+
+    def read(self) -> object:
+        """The value there."""
+        return self.slot._part(self.index)._read(0)
+
+    def reference(self) -> Value:
+        """A link to its place."""
+        return self.slot._part(self.index)._to_link().to_value()
+
+
+def entry_for(thing: Doc | Readable) -> Entry:
+    """Of a handle that somebody holds."""
+    return DocEntry(thing) if isinstance(thing, Doc) else HandleEntry(thing)
+
+
+def is_listlike(slot: Slot) -> bool:
+    """Whether its type lets a list stand there."""
+    return slot._schema.child(0) is not None
+
+
+def owner_of(thing: Doc | Readable) -> object:
+    """Whose it is."""
+    return thing._hw_owner if isinstance(thing, Doc) else thing._owner
+
+
+def entries_of(slot: Slot) -> list[Entry | None]:
+    """The elements of the list that stands there; None for one that leads nowhere. Nothing stands there: none."""
+    home, source = slot._source()
+    traverse = Traverse(source, home.scope)
+    doc = slot._key(home)
+    where = address_text(doc, slot._path)
+    place = traverse.place(doc, slot._path)
+    there: Maybe = ABSENT if place is None else get(source.look(place.doc), place.path)
+    if place is None or not is_array(there):
+        return _elsewhere(slot, traverse, place, where)
+    item = slot._schema.child(_ANYWHERE)
+    handle = None if item is None else item.as_handle(linked=True)
+    if item is not None and handle is not None and handle.always_link and not handle.optional:
+        # Links are leaves: one deep read depends on which documents are in the list, and on nothing else.
+        links = traverse.value(place.doc, place.path, slot._schema)
+        assert is_array(links)
+        return [_of_link(home, slot, item, link, index) for index, link in enumerate(links)]
+    source.note(place.doc, place.path, Depth.SHALLOW)
+    return [
+        _of_linked(home, slot, traverse, place, index) if is_link(part) else PartEntry(slot, where, index)
+        for index, part in enumerate(there)
+    ]
+
+
+def _elsewhere(slot: Slot, traverse: Traverse, place: Place | None, where: str) -> list[Entry | None]:
+    """No list is stored there: its default, if it has one."""
+    there: Maybe = ABSENT
+    if place is not None:
+        there = traverse.source.read(place.doc, place.path, Depth.SHALLOW)
+    if there is ABSENT:
+        there = slot._default_here(traverse, slot._key(slot._source()[0]))
+    if there is ABSENT or there is None:
+        return []
+    if not is_array(there):
+        raise SchemaError(f"{where} holds {short(there)}; a list is expected", place=where)
+    return [PartEntry(slot, where, index) for index in range(len(there))]
+
+
+def _of_linked(home: Home, slot: Slot, traverse: Traverse, place: Place, index: int) -> Entry | None:
+    """A link among other things. Who turns it elsewhere wakes whoever looks through the list."""
+    at = (*place.path, index)
+    traverse.source.note(place.doc, at, Depth.DEEP)
+    schema = slot._schema.child(index)
+    handle = None if schema is None else schema.as_handle(linked=True)
+    if schema is not None and handle is not None:
+        return _of_link(home, slot, schema, traverse.handle(place.doc, at, handle), index)
+    end = traverse.place(place.doc, at)
+    if end is None:
+        return None
+    name = DocId(end.doc.partition("/")[2])
+    return LinkedEntry(Cell(home, name, end.path, schema=schema or ANY, key=end.doc))
+
+
+def _of_link(home: Home, slot: Slot, schema: Schema, link: Maybe, index: int) -> Entry | None:
+    if link is ABSENT or link is None:
+        return None
+    try:
+        thing = schema.load(link, Binder(home, slot))
+    except RefusedError as refused:
+        message = f"cannot read {slot.address}/{index}: {refused.reason}"
+        raise SchemaError(message, place=slot.address, reason=refused.reason) from None
+    assert isinstance(thing, Doc | Readable)
+    return entry_for(thing)
+
+
+def as_linked(home: Home, reference: Value) -> object:
+    """What a reference leads to, as it is stored; a value that is none is what it is."""
+    link = parse_link(reference)
+    if link is None or link.doc is None:
+        return reference
+    return Cell[Any](home, link.doc, link.path, scope=link.scope or "space").value

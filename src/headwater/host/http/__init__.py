@@ -1,0 +1,1 @@
+"""Requests over HTTP as resources: `hw.http.json`, `text`, `bytes`."""

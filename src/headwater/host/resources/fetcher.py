@@ -1,0 +1,384 @@
+"""When something is asked for: the resources of one open space, who looks at them, and what came.
+
+Whoever looks only leaves a note. When the pass is over, each that was noted is looked at: is it wanted, is what stands
+there fresh, is a request under way. A request waits until everything that was written before it is on disk; then it
+leaves. Its answer is taken in at the beginning of a pass, in a transaction of its own, unless nobody wants it any more.
+
+Must never know: what a resource does, and where it runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from random import random
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.cells.here import HERE, Frame
+from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError
+from headwater.host.instances import Key
+from headwater.host.resources.performing import Performing
+from headwater.host.resources.source import Request, Source, failed_record, ready_record
+from headwater.scheduler.limits import KEPT_MAX
+from headwater.scheduler.node import Kind, Node, NodeSpec
+from headwater.values.hints import freeze_with
+from headwater.values.schema import Schema
+from headwater.values.tree import ABSENT
+
+if TYPE_CHECKING:
+    from headwater.host.base_space import BaseSpace
+
+DISK_MS: Final = 1000.0
+"""How long after the disk failed it is tried again: a disk that is full is not full for milliseconds."""
+
+TEXT_MAX: Final = 2000
+"""Characters of an error that are kept: enough to know it by, and not the page that a server sent with it."""
+
+
+class Fetcher:
+    """The part of an open space that asks. But for what says so, whoever uses it has the turn of the space."""
+
+    def __init__(self, space: BaseSpace) -> None:
+        self._space = space
+        self._performing = Performing(space, space.request_loop, self._ended)
+        # By resource, and then by what tells a set of arguments from others.
+        self._sources: dict[object, dict[Key, Source]] = {}
+        self._calls = 0
+        # To be looked at when the pass is over. Any thread adds.
+        self._noted: deque[Source] = deque()
+        # All that are not at their end; asked for in this look; those for which the disk has said yes; and those that
+        # have come to their end, added to by the loop.
+        self.under_way: dict[Request, None] = {}
+        self._asked: list[Request] = []
+        self._ready: deque[Request] = deque()
+        self._landed: deque[Request] = deque()
+        # Held for leaving and for being stopped: it is one or the other.
+        self._leaving = threading.Lock()
+        self._is_over = False
+        # Requests of those that were forgotten.
+        self._forgotten: dict[object, int] = {}
+
+    # -- sources -------------------------------------------------------------------------------------------
+
+    def find(self, resource: object, key: Key) -> Source | None:
+        """The one for these arguments, if it has been called with them. From any thread."""
+        found = self._sources.get(resource, {}).get(key)
+        if found is not None:
+            self._calls += 1
+            found.used = self._calls
+        return found
+
+    def add(self, resource: object, key: Key, source: Source, origin: Callable[..., Coroutine[Any, Any, Any]]) -> Source:
+        """One more, unless another thread was faster."""
+        with self._space.turn:
+            found = self.find(resource, key)
+            if found is not None:
+                return found
+            source.node = self._space.scheduler.register(
+                NodeSpec(
+                    name=source.label,
+                    fn=source.call,
+                    kind=Kind.COMPUTATION,
+                    outputs=(source.doc,),
+                    is_fed=True,
+                    # Whoever reads it is run by each opening: only that run says which arguments are wanted.
+                    is_instance=True,
+                    on_live=lambda: self._looked_at(source),
+                    on_dormant=lambda: self._left_alone(source),
+                    origin=origin,
+                )
+            )
+            sources = self._sources.setdefault(resource, {})
+            sources[key] = source
+            self._calls += 1
+            source.used = self._calls
+            if len(sources) > KEPT_MAX and len(sources) % KEPT_MAX == 1:
+                self._thin_out(resource, source)
+            return source
+
+    def _thin_out(self, resource: object, fresh: Source) -> None:
+        """Of those that nobody looks at, keep those that were called lately. What stands in their documents stays."""
+        sources = self._sources[resource]
+        unread = self._space.scheduler.unread([each.node for each in sources.values() if each is not fresh])
+        idle = [key for key, each in sources.items() if each.node in unread and not each.is_wanted and not each.request]
+        idle.sort(key=lambda key: sources[key].used)
+        for key in idle[: max(len(idle) - KEPT_MAX, 0)]:
+            self._remove(resource, sources.pop(key))
+
+    def _remove(self, resource: object, source: Source) -> None:
+        self._forgotten[resource] = self._forgotten.get(resource, 0) + source.requests
+        source.is_called = False
+        self._rest(source)
+        self._space.scheduler.remove(source.node)
+        self._note(source)
+
+    def drop(self, resource: object, *, is_told: bool) -> None:
+        """It is declared no longer. Whoever has read it is told, to read the one that was declared in its place."""
+        for source in self._sources.pop(resource, {}).values():
+            if is_told:
+                self._space.scheduler.renew(source.node)
+            self._remove(resource, source)
+
+    def requests_of(self, resource: object) -> int:
+        """How many have left."""
+        known = list(self._sources.get(resource, {}).values())
+        return self._forgotten.get(resource, 0) + sum(each.requests for each in known)
+
+    @property
+    def resources(self) -> list[object]:
+        """Those that were called here."""
+        return list(self._sources)
+
+    def know(self, resource: object) -> None:
+        """It is declared, and may be called."""
+        self._sources.setdefault(resource, {})
+
+    # -- notes ---------------------------------------------------------------------------------------------
+
+    def _note(self, source: Source) -> None:
+        self._noted.append(source)
+        if not self._space.is_passing:
+            self._space.catch_up_soon()
+
+    def _looked_at(self, source: Source) -> None:
+        source.is_anew = True
+        self._note(source)
+
+    def _left_alone(self, source: Source) -> None:
+        source.is_called = False
+        self._note(source)
+
+    def called(self, source: Source, tx: Transaction | None) -> None:
+        """Somebody reads it. If the scheduler will not know of him as of somebody who looks, that is a call. Any thread."""
+        reader = None if tx is None else tx.node
+        if not source.node.is_live and not (isinstance(reader, Node) and reader.is_live):
+            source.is_called = source.is_anew = True
+            self._note(source)
+
+    def refresh(self, source: Source) -> None:
+        """Ask now, although it is fresh, and also if nobody looks. From any thread."""
+        source.is_forced = True
+        source.is_called = source.is_called or not source.node.is_live
+        self._note(source)
+
+    def found_unfit(self, source: Source) -> None:
+        """What stands there cannot be read any more. From any thread."""
+        if not source.is_unfit:
+            source.is_unfit = True
+            self._note(source)
+
+    # -- the end of a pass ---------------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """Something came, or is to be looked at."""
+        return bool(self._landed or self._ready or self._noted)
+
+    def look(self) -> None:
+        """The pass is over: what is wanted now is what is wanted."""
+        while self._noted and not self._is_over:
+            self._decide(self._noted.popleft())
+        while self._ready:
+            self._leave(self._ready.popleft())
+        if self._asked:
+            asked, self._asked = self._asked, []
+            self._space.when_on_disk(lambda error: self._on_disk(asked, error))
+
+    def _decide(self, source: Source) -> None:
+        """Ask, or stop asking, or see when to ask."""
+        if source.request is not None:
+            if source.is_wanted and not source.is_forced:
+                return
+            self._stop(source.request)
+            if source.request is not None:
+                # One at a time: it is looked at again when that one has ended.
+                return
+        if source.timer is not None:
+            source.timer.cancel()
+            source.timer = None
+        if not source.is_wanted:
+            self._rest(source)
+            return
+        timers = self._space.timers
+        if source.retry_at is not None and not source.is_forced:
+            left = source.retry_at - timers.now()
+            if left > 0:
+                source.timer = timers.wait(left, lambda: self._note(source))
+                return
+        else:
+            due_at = source.due_at(self._space.replica.read(source.doc))
+            # Whoever has set the clock back would wait for as long as that: it is asked for at once.
+            if due_at is None or timers.wall() < due_at <= timers.wall() + (source.asking.fresh_ms or 0.0):
+                source.is_called = False
+                if source.node.is_live and due_at is not None:
+                    source.timer = timers.at(due_at, lambda: self._note(source))
+                return
+        self._ask(source)
+
+    @staticmethod
+    def _rest(source: Source) -> None:
+        """Nobody wants it: the next one who does begins anew."""
+        source.failures = 0
+        source.retry_at = None
+        source.is_forced = False
+        if source.timer is not None:
+            source.timer.cancel()
+            source.timer = None
+
+    def _ask(self, source: Source) -> None:
+        source.is_forced = source.is_anew = False
+        source.retry_at = None
+        request = source.request = Request(source, self._space.rejected)
+        self.under_way[request] = None
+        self._asked.append(request)
+
+    def _stop(self, request: Request) -> None:
+        with self._leaving:
+            is_new = not request.is_stopped
+            request.is_stopped = True
+        if request.has_left:
+            if is_new:
+                self._performing.cancel(request)
+        else:
+            self._over(request)
+
+    def _over(self, request: Request) -> None:
+        self.under_way.pop(request, None)
+        request.source.request = None
+
+    # -- leaving -------------------------------------------------------------------------------------------
+
+    def _on_disk(self, asked: list[Request], error: Exception | None) -> None:
+        """All that was written before they were asked for is on disk, or taken back. By any thread: nothing waits."""
+        for request in asked:
+            if error is not None:
+                request.error = error
+                self._landed.append(request)
+            elif self._space.stands(request.rejected):
+                self._leave(request)
+            else:
+                # Perhaps nobody wants it any more, because what it follows from was taken back: the next pass knows.
+                self._ready.append(request)
+        if self._ready or self._landed:
+            self._space.ring()
+
+    def _leave(self, request: Request) -> None:
+        with self._leaving:
+            if request.is_stopped or self._is_over:
+                return
+            request.has_left = True
+        request.source.requests += 1
+        self._performing.start(request)
+
+    # -- the beginning of a pass ---------------------------------------------------------------------------
+
+    def _ended(self, request: Request) -> None:
+        """In the loop."""
+        self._landed.append(request)
+        if not self._is_over:
+            self._space.ring()
+
+    def take_in(self) -> None:
+        """What came since the last pass."""
+        while self._landed:
+            request = self._landed.popleft()
+            source = request.source
+            self._over(request)
+            if self._is_over:
+                continue
+            if not request.has_left:
+                # The disk could not say.
+                self._try_later(source, DISK_MS)
+            elif not request.is_stopped and request.error is not None:
+                self._failed(source, request.error)
+            elif not request.is_stopped and request.value is not ABSENT:
+                self._came(source, request.value)
+            # Cancelled by somebody else: as if it had not been asked for.
+            self._note(source)
+
+    def _came(self, source: Source, value: object) -> None:
+        try:
+            self._write(source, lambda: ready_record(self._stored(source, value), self._space.timers.wall()))
+        except Exception as error:  # noqa: BLE001  # what an author's function returns is the author's
+            self._give_up(source, error)
+            return
+        source.failures = 0
+        source.is_called = source.is_unfit = False
+
+    @staticmethod
+    def _stored(source: Source, value: object) -> Any:  # noqa: ANN401  # a tree
+        schema: Schema = source.value._schema  # noqa: SLF001  # as whoever reads it has it
+        return freeze_with(schema, value, f"the answer of {source.label}")
+
+    def _failed(self, source: Source, error: BaseException) -> None:
+        source.failures += 1
+        if source.asking.is_retried(error, source.failures):
+            self._try_later(source, source.asking.retry.delay_ms(source.failures, random()))  # noqa: S311  # no secret
+        else:
+            self._give_up(source, error)
+
+    def _try_later(self, source: Source, ms: float) -> None:
+        source.retry_at = self._space.timers.now() + ms
+
+    def _give_up(self, source: Source, error: BaseException) -> None:
+        """What it is tried for no more, readers are told."""
+        tries, source.failures = max(source.failures, 1), 0
+        source.is_called = source.is_anew = False
+        kind, text = type(error).__name__, _text_of(error)
+        before = ABSENT if source.is_unfit else self._space.replica.read(source.doc)
+        source.is_unfit = False
+        with suppress(HeadwaterError):
+            self._write(source, lambda: failed_record(before, kind, text, tries, self._space.timers.wall()))
+
+    def _write(self, source: Source, record: Callable[[], Any]) -> None:
+        """In a transaction of its own."""
+        tx = self._space.begin(f"the answer of {source.label}")
+        token = HERE.set(Frame(self._space, tx, None))
+        try:
+            tx.set(source.doc, (), record())
+            tx.callbacks += (lambda tx: self._decided(source, tx),)
+            tx.commit()
+        except BaseException:
+            if tx.is_open:
+                tx.abort()
+            raise
+        finally:
+            HERE.reset(token)
+
+    def _decided(self, source: Source, tx: Transaction) -> None:
+        if tx.is_rejected and not self._is_over:
+            # The store could not: what came is lost.
+            self._try_later(source, DISK_MS)
+            self._note(source)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def is_inside(self) -> bool:
+        """Whether this code is that of a request. In a loop."""
+        return self._performing.is_inside()
+
+    def shut(self) -> None:
+        """Ask no more, and have what is under way cancelled. Once more is no harm."""
+        self._is_over = True
+        for request in list(self.under_way):
+            self._stop(request)
+        self._noted.clear()
+        self._ready.clear()
+
+    async def end(self) -> None:
+        """As `shut`, and let requests clean up; none is waited for that does not end. In the loop."""
+        self.shut()
+        await self._performing.end()
+
+
+def _text_of(error: BaseException) -> str:
+    if isinstance(error, HeadwaterError):
+        return error.message[:TEXT_MAX]
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception as odd:  # noqa: BLE001  # the author's, too
+        text = f"{type(error).__name__}, whose text cannot be told: {type(odd).__name__}"
+    return text[:TEXT_MAX]

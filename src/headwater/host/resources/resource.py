@@ -1,0 +1,160 @@
+"""Declared resources: what `@app.resource` makes of an author's async function.
+
+Must never know: apps (an owner is whoever knows which space is meant), and when something is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from copy import deepcopy
+from inspect import BoundArguments
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+
+from headwater.cells.cell import Cell
+from headwater.cells.doc import Doc
+from headwater.cells.here import Owner, find, sole_open
+from headwater.cells.lifecycle import Status
+from headwater.cells.reading import Readable
+from headwater.cells.transaction import Transaction
+from headwater.errors import DeclarationError, UsageError
+from headwater.host.base_space import BaseSpace
+from headwater.host.code import signature_of
+from headwater.host.declared import NOTHING_SAID, Declared
+from headwater.host.instances import Instances, Key, key_of, label_of
+from headwater.host.resources.asking import Asking
+from headwater.host.resources.source import Source
+from headwater.host.resources.state import State
+from headwater.scheduler.node import Node
+from headwater.values.address import doc_key
+from headwater.values.hints import schema_of
+from headwater.values.schema import Schema
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Resource(Generic[P, R]):
+    """A declared async function: called to be read, which never waits. One document for each set of arguments.
+
+    Without an owner it is no app's: whichever space is open around the code is meant.
+    """
+
+    declared: Declared = NOTHING_SAID
+    """As other functions have it: it writes nothing besides."""
+
+    def __init__(
+        self, owner: Owner | None, fn: Callable[P, Coroutine[Any, Any, R]], name: str, doc: str, asking: Asking
+    ) -> None:
+        self.name = name
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = name
+        self.asking = asking
+        self._owner = owner
+        self._doc = doc
+        self._signature = signature_of(fn)
+        self._schema: Schema | None = None
+
+    @property
+    def owner(self) -> Owner | None:
+        """Whose it is."""
+        return self._owner
+
+    def register(self, space: BaseSpace) -> None:
+        """Nothing stands for it before it is called; but what cannot be declared is told when it is opened."""
+        self._type()
+        if self._owner is not None:
+            space.fetcher.know(self)
+
+    def _type(self) -> Schema:
+        """Of its answers. At first use: what it returns may be declared after it."""
+        if self._schema is None:
+            where = f"the answer of {self.name}()"
+            try:
+                hint = get_type_hints(self.__wrapped__).get("return", Any)
+            except NameError as error:
+                message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
+                raise DeclarationError(message, name=self.name) from None
+            self._schema = schema_of(hint, where=where)
+        return self._schema
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> State[R]:
+        """What there is: `hw.Pending()`, `hw.Ready(value)`, or `hw.Failed(error, last)`. Whoever reads it in a run runs
+        again when there is something else. If there is nothing fresh, it is asked for.
+        """
+        home, tx = self._home()
+        source = self._source(home, *args, **kwargs)
+        if tx is None and (home.news or home.restless):
+            home.catch_up()
+        home.fetcher.called(source, tx)
+        if tx is None and home.restless:
+            home.catch_up()
+        return source.state(home, tx)
+
+    def refresh(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Ask again, although there is an answer that is fresh, and also if nobody looks.
+
+        In a transaction: when that is on disk, and only then.
+        """
+        home, tx = self._home()
+        source = self._source(home, *args, **kwargs)
+        if tx is None:
+            home.fetcher.refresh(source)
+            home.catch_up()
+        elif tx.refusal(source.doc):
+            message = f"{self.name}.refresh() has something done, and this code may only read; do it in a handler"
+            raise UsageError(message, name=self.name)
+        else:
+            undone: list[bool] = []
+
+            def ask(ended: Transaction) -> None:
+                if ended.status is Status.COMMITTED and not undone:
+                    home.fetcher.refresh(source)
+
+            tx.follow(ask, lambda: undone.append(True))
+
+    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+        """Its node in an open space for these arguments, if it has been called with them."""
+        key = key_of(self._bound(*args, **kwargs).arguments)
+        found = None if key is None else home.fetcher.find(self, key)
+        return None if found is None else found.node
+
+    def _home(self) -> tuple[BaseSpace, Transaction | None]:
+        home, tx = sole_open(f"{self.name}()") if self._owner is None else find(self._owner, self.name)
+        assert isinstance(home, BaseSpace)
+        return home, tx
+
+    def _bound(self, *args: object, **kwargs: object) -> BoundArguments:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound
+
+    def _source(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Source:
+        """The one for these arguments, made if it is not there."""
+        bound = self._bound(*args, **kwargs)
+        key = key_of(bound.arguments)
+        if key is None:
+            message = (
+                f"{self.name}({label_of(bound.arguments)}): an argument cannot be told apart from others, so there is "
+                "no telling which answers are for it; give it plain values, documents or cells"
+            )
+            raise UsageError(message, name=self.name)
+        found = home.fetcher.find(self, key)
+        return found or home.fetcher.add(self, key, self._made(home, key, bound), self.__wrapped__)
+
+    def _made(self, home: BaseSpace, key: Key, bound: BoundArguments) -> Source:
+        schema = self._type()
+        doc = Instances.doc_of(self._doc, key) if key else self._doc
+        label = f"{self.name}({label_of(bound.arguments)})"
+        # It may be asked for again in an hour: by then a list may hold something else.
+        for name, given in bound.arguments.items():
+            if not isinstance(given, Doc | Readable):
+                bound.arguments[name] = deepcopy(given)
+        fn, args, kwargs = self.__wrapped__, bound.args, bound.kwargs
+        value: Cell[Any] = Cell(home, doc, ("value",), schema=schema)
+        return Source(self.asking, label, doc_key(doc), lambda: fn(*args, **kwargs), value)
+
+    def __repr__(self) -> str:
+        return f"<resource {self._doc}>"

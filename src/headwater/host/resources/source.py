@@ -1,0 +1,140 @@
+"""The records: one resource with one set of arguments, and a request for it. And what stands in its document.
+
+Must never know: when something is asked for, and where that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.cells.cell import Cell
+from headwater.cells.transaction import Transaction
+from headwater.errors import ResourceError, SchemaError
+from headwater.host.resources.state import Age, Failed, Pending, Ready, State
+from headwater.host.timers import Timer
+from headwater.values.address import Depth
+from headwater.values.ids import DocKey
+from headwater.values.tree import ABSENT, Maybe, Value, get, is_map, map_of
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from headwater.host.base_space import BaseSpace
+    from headwater.host.resources.asking import Asking
+    from headwater.scheduler.node import Node
+
+READY: Final = "ready"
+FAILED: Final = "failed"
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One request, from being asked for to its end. Written by the fetcher; `task` by where it runs."""
+
+    source: Source
+    # How much had been taken back when it was asked for.
+    rejected: int
+    # It waits for the disk; or it has left.
+    has_left: bool = False
+    # Nobody wants it any more, or it was asked for anew: whatever comes of it is dropped.
+    is_stopped: bool = False
+    task: Task[None] | None = None
+    # What came of it: one of the two, or neither, if it was cancelled.
+    value: object = ABSENT
+    error: BaseException | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """One resource with one set of arguments, in one open space. Written by the fetcher, which has its turn."""
+
+    # Fixed when it is made.
+    asking: Asking
+    label: str
+    doc: DocKey
+    call: Callable[[], Coroutine[Any, Any, object]]
+    value: Cell[Any]
+    # Set once, when its node is registered.
+    node: Node = field(init=False)
+    # The number of the last call: of those that nobody looks at, the oldest go first.
+    used: int = 0
+    # Somebody called, whom the scheduler does not know as looking: wanted until there is an answer.
+    is_called: bool = False
+    # Somebody looks who did not before; what stands there cannot be read any more; it is asked for although it is fresh.
+    is_anew: bool = False
+    is_unfit: bool = False
+    is_forced: bool = False
+    # The one request that is under way.
+    request: Request | None = None
+    # Failures in a row since it was asked for, and the time at which it is tried again, on the clock nobody sets.
+    failures: int = 0
+    retry_at: float | None = None
+    timer: Timer | None = None
+    # How many requests have left, for people.
+    requests: int = 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Somebody looks, or waits for an answer."""
+        return (self.node.is_live or self.is_called) and not self.node.removed
+
+    def due_at(self, record: Maybe) -> float | None:
+        """How late it is on the wall when it is to be asked for; None: not by itself."""
+        state = get(record, ("state",))
+        if self.is_forced or self.is_unfit or state not in (READY, FAILED):
+            return 0.0
+        if state == FAILED and self.is_anew:
+            return 0.0
+        came = get(record, ("at" if state == READY else "failed_at",))
+        fresh_ms = self.asking.fresh_ms
+        return None if fresh_ms is None or not isinstance(came, int | float) else came + fresh_ms
+
+    def state(self, space: BaseSpace, tx: Transaction | None) -> State[Any]:
+        """What stands there, read in a transaction if there is one. When it came is not part of that."""
+        source = space.untracked if tx is None else tx
+        state = source.read(self.doc, ("state",))
+        if state not in (READY, FAILED):
+            return Pending()
+        try:
+            has_value = source.read(self.doc, ("value",), Depth.SHALLOW) is not ABSENT
+            value = self.value.value if has_value else None
+        except SchemaError:
+            # Of another type than it was when it came: as if it had not come.
+            space.fetcher.found_unfit(self)
+            return Pending()
+        if state == READY:
+            at = get(source.look(self.doc), ("at",))
+
+            def note() -> None:
+                if tx is not None and tx.is_open:
+                    tx.note(self.doc, ("at",), Depth.DEEP)
+
+            at_ms = float(at) if isinstance(at, int | float) else 0.0
+            return Ready(value, Age(at_ms, self.asking.fresh_ms, space.timers.wall, note))
+        told = source.read(self.doc, ("error",))
+        return Failed(self._error(told), value)
+
+    def _error(self, told: Maybe) -> ResourceError:
+        kind, text, tries = (get(told, (field,)) for field in ("kind", "text", "tries"))
+        times = f" {tries} times" if isinstance(tries, int) and tries > 1 else ""
+        message = f"{self.label} failed{times}: {text}"
+        return ResourceError(message, resource=self.asking.name, kind=kind, text=text, tries=tries)
+
+
+def ready_record(value: Value, at_ms: float) -> Value:
+    """An answer, and when it came."""
+    return map_of({"state": READY, "value": value, "at": int(at_ms)})
+
+
+def failed_record(before: Maybe, kind: str, text: str, tries: int, at_ms: float) -> Value:
+    """It could not be had. The last good answer stays, with its time."""
+    record: dict[str, Value] = {
+        "state": FAILED,
+        "error": map_of({"kind": kind, "text": text, "tries": tries}),
+        "failed_at": int(at_ms),
+    }
+    if is_map(before):
+        record |= {name: before[name] for name in ("value", "at") if name in before}
+    return map_of(record)
