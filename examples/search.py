@@ -10,7 +10,7 @@ query = app.cell("query", "")
 
 @app.computed(debounce="250ms")  # waits until typing stops
 def hits() -> list[str]:
-    return [name for name in FRUIT if query.value in name]
+    return [name for name in FRUIT if name.startswith(query.value)]
 
 
 @app.sink(throttle="1s")  # draws at most once a second

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         InternalError,
         LogicError,
         NotReadyError,
+        ResourceError,
         TransientError,
         TransitionError,
         UserCodeError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     )
     from headwater.host.after import after_commit
     from headwater.host.async_space import AsyncSpace
+    from headwater.host.choices import Choice, if_else, unless, when
     from headwater.host.console import Console
     from headwater.host.flows.connector import Connector
     from headwater.host.flows.consumer import Consumer
@@ -54,10 +56,16 @@ if TYPE_CHECKING:
     from headwater.host.flows.topic import Topic
     from headwater.host.functions import Computed, Sink
     from headwater.host.handlers import Handler, Stream
+    from headwater.host.lists.chosen import FlatEach, Select
+    from headwater.host.lists.each import Each
+    from headwater.host.lists.verbs import each, flat_each, select
     from headwater.host.pieces.building import Builder
     from headwater.host.pieces.pattern import Invocation, Pattern, pattern
     from headwater.host.pieces.piece import Piece
     from headwater.host.pieces.starting import start
+    from headwater.host.resources.clock import clock
+    from headwater.host.resources.resource import Resource
+    from headwater.host.resources.state import Failed, Pending, Ready
     from headwater.host.resuming import Resumption
     from headwater.host.space import Space
     from headwater.host.stats import Stats
@@ -75,16 +83,20 @@ _HOMES = {
     "Broken": "headwater.host.flows.fixing",
     "Builder": "headwater.host.pieces.building",
     "Cell": "headwater.cells.cell",
+    "Choice": "headwater.host.choices",
     "Computed": "headwater.host.functions",
     "Connector": "headwater.host.flows.connector",
     "Console": "headwater.host.console",
     "Consumer": "headwater.host.flows.consumer",
     "Doc": "headwater.cells.doc",
+    "Each": "headwater.host.lists.each",
     "Event": "headwater.host.flows.plan",
     "EventError": "headwater.errors",
     "EventFailedError": "headwater.errors",
     "EventRefusedError": "headwater.errors",
     "EventTimeoutError": "headwater.errors",
+    "Failed": "headwater.host.resources.state",
+    "FlatEach": "headwater.host.lists.chosen",
     "Handler": "headwater.host.handlers",
     "HeadwaterError": "headwater.errors",
     "IndeterminateError": "headwater.errors",
@@ -101,11 +113,16 @@ _HOMES = {
     "OpenAIFixer": "headwater.host.flows.openai_fixer",
     "Outcome": "headwater.host.flows.plan",
     "Pattern": "headwater.host.pieces.pattern",
+    "Pending": "headwater.host.resources.state",
     "Piece": "headwater.host.pieces.piece",
     "Plan": "headwater.host.flows.plan",
+    "Ready": "headwater.host.resources.state",
+    "Resource": "headwater.host.resources.resource",
+    "ResourceError": "headwater.errors",
     "Resumption": "headwater.host.resuming",
     "Retry": "headwater.workflow.policy",
     "Run": "headwater.host.flows.run",
+    "Select": "headwater.host.lists.chosen",
     "Sink": "headwater.host.functions",
     "Skipped": "headwater.host.flows.plan",
     "Space": "headwater.host.space",
@@ -121,13 +138,20 @@ _HOMES = {
     "Workflow": "headwater.host.flows.flow",
     "WorkflowError": "headwater.errors",
     "after_commit": "headwater.host.after",
+    "clock": "headwater.host.resources.clock",
     "delete": "headwater.cells.whole",
+    "each": "headwater.host.lists.verbs",
     "exists": "headwater.cells.whole",
+    "flat_each": "headwater.host.lists.verbs",
     "id_of": "headwater.cells.whole",
+    "if_else": "headwater.host.choices",
     "ingress_app": "headwater.host.flows.ingress",
     "pattern": "headwater.host.pieces.pattern",
+    "select": "headwater.host.lists.verbs",
     "serve_ingress": "headwater.host.flows.ingress",
     "start": "headwater.host.pieces.starting",
+    "unless": "headwater.host.choices",
+    "when": "headwater.host.choices",
     "why": "headwater.host.words",
 }
 
@@ -141,16 +165,20 @@ __all__ = [
     "Broken",
     "Builder",
     "Cell",
+    "Choice",
     "Computed",
     "Connector",
     "Console",
     "Consumer",
     "Doc",
+    "Each",
     "Event",
     "EventError",
     "EventFailedError",
     "EventRefusedError",
     "EventTimeoutError",
+    "Failed",
+    "FlatEach",
     "Handler",
     "HeadwaterError",
     "IndeterminateError",
@@ -167,11 +195,16 @@ __all__ = [
     "OpenAIFixer",
     "Outcome",
     "Pattern",
+    "Pending",
     "Piece",
     "Plan",
+    "Ready",
+    "Resource",
+    "ResourceError",
     "Resumption",
     "Retry",
     "Run",
+    "Select",
     "Sink",
     "Skipped",
     "Space",
@@ -188,13 +221,20 @@ __all__ = [
     "WorkflowError",
     "__version__",
     "after_commit",
+    "clock",
     "delete",
+    "each",
     "exists",
+    "flat_each",
     "id_of",
+    "if_else",
     "ingress_app",
     "pattern",
+    "select",
     "serve_ingress",
     "start",
+    "unless",
+    "when",
     "why",
 ]
 

@@ -30,6 +30,7 @@ from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.options import DemandPolicy, Options
 from headwater.host.process import Stay
 from headwater.host.report import OnError
+from headwater.host.resources.resource import Resource
 from headwater.host.space import Space
 from headwater.scheduler.limits import FAILED_MAX
 from headwater.values.ids import MAIN
@@ -79,6 +80,11 @@ class App(Declaring):
     def prefix(self) -> str:
         """What the names of documents begin with."""
         return f"{self.name}."
+
+    @property
+    def declared(self) -> Mapping[str, object]:
+        """Everything, by name."""
+        return self._declared
 
     def _declared_functions(self) -> Mapping[str, Function]:
         return self._functions
@@ -270,7 +276,7 @@ class App(Declaring):
     @property
     def needs_event_loop(self) -> bool:
         """Some function of it is async: it is opened with `aopen`."""
-        return any(is_async(function.__wrapped__) for function in self._functions.values())
+        return any(_needs_loop(function) for function in self._functions.values())
 
     @property
     def has_workflows(self) -> bool:
@@ -280,7 +286,7 @@ class App(Declaring):
     def _check_plain(self) -> None:
         """Refuse what only an event loop can run."""
         for name, function in self._functions.items():
-            if is_async(function.__wrapped__):
+            if _needs_loop(function):
                 raise self._needs_loop(name)
 
     def _needs_loop(self, name: str) -> DeclarationError:
@@ -344,9 +350,16 @@ def _or_release(lease: Lease, make: Callable[[], T]) -> T:
         raise
 
 
+def _needs_loop(function: Function) -> bool:
+    """It is async; but requests have a loop of their own."""
+    return is_async(function.__wrapped__) and not isinstance(function, Resource)
+
+
 def _described(thing: object) -> str:
     if isinstance(thing, Handler):
         return "a handler"
+    if isinstance(thing, Resource):
+        return "a resource"
     kinds: dict[type, str] = {Cell: "a cell", Computed: "a computed", Sink: "a sink", Stream: "a stream"}
     return kinds.get(type(thing), "a document")
 

@@ -3,11 +3,12 @@
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+import headwater as hw
 from headwater.errors import StoreFullError
 from tests.cli.conftest import Run
 
@@ -288,3 +289,21 @@ def test_export_replaces_a_file_only_by_force(run: Run, tmp_path: Path) -> None:
 def test_export_to_a_place_that_cannot_be(run: Run, tmp_path: Path) -> None:
     assert run("export", "-o", "no/all.jsonl", exit=3).stderr == "no: there is no such file or folder\n"
     assert "is a folder; name a file" in run("export", "-o", str(tmp_path), exit=1).stderr
+
+
+def test_export_says_that_workflows_are_not_part_of_it(run: Run, tmp_path: Path) -> None:
+    app = hw.App("post")
+    flow = app.workflow("post")
+    letters = flow.topic("letters", str)
+
+    @flow.consumer(letters)
+    class Read(hw.Consumer[str, str, None]):
+        def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[str]:
+            return hw.Plan(pending[0].data, take=pending)
+
+    with app.open(tmp_path / "post.db") as space:
+        letters.publish("hello", id="1")
+        space.sync()
+    told = run("export", "--url", "post.db")
+    assert "1 workflow: runs, events and states are not exported; use `headwater backup`" in told.stderr
+    assert "post.post" in told.stdout, "the status is a document"

@@ -57,14 +57,14 @@ runs of heavy: 0
 8 found: apple, apricot, banana, blackcurrant, cherry, grape, grapefruit, pineapple
 typed, and nothing has run yet
 2 found: grape, grapefruit
-2 found: apple, pineapple
+1 found: apple
 runs: {'hits': 3, 'show': 3}
 """,
         """\
-2 found: apple, pineapple
+1 found: apple
 typed, and nothing has run yet
 2 found: grape, grapefruit
-2 found: apple, pineapple
+1 found: apple
 runs: {'hits': 2, 'show': 3}
 """,
     ),
@@ -93,7 +93,21 @@ def test_importing_a_program_makes_no_file(tmp_path: Path) -> None:
 
 
 def test_every_program_is_tried_here() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PROGRAMS, "inbox.py", "demo.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PROGRAMS, "inbox.py", "demo.py", "test_search.py"}
+
+
+def test_example_of_a_test_passes_in_its_own_folder(tmp_path: Path) -> None:
+    """As a reader would run it; and it fails if what it claims is not so."""
+    for name in ("search.py", "test_search.py"):
+        (tmp_path / name).write_text((EXAMPLES / name).read_text(encoding="utf-8"), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_search.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+    claims = tmp_path / "test_search.py"
+    claims.write_text(claims.read_text(encoding="utf-8").replace('["apple"]', '["pear"]'), encoding="utf-8")
+    failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "1 failed" in failed.stdout
 
 
 def headwater(folder: Path, *words: str) -> str:

@@ -203,6 +203,24 @@ def test_cancelling_what_waits_for_an_approval_skips_it_and_tells_next() -> None
         assert mill.flow.status.state == "Idle"
 
 
+def test_a_run_that_calls_nothing_can_be_cancelled_until_it_has_ended() -> None:
+    outcomes: list[Any] = []
+    mill = Mill()
+
+    def following(_: object, run: hw.Run, __: object, outcome: object) -> None:
+        outcomes.append(type(outcome).__name__)
+        mill.total.value += 1
+        if len(outcomes) == 1:
+            mill.flow.cancel(run.id)
+
+    mill.take(mutate=None, next=following)
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert outcomes == ["Nothing", "Skipped"]
+        assert (mill.events(), mill.total.value) == ({"a": "skipped"}, 1), "what it did before is not kept"
+
+
 @pytest.mark.parametrize("acts", [True, False])
 def test_cancelling_a_run_that_plans_keeps_it_from_acting(acts: bool) -> None:
     mill = Mill()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.errors import UsageError
+from headwater.errors import UsageError, WriteError
 from headwater.host.options import Options
 from tests.app.holding import in_thread
 from tests.flows.mill import SAFETY_S, Mill, Note, until
@@ -186,6 +186,15 @@ def test_a_sink_watches_how_a_workflow_is() -> None:
         space.settle()
         assert states[0] in ("Idle", "Stopped")
         assert [state for state in states if state != "Running"][-3:] == ["Needs attention", "Idle", "Stopped"]
+
+
+def test_the_status_cannot_be_assigned() -> None:
+    mill = Mill()
+    mill.take()
+    with mill.open():
+        with pytest.raises(WriteError, match="written by its host"):
+            mill.flow.status.state = "Fine"
+        assert mill.flow.status.state == "Idle"
 
 
 def test_the_status_is_a_document_like_any_other() -> None:

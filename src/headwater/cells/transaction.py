@@ -171,9 +171,9 @@ class Transaction:
         """A document that was read here, as it was then, without this transaction's own writes."""
         return self._held[doc].base
 
-    def again(self, name: str) -> Transaction:
+    def again(self) -> Transaction:
         """Another for the same work, that sees what this one has seen, without what it has written."""
-        other = Transaction(self.replica, name, read_only=self.read_only, cause=self.cause)
+        other = Transaction(self.replica, self.name, read_only=self.read_only, cause=self.cause)
         other.node, other.triggers, other.surface = self.node, self.triggers, self.surface
         other._held = {doc: Held(held.base, held.mark) for doc, held in self._held.items()}
         return other
@@ -201,6 +201,10 @@ class Transaction:
             self._apply(held, Add(path, value) if there is ABSENT else Replace(path, value))
         elif not (same(held.value, value) and self._is_elidable(held, path)):
             self._put(held, value)
+
+    def put(self, doc: DocKey, value: Value) -> None:
+        """Write a document as a whole, also if it is as it was."""
+        self._put(self._begin_write(doc, ()), value)
 
     def patch(self, doc: DocKey, op: PatchOp) -> None:
         """Apply one operation. Raises AddressError if it does not fit: then nothing changed."""

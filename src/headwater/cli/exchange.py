@@ -61,6 +61,7 @@ def export_space(
     if output is not None:
         check_free(output, force=force)
     with open_space(url, space) as storage:
+        _told_apart(storage)
         if output is None:
             _to_stdout(storage, branch, at, history=history)
             return
@@ -89,6 +90,14 @@ def _to_stdout(storage: Storage, branch: str, at: Seq | None, *, history: bool) 
         # Unlike a list that somebody has seen enough of, half an export is no use.
         abandon_stdout()
         raise click.exceptions.Exit(Exit.FAILED) from None
+
+
+def _told_apart(storage: Storage) -> None:
+    """What is in the file and not among the documents."""
+    flows = storage.call(lambda engine: engine.backend.tables.execute("select count(*) from flow")[0][0])
+    if flows:
+        told = count_text(int(str(flows)), "workflow")
+        note(f"{told}: runs, events and states are not exported; use `headwater backup`")
 
 
 def _exported(storage: Storage, branch: str, at: Seq | None, advance: Progress, *, history: bool) -> Iterator[bytes]:

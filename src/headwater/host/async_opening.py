@@ -32,7 +32,7 @@ class AsyncOpening:
         space.enter()
         try:
             self._begin(space)
-            await space.settle()
+            await space.calm()
             # Not waited for: one that never comes to its end must not keep the space from being opened.
             space.resume_events()
         except BaseException:

@@ -15,7 +15,7 @@ from contextvars import copy_context
 from typing import Final, ParamSpec, TypeVar
 
 from headwater.cells.here import Addressed, called
-from headwater.errors import HeadwaterError, NotReadyError, UsageError, UserCodeError
+from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
 from headwater.host.base_space import BaseSpace
 from headwater.host.flight import Flights
 from headwater.host.flows.loop import LOOPS
@@ -158,8 +158,11 @@ class AsyncSpace(BaseSpace):
         """A thread waits for it. In the loop, as every pass is."""
 
         def tell(waited: asyncio.Future[None]) -> None:
-            error = CancelledError() if waited.cancelled() else waited.exception()
-            then(error if isinstance(error, Exception) else None)
+            if waited.cancelled():
+                then(ClosedError(f"the event loop of space {self.name!r} ends"))
+            else:
+                failed = waited.exception()
+                then(failed if failed is None or isinstance(failed, Exception) else RuntimeError(repr(failed)))
 
         self._loop.run_in_executor(None, self._lease.storage.wait).add_done_callback(tell)
 
@@ -256,10 +259,21 @@ class AsyncSpace(BaseSpace):
     async def settle(self) -> None:
         """Wait for quiet: everything written so far is taken in, what follows has run, nothing is under way.
 
-        What waits for its time, debounced or throttled, is not waited for.
+        What waits for its time, debounced or throttled, is not waited for. Requests that are under way are.
         """
+        if self._fetcher is not None and self._fetcher.is_inside():
+            message = f"a resource that waits until nothing is under way in space {self.name!r} would wait for itself"
+            raise UsageError(message, space=self.name)
+        await self.calm()
+        while self._fetcher is not None and self._fetcher.under_way and not self.closed:
+            # Each that lands asks for a pass.
+            await self._next_pass()
+            await self.calm()
+
+    async def calm(self) -> None:
+        """As `settle`; but for the world outside nobody waits."""
         self.check_open()
-        if self._flights.is_inside() or (self._fetcher is not None and self._fetcher.is_inside()):
+        if self._flights.is_inside():
             message = "an async function that waits until nothing is under way would wait for itself"
             raise UsageError(f"{message}; wait for what it needs with space.fresh(...)", space=self.name)
         while not self.closed:
@@ -267,9 +281,6 @@ class AsyncSpace(BaseSpace):
                 await self._pass_now()
             elif self._flights:
                 await self._flights.next_landing()
-            elif self._fetcher is not None and self._fetcher.under_way:
-                # Each that lands asks for a pass.
-                await self._next_pass()
             elif self.scheduler.events.waiting:
                 # Parked: for its time, or for what it follows from.
                 self.mail.ask_others()
@@ -326,7 +337,7 @@ class AsyncSpace(BaseSpace):
         self.check_open()
         await asyncio.to_thread(self._lease.storage.wait)
         await asyncio.to_thread(self.resuming.keep)
-        await self.settle()
+        await self.calm()
         self._tell_lost()
 
     async def _drain(self) -> None:

@@ -114,12 +114,15 @@ class AttachedReplica(Replica):
         """What waits to be taken in: empty, or not."""
         return self._port.inbox
 
-    @property
-    def is_good_news(self) -> bool:
-        """Of what waits to be taken in, nothing was taken back. Whoever asks has the turn, and nobody delivers."""
-        return all(
-            type(each) is Outcome and type(each.verdict) is Committed for decided in self._port.inbox for each in decided
-        )
+    def has_only_good_news(self) -> bool:
+        """Nothing is being taken in, and of what waits for that nothing was taken back. Asked by whoever delivers."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            waiting = [each for decided in self._port.inbox for each in decided]
+            return all(type(each) is Outcome and type(each.verdict) is Committed for each in waiting)
+        finally:
+            self._turn.release()
 
     def refresh(self) -> None:
         """Take in what others committed and what became of our own commits."""

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from headwater.host.pieces.pattern import Pattern
     from headwater.host.pieces.piece import Piece
     from headwater.host.pieces.pieces import Pieces
+    from headwater.host.resources.clock import Ticking
     from headwater.host.resources.fetcher import Fetcher
 
 T = TypeVar("T")
@@ -102,6 +103,8 @@ class BaseSpace(Home):
         self.now: Callable[[], float] = options.now
         self.timers: Timers = Timers(options.now, options.wall)
         self._fetcher: Fetcher | None = None
+        # By how often they tick, in milliseconds.
+        self.clocks: dict[float, Ticking] = {}
         # The thread that a pass is under way in.
         self._passing = 0
         self._tokens: list[Token[Frame | None]] = []
@@ -268,7 +271,7 @@ class BaseSpace(Home):
     def when_on_disk(self, then: Callable[[Exception | None], None]) -> None:
         """Call when all that was written so far is on disk, or taken back; by whichever thread comes to know."""
 
-    def stands(self, rejected: int) -> bool:
+    def stands(self, rejected: int) -> bool:  # noqa: ARG002  # as a plain space has it
         """Whether nothing was taken back since so much was: told at once, by any thread. If that cannot be, no."""
         return False
 
@@ -470,12 +473,15 @@ class BaseSpace(Home):
         )
 
     def _run_counts(self) -> dict[str, int]:
-        counts = {node.name: node.runs for node in self.nodes.values()}
-        for function in self.instances:
-            counts[str(getattr(function, "name", function))] = self.runs(function)
-        for resource in [] if self._fetcher is None else self._fetcher.resources:
-            counts[str(getattr(resource, "name", resource))] = self.runs(resource)
-        return counts | {handler.name: handler.runs for handler in list(self.handlers.values())}
+        counted = [(node.name, node.runs) for node in self.nodes.values()]
+        for function in [*self.instances, *(() if self._fetcher is None else self._fetcher.resources)]:
+            counted.append((str(getattr(function, "name", function)), self.runs(function)))
+        counted += [(handler.name, handler.runs) for handler in list(self.handlers.values())]
+        counts: dict[str, int] = {}
+        for name, runs in counted:
+            # Pieces of one pattern have functions of the same names.
+            counts[name] = counts.get(name, 0) + runs
+        return counts
 
     def graph(self, form: GraphForm = "text") -> str:
         """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""

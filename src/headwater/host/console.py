@@ -202,7 +202,8 @@ _busy: Final = _Busy()
 
 
 @contextmanager
-def _unheard() -> Iterator[None]:
+def unheard() -> Iterator[None]:
+    """What is written by this thread meanwhile is nobody's."""
     before, _busy.on = _busy.on, True
     try:
         yield
@@ -216,7 +217,7 @@ def _apart(home: Home) -> Iterator[None]:
     tx = Transaction(home.replica, "on_console", read_only=READ_ONLY)
     token = HERE.set(Frame(home, tx, None))
     try:
-        with _unheard():
+        with unheard():
             yield
     finally:
         HERE.reset(token)
@@ -300,7 +301,7 @@ class Wrapped:
         """Ask what is to become of it, and do that."""
         answer = run.listener.ask(run, text, self.hw_stream)
         if answer != "":
-            with _unheard():
+            with unheard():
                 self.hw_inner.write((text if answer is None else answer) + end)
 
     def __getattr__(self, name: str) -> object:
@@ -341,7 +342,7 @@ class Recorder:
         run = _run_here()
         if run is None:
             return self.inner(*args, **kwargs)
-        with _unheard():
+        with unheard():
             record = self.inner(*args, **kwargs)
         name: object = record.name
         if isinstance(name, str):

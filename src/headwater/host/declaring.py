@@ -16,6 +16,7 @@ from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Owner
 from headwater.cells.reading import SCOPES, Readable, ScopeName
 from headwater.errors import DeclarationError, HeadwaterError, NameRefusedError
+from headwater.host.choices import ChoiceVerbs
 from headwater.host.code import is_async, is_generator, signature_of
 from headwater.host.declared import (
     COMPUTED_OPTIONS,
@@ -27,19 +28,24 @@ from headwater.host.declared import (
 )
 from headwater.host.functions import Computed, Sink
 from headwater.host.handlers import AsyncHandler, Handler, Stream, make_handler
+from headwater.host.lists.verbs import ListVerbs
+from headwater.host.resources.asking import OPTIONS as RESOURCE_OPTIONS
+from headwater.host.resources.asking import declare_asking
+from headwater.host.resources.resource import Resource
 from headwater.scheduler.node import OnInvalid
 from headwater.values.address import doc_key
 from headwater.values.duration import Duration
 from headwater.values.hints import freeze_with, infer, schema_of
 from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe
+from headwater.workflow.policy import Retry
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Doc)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Function: TypeAlias = Computed[..., Any] | Sink | Handler[..., Any]
+Function: TypeAlias = Computed[..., Any] | Sink | Handler[..., Any] | Resource[..., Any]
 """What becomes something that runs, or is called, in an open space."""
 
 
@@ -61,7 +67,7 @@ class _HandlerDecorator(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> Handler[P, R]: ...
 
 
-class Declaring(ABC):
+class Declaring(ListVerbs, ChoiceVerbs, ABC):
     """Whoever declares under a name. What comes of a declaration, the kinds of these say."""
 
     verb = "app"
@@ -293,6 +299,44 @@ class Declaring(ABC):
         self._start(chosen, made)
         return made
 
+    @overload
+    def resource(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Resource[P, R]: ...
+    @overload
+    def resource(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        fresh_for: Duration | None = ...,
+        retry: Retry | None = ...,
+        timeout: Duration | None = ...,
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Resource[P, R]]: ...
+    def resource(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+        """An async function that asks outside: one kept answer for each set of arguments, read without waiting.
+
+        It is asked for when somebody looks and there is no answer, or none that is fresh: one request at a time for
+        each set of arguments, cancelled when nobody looks any more. `fresh_for`: how long an answer is; without it, for
+        ever. `retry=hw.Retry(3, on=OSError)`: how often it is tried again, for which errors. `timeout`: how long one
+        request may take.
+        """
+        if fn is None:
+            return lambda function: self._resource(function, name, options)
+        return self._resource(fn, name, options)
+
+    def _resource(self, fn: Callable[..., Any], name: str | None, options: dict[str, Any]) -> Resource[..., Any]:
+        chosen = self._function_name(fn, name, "resource")
+        where = f"@{self.verb}.resource {chosen}()"
+        check_options(where, options, RESOURCE_OPTIONS)
+        if not is_async(fn):
+            message = f"{where} is not async, and would hold up whoever reads it; write `async def {chosen}(...)`"
+            raise DeclarationError(message, name=chosen)
+        made: Resource[..., Any] = Resource(
+            self.owner, fn, chosen, self._id(chosen), declare_asking(where, chosen, **options)
+        )
+        self._declare(chosen, made, where)
+        self._start(chosen, made)
+        return made
+
     def _function_name(self, fn: object, name: str | None, kind: str) -> str:
         if not callable(fn):
             raise DeclarationError(f"@{self.verb}.{kind} is put in front of a function, not of {fn!r}")
@@ -304,7 +348,9 @@ class Declaring(ABC):
         found = name or getattr(fn, "__name__", "")
         if not found or found == "<lambda>":
             raise DeclarationError(f"@{self.verb}.{kind} needs a name for {fn!r}: give it one with name=...")
-        self._check_function(found, fn)
+        if kind != "resource":
+            # It is async, and needs no event loop of the author's.
+            self._check_function(found, fn)
         return cast("str", found)
 
     def _id(self, name: str) -> str:

@@ -140,10 +140,11 @@ class Computed(Generic[P, R]):
             origin=self.__wrapped__,
         )
 
-    @staticmethod
-    def _renew(space: BaseSpace, node: Node) -> None:
+    def _renew(self, space: BaseSpace, node: Node) -> None:
         """Whoever has read it from another that was declared before, as in a notebook, is told."""
-        space.scheduler.renew(node)
+        if self.within is None:
+            # Of a piece, what is kept is looked at first.
+            space.scheduler.renew(node)
 
     # -- reading -------------------------------------------------------------------------------------------
 

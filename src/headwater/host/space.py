@@ -138,14 +138,8 @@ class Space(BaseSpace):
         self._lease.storage.ride(Waiting(then))
 
     def stands(self, rejected: int) -> bool:
-        """The replica takes nothing in while it is looked at; what is waiting for it is looked through."""
-        turn = self._attached.turn
-        if not turn.acquire(blocking=False):
-            return False
-        try:
-            return self.rejected == rejected and self._attached.is_good_news
-        finally:
-            turn.release()
+        """Neither of what was taken in, nor of what waits for that."""
+        return self._attached.has_only_good_news() and self.rejected == rejected
 
     def owe(self, origin: Transaction) -> None:
         """Nobody would come to hear of it later: when it has ended, what becomes of it is waited for."""

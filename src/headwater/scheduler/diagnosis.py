@@ -100,7 +100,7 @@ class Diagnosis:
         if node.outputs and not node.spec.is_async and not tx.launched and not tx.followers:
             written = dict(tx.written())
             seen = {doc: tx.first_look(doc) for doc in [*(doc for doc, _, _ in node.reads), *written]}
-            attempt.image = _Image(tx.again(f"{node.title} again"), seen, written)
+            attempt.image = _Image(tx.again(), seen, written)
 
     def _recheck(self, attempt: Attempt) -> None:
         image, attempt.image = attempt.image, None
@@ -148,7 +148,8 @@ class Diagnosis:
 
     def _on_top(self, attempt: Attempt) -> list[Difference]:
         node, first = attempt.node, attempt.tx
-        tx = Transaction(self._replica, f"{node.title} again", read_only=node.spec.read_only, cause=first.cause)
+        # By the same name: messages of errors have it.
+        tx = Transaction(self._replica, first.name, read_only=node.spec.read_only, cause=first.cause)
         tx.node, tx.triggers, tx.surface = node, first.triggers, node.surface
         again = self._run(attempt, tx)
         if again is None:

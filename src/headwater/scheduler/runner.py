@@ -196,9 +196,10 @@ class Runner:
                 # Before it is sent: it may be decided at once.
                 tx.callbacks += self._on_decided
                 node.commit = tx
-                if before is not None and tx.wrote:
+                if tx.wrote and (before is not None or tx.observes is not None):
                     # I1: from now on this commit stands for the one before: it must hold all that the node has to say.
-                    tx.set(node.outputs[0], (), value)
+                    # I7: and what is kept of a run rides on the write of its result, also of one that is as it was.
+                    tx.put(node.outputs[0], value)
                 commit = self._commit_own if node.breadth else self._commit_shared
                 wrote = commit(node, tx, value)
                 if not wrote:

@@ -1,5 +1,6 @@
 """Tools to test Headwater, and whatever is built on it, against failing disks and under simulated time.
 
+`probe`: an app opened for a test, with time and restarts in the test's hands.
 `Disk` and `DiskVFS`: a disk in memory which records a run and shows every way power could have failed in it.
 `PowerLossVFS`: real files whose un-synced writes die with the process, so SIGKILL is a power loss.
 `SimClock` and `SeededEntropy`: time that moves when told, and names that are the same in every run. `open_at` opens an
@@ -12,15 +13,19 @@ from headwater.testing.disk import CrashImage, Disk, DiskVFS
 from headwater.testing.loop import SimLoop, simulate
 from headwater.testing.opening import open_at
 from headwater.testing.powerloss import PowerLossVFS
+from headwater.testing.probe import Probe, ProbeError, probe
 
 __all__ = [
     "CrashImage",
     "Disk",
     "DiskVFS",
     "PowerLossVFS",
+    "Probe",
+    "ProbeError",
     "SeededEntropy",
     "SimClock",
     "SimLoop",
     "open_at",
+    "probe",
     "simulate",
 ]

@@ -380,6 +380,9 @@ def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Mi
 def consumed(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
     """W9: what the run took is consumed with its commit, or never."""
     run = active(book, run_id)
+    if run.cancelled and run.taken and run.outcome == Outcome.NONE:
+        # Somebody was faster: it has nothing to call, so this was its last moment.
+        raise TransitionError(f"run {run_id} was cancelled before it had ended", run=run_id, cancelled=True)
     row = book.handler(run.flow, "consumer", run.handler)
     if run.outcome == Outcome.SKIPPED:
         runs.release(book, run, "skipped", "skipped")

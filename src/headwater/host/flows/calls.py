@@ -13,6 +13,11 @@ from headwater.values.codec import encode
 from headwater.workflow.model import CallRow
 
 
+def own_operation(handler: Declared) -> str:
+    """What a class that acts itself calls."""
+    return f"{handler.name}.mutate"
+
+
 def operation_of(handler: Declared, name: str) -> Operation[..., Any] | None:
     """The operation of that name, of those that a handler uses."""
     return next((c.operations[name] for c in handler.uses if name in c.operations), None)

@@ -16,7 +16,7 @@ import msgspec
 from headwater.cells.collection import Map
 from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.here import Owner, find
-from headwater.errors import DeclarationError, NameRefusedError
+from headwater.errors import DeclarationError, NameRefusedError, WriteError
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_generator
 from headwater.host.flows.calls import answered_bytes
@@ -64,6 +64,13 @@ class Status(Doc):
     """Events that were put aside because they fail."""
     recent: list[dict[str, str | int]] = []  # noqa: RUF012  # a field
     """What was done last, newest first: `at` and `text`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """It says how things are: that is changed by changing them."""
+        if not name.startswith("_"):
+            message = f"the status of a workflow is written by its host, and {name} cannot be assigned"
+            raise WriteError(f"{message}; use flow.pause(), flow.resume(), flow.now() and the like", field=name)
+        super().__setattr__(name, value)
 
 
 Fixer: TypeAlias = "Callable[[Broken], str | Awaitable[str | None] | None]"

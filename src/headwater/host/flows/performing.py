@@ -35,7 +35,7 @@ from headwater.errors import (
     WorkflowError,
 )
 from headwater.host.flows.around import around
-from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_of
+from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_of, own_operation
 from headwater.host.flows.consumer import Consumer
 from headwater.host.flows.declared import Declared, Producer
 from headwater.host.flows.hub import Hosted, Hub
@@ -158,7 +158,15 @@ class Performance(Values):
         acts = self.row.phase in (Phase.PREPARED, Phase.MUTATING) and self.row.taken and handler.has_mutate
         if acts and not self._mutate(handler, consumer):
             return
-        self._next(handler, consumer)
+        try:
+            self._next(handler, consumer)
+        except TransitionError as error:
+            if not error.facts.get("cancelled"):
+                raise
+            # While `next` was at work, for one that calls nothing: it is told so, and what it did is not kept.
+            self.space.catch_up()
+            self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
+            self._next(handler, consumer)
 
     # -- calling authors -----------------------------------------------------------------------------------
 
@@ -263,7 +271,9 @@ class Performance(Values):
             title=plan.title[:500],
             wake_at=wake,
             approval=approval,
-            acts=_operation(handler) if handler.has_mutate and not handler.by_call and not self.is_stopping else None,
+            acts=own_operation(handler)
+            if handler.has_mutate and not handler.by_call and not self.is_stopping
+            else None,
         )
         try:
             self.row = self._do(lambda book: transitions.prepared(book, self.row.id, kept, self.hosted.spec))
@@ -293,7 +303,7 @@ class Performance(Values):
         data = self._data(handler) if self.data is None else self.data
         if not handler.by_call:
             return self._act(
-                _operation(handler),
+                own_operation(handler),
                 self.row.prepare_result or b"",
                 lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data),
                 handler.types.result,
@@ -585,11 +595,6 @@ class Performance(Values):
                 raise
         else:
             self._fail(Failed(kind=Trouble.TRANSIENT, message=text))
-
-
-def _operation(handler: Declared) -> str:
-    """What a class that acts itself calls."""
-    return f"{handler.name}.mutate"
 
 
 def _end_with(end: Callable[[Book, bytes | None], RunRow], state: bytes | None, book: Book) -> RunRow:

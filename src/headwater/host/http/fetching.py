@@ -183,21 +183,26 @@ class Fetcher:
             **dict(trip.headers),
             **self._conditions(trip),
         }
-        # The deadline of the whole is around this: of the parts only connecting has one of its own.
-        tls = self._tls if target.scheme == "https" else _NO_TLS
-        limits = httpx.Timeout(None, connect=connect_s)
-        async with (
-            httpx.AsyncClient(transport=self._network.transport(tls), trust_env=False, timeout=limits) as client,
-            client.stream(
-                "GET",
-                f"{target.scheme}://{host}:{target.port}{target.path}",
-                headers=headers,
-                extensions={"sni_hostname": target.host},
-                follow_redirects=False,
-            ) as response,
-        ):
-            trip.doing = "reading the answer"
-            return await self._read(trip, response)
+
+        async def notice(name: str, _facts: object) -> None:
+            if name == "http11.send_request_headers.complete":
+                trip.doing = f"waiting for the answer of {address}"
+
+        request = httpx.Request(
+            "GET",
+            f"{target.scheme}://{host}:{target.port}{target.path}",
+            headers=headers,
+            # The deadline of the whole is around this: of the parts only connecting has one of its own.
+            extensions={"sni_hostname": target.host, "timeout": {"connect": connect_s}, "trace": notice},
+        )
+        # Not a client of httpx: that has opinions on redirects, cookies and the environment.
+        async with self._network.transport(self._tls if target.scheme == "https" else _NO_TLS) as transport:
+            response = await transport.handle_async_request(request)
+            try:
+                trip.doing = "reading the answer"
+                return await self._read(trip, response)
+            finally:
+                await response.aclose()
 
     @staticmethod
     def _conditions(trip: _Trip) -> dict[str, str]:

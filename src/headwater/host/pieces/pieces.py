@@ -20,7 +20,7 @@ from headwater.errors import DeclarationError, UsageError
 from headwater.host.functions import Computed
 from headwater.host.handlers import Handler, Stream
 from headwater.host.pieces.building import Builder, Within
-from headwater.host.pieces.pattern import ARGUMENTS, Invocation, Pattern
+from headwater.host.pieces.pattern import ARGUMENTS, Inputs, Invocation, Pattern
 from headwater.host.pieces.piece import Piece, PieceStatus, named_outputs
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.node import Node
@@ -59,6 +59,7 @@ class Pieces:
         self._asked: dict[Node, tuple[Transaction, set[str]]] = {}
         # Stopped, and what they have made is still held.
         self._leaving: list[Piece[Any]] = []
+        self._leaving_max = LEAVING_MAX
         # Since the space was opened.
         self.started = 0
 
@@ -106,6 +107,8 @@ class Pieces:
         inputs: dict[str, Any],
     ) -> Piece[R]:
         assert tx is not None
+        # I7: nothing is kept of this run for the next opening. Only a run starts children, and each is kept for itself.
+        tx.reaches_out = True
         place = node.outputs[0] if node.outputs else node.spec.kept_as or node.name
         run, asked = self._asked.get(node, (None, set[str]()))
         if run is not tx:
@@ -127,25 +130,26 @@ class Pieces:
         inputs: dict[str, Any],
     ) -> Piece[R]:
         space = self._space
-        if len(self._leaving) >= LEAVING_MAX:
+        if len(self._leaving) >= self._leaving_max:
             self.sweep()
         doc = self._id(place, pattern, key)
         at = doc_key(doc)
         stored = self._stored(at)
         kept = pattern.inputs(space, doc)
-        given = kept.named(args, inputs)
         before = stored.get(ARGUMENTS) if is_map(stored) else None
-        if not given and is_map(before):
+        given: dict[str, object] = {}
+        if not args and not inputs and is_map(before):
             # Resumed, without saying anew with what.
             sealed: Value = before
         else:
+            given = kept.named(args, inputs)
             sealed = kept.seal(*args, **inputs)
         running = self.running.get(doc)
         if running is not None and running.pattern is pattern and same(running.sealed, sealed):
             return running
         within = Within(f"{pattern.name} {key}".strip(), parent, space.prints.apart(pattern.__wrapped__))
         builder = Builder(space, doc, pattern.name, within)
-        unsealed = kept.unsealed(space, sealed)
+        unsealed = self._unsealed(kept, sealed)
         # A cell that was given is known by more than its place: by its default.
         unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
         outputs = builder.build(pattern.__wrapped__, unsealed)
@@ -161,6 +165,16 @@ class Pieces:
             # I10: it survives only if what it was started in comes to be.
             space.scheduler.lineage.launch(tx, lambda: self._undo(piece, place, earlier))
         return piece
+
+    def _unsealed(self, kept: Inputs, sealed: Value) -> dict[str, object]:
+        """Inputs as the function gets them. Cells that the app declares are these, which have defaults."""
+        declared: Mapping[str, object] = getattr(self._space.owner, "declared", {})
+        found = kept.unsealed(self._space, sealed)
+        for name, each in found.items():
+            known = declared.get(each.address.removeprefix(f"{self._root}.")) if isinstance(each, Cell) else None
+            if isinstance(known, Cell) and isinstance(each, Cell) and known.address == each.address:
+                found[name] = known
+        return found
 
     def _id(self, place: str, pattern: Pattern[..., Any], key: str) -> str:
         return f"{self._root}+{derive_id(pattern.name, place, key)}"
@@ -227,9 +241,13 @@ class Pieces:
         self.started += 1
         for function in piece.functions:
             function.register(space)
+        nodes = [space.nodes[function] for function in piece.functions if function in space.nodes]
         if was_there:
-            nodes = [space.nodes[function] for function in piece.functions if function in space.nodes]
             space.resuming.take_over_piece(builder.prefix, nodes)
+        for node in nodes:
+            if node.outputs and not node.restored:
+                # Whoever has read what it came to when it was at work before looks again.
+                space.scheduler.renew(node)
 
     def _go(self, piece: Piece[Any]) -> None:
         """What it consists of has its turn."""
@@ -244,7 +262,7 @@ class Pieces:
             if earlier is not None and not self._space.closed:
                 pattern, sealed = earlier
                 kept = pattern.inputs(self._space, piece.id)
-                self._start(piece.parent, place, pattern, piece.key, (), kept.unsealed(self._space, sealed))
+                self._start(piece.parent, place, pattern, piece.key, (), self._unsealed(kept, sealed))
 
     # -- stopping ------------------------------------------------------------------------------------------
 
@@ -296,10 +314,19 @@ class Pieces:
         return stopped
 
     def sweep(self) -> None:
-        """Hold no longer what pieces have made that are stopped. What they have written is decided by now."""
-        leaving, self._leaving = self._leaving, []
-        gone = [doc_key(doc) for piece in leaving if not piece.is_running for doc in piece.documents]
+        """Hold no longer what pieces have made that are stopped, if what they have written is decided."""
         replica = self._space.replica
+        leaving, self._leaving = self._leaving, []
+        gone: list[DocKey] = []
+        for piece in leaving:
+            docs = [doc_key(doc) for doc in piece.documents]
+            if piece.is_running:
+                continue
+            if any(replica.is_layered(doc) for doc in docs):
+                self._leaving.append(piece)
+            gone += docs
+        # The next time when as many have come, or after a sync: not for each that waits for its verdict.
+        self._leaving_max = len(self._leaving) + LEAVING_MAX
         for doc in gone:
             replica.let_go(doc)
         if gone:

@@ -71,7 +71,16 @@ class Fetcher:
             found.used = self._calls
         return found
 
-    def add(self, resource: object, key: Key, source: Source, origin: Callable[..., Coroutine[Any, Any, Any]]) -> Source:
+    def add(
+        self,
+        resource: object,
+        key: Key,
+        source: Source,
+        *,
+        origin: Callable[..., Coroutine[Any, Any, Any]],
+        piece: str = "",
+        parent: Node | None = None,
+    ) -> Source:
         """One more, unless another thread was faster."""
         with self._space.turn:
             found = self.find(resource, key)
@@ -88,6 +97,8 @@ class Fetcher:
                     is_instance=True,
                     on_live=lambda: self._looked_at(source),
                     on_dormant=lambda: self._left_alone(source),
+                    piece=piece,
+                    parent=parent,
                     origin=origin,
                 )
             )
@@ -152,7 +163,7 @@ class Fetcher:
         self._note(source)
 
     def called(self, source: Source, tx: Transaction | None) -> None:
-        """Somebody reads it. If the scheduler will not know of him as of somebody who looks, that is a call. Any thread."""
+        """Somebody reads it: a call, if the scheduler will not know of him as of one who looks. From any thread."""
         reader = None if tx is None else tx.node
         if not source.node.is_live and not (isinstance(reader, Node) and reader.is_live):
             source.is_called = source.is_anew = True

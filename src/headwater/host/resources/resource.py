@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from inspect import BoundArguments
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
@@ -28,6 +28,9 @@ from headwater.scheduler.node import Node
 from headwater.values.address import doc_key
 from headwater.values.hints import schema_of
 from headwater.values.schema import Schema
+
+if TYPE_CHECKING:
+    from headwater.host.pieces.building import Within
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,6 +57,8 @@ class Resource(Generic[P, R]):
         self._doc = doc
         self._signature = signature_of(fn)
         self._schema: Schema | None = None
+        # builder: the piece it is part of, if it is part of one.
+        self.within: Within | None = None
 
     @property
     def owner(self) -> Owner | None:
@@ -81,8 +86,9 @@ class Resource(Generic[P, R]):
     # -- reading -------------------------------------------------------------------------------------------
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> State[R]:
-        """What there is: `hw.Pending()`, `hw.Ready(value)`, or `hw.Failed(error, last)`. Whoever reads it in a run runs
-        again when there is something else. If there is nothing fresh, it is asked for.
+        """What there is: `hw.Pending()`, `hw.Ready(value)`, or `hw.Failed(error, last)`.
+
+        Whoever reads it in a run runs again when there is something else. If there is nothing fresh, it is asked for.
         """
         home, tx = self._home()
         source = self._source(home, *args, **kwargs)
@@ -142,7 +148,17 @@ class Resource(Generic[P, R]):
             )
             raise UsageError(message, name=self.name)
         found = home.fetcher.find(self, key)
-        return found or home.fetcher.add(self, key, self._made(home, key, bound), self.__wrapped__)
+        if found is not None:
+            return found
+        within = self.within
+        return home.fetcher.add(
+            self,
+            key,
+            self._made(home, key, bound),
+            origin=self.__wrapped__,
+            piece="" if within is None else within.piece,
+            parent=None if within is None else within.parent,
+        )
 
     def _made(self, home: BaseSpace, key: Key, bound: BoundArguments) -> Source:
         schema = self._type()

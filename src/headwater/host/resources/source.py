@@ -62,7 +62,7 @@ class Source:
     used: int = 0
     # Somebody called, whom the scheduler does not know as looking: wanted until there is an answer.
     is_called: bool = False
-    # Somebody looks who did not before; what stands there cannot be read any more; it is asked for although it is fresh.
+    # Somebody looks who did not before; what stands there cannot be read any more; it is asked for, fresh or not.
     is_anew: bool = False
     is_unfit: bool = False
     is_forced: bool = False
@@ -119,7 +119,7 @@ class Source:
     def _error(self, told: Maybe) -> ResourceError:
         kind, text, tries = (get(told, (field,)) for field in ("kind", "text", "tries"))
         times = f" {tries} times" if isinstance(tries, int) and tries > 1 else ""
-        message = f"{self.label} failed{times}: {text}"
+        message = f"{self.label} failed{times}: {text!s}"
         return ResourceError(message, resource=self.asking.name, kind=kind, text=text, tries=tries)
 
 

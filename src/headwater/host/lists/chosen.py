@@ -1,0 +1,101 @@
+"""`hw.select` and `hw.flat_each`: lists made of what a function says of each element of another.
+
+The function is called as `each` calls it; a second node puts together what came of that.
+
+Must never know: how the elements are told apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar, cast
+
+from headwater.cells.elements import Entry
+from headwater.cells.here import Owner
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import Traverse
+from headwater.host.base_space import BaseSpace
+from headwater.host.lists.each import Each, Row
+from headwater.host.lists.element import Element, Spread
+from headwater.host.lists.listed import Listed
+from headwater.host.lists.sources import plain_list
+from headwater.values.address import Depth, doc_key
+from headwater.values.link import link_to
+from headwater.values.tree import Value, is_array
+
+E = TypeVar("E")
+R = TypeVar("R")
+
+_SHALLOW: Final = Depth.SHALLOW
+
+
+class Select(Listed[E]):
+    """The elements of a list for which a function is true, in their order."""
+
+    def __init__(self, app: Owner, each: Each[bool], name: str, doc: str) -> None:
+        super().__init__(app, name, doc, each.element.__wrapped__)
+        self.each: Each[bool] = each
+
+    @property
+    def element(self) -> Element[bool]:
+        """The function, with a node for each element."""
+        return self.each.element
+
+    def _plain(self) -> list[E]:
+        elements = plain_list(self.each.source, self.name)
+        kept = [each for index, each in enumerate(elements) if self.element.plainly(each, index)]
+        return cast("list[E]", kept)
+
+    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+        rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
+        return [row.entry for row in rows if self.each.read_row(row)]
+
+
+class Part(Entry):
+    """One of those that a function made of an element."""
+
+    __slots__ = ("_each", "_index", "_row")
+
+    def __init__(self, each: Each[Any], row: Row, doc: str, index: int) -> None:
+        super().__init__(("at", f"{doc}/{index}"), f"{row.label}/{index}")
+        self._each = each
+        self._row = row
+        self._index = index
+
+    def read(self) -> object:
+        """It; noted."""
+        return self._each.row_cell(self._row).at(self._index).value
+
+    def reference(self) -> Value:
+        """A link to its place."""
+        doc = self._each.element.doc_of(self._row.element_key)
+        return link_to(doc_key(doc), (self._index,)).to_value()
+
+
+class FlatEach(Listed[R]):
+    """What a function makes of each element of a list, one after the other in one list."""
+
+    def __init__(self, app: Owner, each: Each[list[R]], spread: Spread[R], name: str, doc: str) -> None:
+        super().__init__(app, name, doc, spread.__wrapped__)
+        self.each: Each[list[R]] = each
+        self.element: Spread[R] = spread
+
+    def _plain(self) -> list[R]:
+        found: list[object] = []
+        for index, each in enumerate(plain_list(self.each.source, self.name)):
+            made: object = self.element.plainly(each, index)
+            found += [] if made is None else self.element.checked(made)
+        return cast("list[R]", found)
+
+    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+        found: list[Entry | None] = []
+        traverse = Traverse(tx, home.scope)
+        for row in self.each.entries_in(home, tx):
+            if not isinstance(row, Row):
+                continue
+            self.each.row_cell(row)
+            doc = self.element.doc_of(row.element_key)
+            # How many there are, and nothing of what they are.
+            place = traverse.place(doc_key(doc), ())
+            made = None if place is None else tx.read(place.doc, place.path, _SHALLOW)
+            found += [Part(self.each, row, doc, index) for index in range(len(made) if is_array(made) else 0)]
+        return found

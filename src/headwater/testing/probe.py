@@ -1,0 +1,344 @@
+"""`probe`: an app opened for a test, with time and restarts in the test's hands.
+
+    with probe(app) as t:
+        query.value = "app"
+        t.advance("1s")
+        assert t.runs(hits) == 2
+        t.restart()
+        assert t.runs(hits) == 2
+
+Must never know: how a function is run, and what an app is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from io import StringIO
+from random import Random
+from types import TracebackType
+from typing import Final, Self
+
+from headwater.app import App
+from headwater.cells.here import HERE
+from headwater.errors import HeadwaterError, UsageError, UserCodeError
+from headwater.host.base_space import BaseSpace
+from headwater.host.console import OnConsole, unheard
+from headwater.host.fingerprint import Prints
+from headwater.host.opening import DEFAULT_SPACE, Lease
+from headwater.host.options import DemandPolicy, Options
+from headwater.host.storage import Storage
+from headwater.scheduler.diagnosis import ADVICE, Difference
+from headwater.scheduler.node import Node
+from headwater.scheduler.steps import Call
+from headwater.store.backends.memory import MemoryBackend
+from headwater.store.engine import Engine
+from headwater.testing.clock import START_MS, SeededEntropy
+from headwater.testing.stage import ROUNDS_MAX, LoopStage, PlainStage, Stage, restless
+from headwater.values.duration import Duration, to_ms
+from headwater.values.ids import MAIN, Millis
+
+SHOWN_MAX: Final = 5
+"""Functions in one message, and places of each: the first few say what is wrong."""
+
+
+class ProbeError(AssertionError):
+    """A test that would pass, and an app that is not what it has to be."""
+
+
+class Probe:
+    """An app that is open for a test. Made by `probe`."""
+
+    def __init__(  # noqa: PLR0917  # made in one place
+        self,
+        app: App,
+        seed: int,
+        start_ms: int,
+        idempotency: bool,  # noqa: FBT001
+        actor: str | None,
+        demand: DemandPolicy,
+        on_console: OnConsole | None,
+    ) -> None:
+        self._app = app
+        self._start_ms = start_ms
+        self._checks = idempotency
+        self._actor = actor
+        self._demand: DemandPolicy = demand
+        self._on_console = on_console
+        self._entropy = SeededEntropy(seed)
+        self._jitter = Random(seed).random
+        # What outlives a restart: the store, and what the functions are known by, for their code is the same.
+        self._backend = MemoryBackend()
+        self._prints = Prints()
+        self._stage: Stage | None = None
+        # Of the openings before this one.
+        self._runs: dict[object, int] = {}
+        self._errors: list[UserCodeError] = []
+        self._differences: list[Difference] = []
+        # How many of these somebody has looked at.
+        self._errors_read = self._differences_read = 0
+
+    # -- around the block ----------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        if self._stage is not None:
+            raise UsageError("a probe is entered once; call probe(app) for each test")
+        self._stage = LoopStage(self._app) if self._app.needs_event_loop else PlainStage(self._app)
+        try:
+            self._open()
+        except BaseException:
+            self._stage.end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stage = self._staged()
+        try:
+            if stage.space is not None and not stage.space.closed:
+                stage.close()
+        except HeadwaterError as failed:
+            if error is None:
+                raise
+            error.add_note(f"besides, the space could not be closed: {failed}")
+        finally:
+            stage.end()
+        wrong = self._wrong()
+        if error is not None:
+            for each in wrong:
+                error.add_note(f"besides: {each}")
+        elif wrong:
+            for each in wrong[1:]:
+                wrong[0].add_note(f"besides: {each}")
+            raise wrong[0]
+
+    def _wrong(self) -> list[Exception]:
+        """What nobody has looked at."""
+        found: list[Exception] = list(self._errors[self._errors_read :])
+        differences = self._differences[self._differences_read :]
+        return [*found, ProbeError(_told(differences))] if differences else found
+
+    def _staged(self) -> Stage:
+        if self._stage is None:
+            raise UsageError("a probe is used inside of its `with` block: `with probe(app) as t:`")
+        return self._stage
+
+    def _open(self) -> None:
+        options = Options(
+            actor=self._actor,
+            demand=self._demand,
+            on_error=self._errors.append,
+            on_console=self._on_console,
+            now=self._staged().now_ms,
+            wall=self.now_ms,
+            sleep=self._staged().sleep,
+            entropy=self._entropy,
+            jitter=self._jitter,
+            lease=self._lease,
+            prepare=self._prepare,
+        )
+        self._staged().open(options)
+
+    def _lease(self) -> Lease:
+        if self._backend.meta("space") is None:
+            self._backend.set_meta("space", DEFAULT_SPACE)
+        return Lease(Storage(self._backend, self, self._entropy, name=DEFAULT_SPACE), None)
+
+    def _prepare(self, space: BaseSpace) -> None:
+        space.prints = self._prints
+        if self._checks:
+            diagnosis = space.scheduler.diagnosis
+            diagnosis.differences = self._differences
+            diagnosis.perform = _quietly(diagnosis.perform)
+            space.scheduler.set_idempotency_check(True)
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        """How late it is in this test."""
+        return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
+
+    def now_ms(self) -> Millis:
+        """The same, in milliseconds since 1970."""
+        return Millis(self._start_ms + int(self._staged().now_ms()))
+
+    def settle(self) -> None:
+        """Run what can be run now, workflows included, until nothing can and everything is stored. No time passes."""
+        stage = self._staged()
+        self._check_outside("settle")
+        for _ in range(ROUNDS_MAX):
+            stage.calm()
+            if not self._app.has_workflows or not stage.opened().workflows.drain():
+                return
+        raise restless()
+
+    def advance(self, duration: Duration) -> None:
+        """Let time pass, and run what becomes due, each at its time and in that order."""
+        stage = self._staged()
+        ms = to_ms(duration, "t.advance(...)")
+        self._check_outside("advance")
+        end = stage.now_ms() + ms
+        self.settle()
+        stuck = 0
+        while (at := self._due_at()) is not None and at <= end:
+            before = stage.now_ms()
+            stage.move_to(at)
+            self.settle()
+            stuck = stuck + 1 if stage.now_ms() == before else 0
+            if stuck > ROUNDS_MAX:
+                raise restless()
+        stage.move_to(end)
+        self.settle()
+
+    def _due_at(self) -> float | None:
+        """The earliest that something is due which has to be come for."""
+        stage = self._staged()
+        node = stage.due_at()
+        wall = stage.opened().workflows.wake_at if self._app.has_workflows else None
+        flow = None if wall is None else float(wall - self._start_ms)
+        if flow is not None and flow <= stage.now_ms():
+            # It was due just now, and is not executed: whatever it waits for, it is not time.
+            flow = None
+        return min((each for each in (node, flow) if each is not None), default=None)
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    @property
+    def space(self) -> BaseSpace:
+        """The open space. After a restart it is another one."""
+        return self._staged().opened()
+
+    def runs(self, function: object) -> int:
+        """How often a function of the app has run since the test began, in all openings together."""
+        return self._runs.get(function, 0) + self.space.runs(function)
+
+    @property
+    def errors(self) -> list[UserCodeError]:
+        """What functions have raised that nobody was there to be told. What was looked at here does not fail the test.
+
+        Errors of computed functions are raised where these are called, and those of handlers at their tickets.
+        """
+        self._errors_read = len(self._errors)
+        return list(self._errors)
+
+    @property
+    def differences(self) -> list[Difference]:
+        """What came out differently when it was run again. What was looked at here does not fail the test."""
+        self._differences_read = len(self._differences)
+        return list(self._differences)
+
+    # -- again ---------------------------------------------------------------------------------------------
+
+    def restart(self, *, crash: bool = False) -> None:
+        """Drop the process state and resume from the store: as if the program had ended and was started again.
+
+        With `crash`, as if it had died: everything that was written is there, and nothing else was put in order.
+        Nothing may run then that need not: a computed that was current, and of which the store knows what it has read.
+        Raises ProbeError. (After a crash that is not asked for: what a run has read that wrote nothing may be lost.)
+        """
+        self._check_outside("restart")
+        stage = self._staged()
+        current = {} if crash else self._current(stage.opened())
+        space = stage.opened()
+        for function in (*space.nodes, *space.instances, *space.handlers):
+            self._runs[function] = self._runs.get(function, 0) + space.runs(function)
+        stage.close(crashed=crash)
+        self._open()
+        self._check_rested(current)
+
+    def _check_outside(self, verb: str) -> None:
+        space, frame = self.space, HERE.get()
+        if frame is None or frame.home is not space or frame.tx is not None:
+            message = f"t.{verb}(...) is called by the test itself, not in a transaction, in another space or in a run"
+            raise UsageError(message)
+
+    @staticmethod
+    def _current(space: BaseSpace) -> dict[object, Node]:
+        """Functions that need not run when the space is opened again, as things stand."""
+        space.wait_for_disk()
+        space.keep()
+        found = {
+            function: node
+            for function, node in space.nodes.items()
+            if node.is_clean
+            and node.attempt is None
+            and node.has_value
+            and node.error is None
+            and node.spec.print is not None
+            # Of what is one user's own nothing is kept, nor of whoever calls functions with arguments.
+            and not node.breadth
+            and not any(source.spec.is_instance for source in space.scheduler.graph.sources(node))
+        }
+
+        def kept(engine: Engine) -> dict[object, Node]:
+            engine.fold()
+            key = {function: node.spec.kept_as or node.outputs[0] for function, node in found.items()}
+            return {each: node for each, node in found.items() if engine.backend.observation(MAIN, key[each])}
+
+        return space.ask_store(kept)
+
+    def _check_rested(self, current: dict[object, Node]) -> None:
+        space = self.space
+        reasons = {each.node: each.reason for each in space.explain_resume().missed}
+        ran = [node for function, node in space.nodes.items() if function in current and node.runs]
+        told = [f"{node.title} ran again: {reasons[node.id]}" for node in ran if node.id in reasons]
+        if told:
+            message = "after the restart functions ran although nothing that they read had changed"
+            raise ProbeError("\n  ".join([message, *told]))
+
+
+def _quietly(perform: Callable[[Call], None]) -> Callable[[Call], None]:
+    """What is printed by a run that only checks is not shown: it was, by the one before."""
+
+    def performed(call: Call) -> None:
+        with unheard(), redirect_stdout(StringIO()):
+            perform(call)
+
+    return performed
+
+
+def _told(differences: list[Difference]) -> str:
+    """Each function once, with its first difference and the places that are of the same run."""
+    heads: dict[tuple[str, str], list[Difference]] = {}
+    for each in differences:
+        heads.setdefault((each.node, each.line), []).append(each)
+    lines: list[str] = []
+    for found in list(heads.values())[:SHOWN_MAX]:
+        lines.append(found[0].head)
+        rows = list(dict.fromkeys(each.row for each in found if each.on_top == found[0].on_top))
+        lines += [f"  {row}" for row in rows[:SHOWN_MAX]]
+        if len(rows) > SHOWN_MAX:
+            lines.append(f"  and {len(rows) - SHOWN_MAX} more")
+    if len(heads) > SHOWN_MAX:
+        lines.append(f"and {len(heads) - SHOWN_MAX} more functions")
+    return "\n".join([*lines, f"fix: {ADVICE}"])
+
+
+def probe(
+    app: App,
+    *,
+    seed: int = 0,
+    start: datetime | None = None,
+    idempotency: bool = True,
+    actor: str | None = None,
+    demand: DemandPolicy = "lazy",
+    on_console: OnConsole | None = None,
+) -> Probe:
+    """Open an app for a test, in a `with` statement.
+
+    It lives in memory, in a store that outlives `t.restart()`. Time stands still until `t.advance("1s")`: that of
+    `debounce=` and the like, and that of the clock on the wall, which begins at `start`. Ids that would be random come
+    from `seed`. With `idempotency`, each run of a computed is repeated, and what comes out differently fails the test
+    at the end of the block; so does what sinks have raised, unless somebody has looked at `t.errors`.
+    """
+    given: object = app
+    if not isinstance(given, App):
+        raise UsageError(f"probe({given!r}): an hw.App is expected")
+    when: object = start
+    if when is not None and (not isinstance(when, datetime) or when.tzinfo is None):
+        raise UsageError(f"probe(start={when!r}): a datetime with a time zone is expected, or nothing")
+    start_ms = START_MS if start is None else int(start.timestamp() * 1000)
+    return Probe(app, seed, start_ms, idempotency, actor, demand, on_console)

@@ -1,0 +1,266 @@
+"""Where a probed app is open: in plain code, or in an event loop that turns only when it is told to.
+
+Either way time passes only when a test says so, and the store is in memory and outlives every opening.
+
+Must never know: what is tested.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
+
+from headwater.app import App
+from headwater.errors import UsageError
+from headwater.host.async_opening import AsyncOpening
+from headwater.host.async_space import AsyncSpace
+from headwater.host.base_space import BaseSpace
+from headwater.host.options import Options
+from headwater.host.space import Space
+from headwater.scheduler.event import Event
+from headwater.testing.loop import SimLoop
+
+ROUNDS_MAX: Final = 1000
+"""Rounds after which a space that always has something to do is not waited for any more."""
+
+EXACT: Final = 6
+"""Digits behind a millisecond that count: what is lost in rounding must not keep a timer from ringing."""
+
+
+class Stage(ABC):
+    """One app, opened again and again."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        # What there is between two openings: the last, which is closed.
+        self.space: BaseSpace | None = None
+
+    @abstractmethod
+    def now_ms(self) -> float:
+        """Since it began."""
+
+    @abstractmethod
+    def open(self, options: Options) -> None:
+        """Where `space` is from now on."""
+
+    @abstractmethod
+    def calm(self) -> None:
+        """Run what can be run now, until nothing can, and everything is decided."""
+
+    @abstractmethod
+    def due_at(self) -> float | None:
+        """When there may be something to do, if whoever holds the time has to come for it."""
+
+    @abstractmethod
+    def move_to(self, at_ms: float) -> None:
+        """It is so late now."""
+
+    @abstractmethod
+    def close(self, *, crashed: bool = False) -> None:
+        """Let go of the space: in order, or as if the process had died."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Nothing is opened any more."""
+
+    def sleep(self, seconds: float) -> None:
+        """Whoever sleeps lets time pass."""
+        self.move_to(self.now_ms() + seconds * 1000)
+
+    def opened(self) -> BaseSpace:
+        """The open space. Raises UsageError if there is none."""
+        if self.space is None or self.space.closed:
+            raise UsageError("nothing is open here: a probe is used inside of its `with` block")
+        return self.space
+
+
+class PlainStage(Stage):
+    """In plain code: what follows from a write has run before the next statement."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
+        self._now_ms = 0.0
+
+    def now_ms(self) -> float:
+        return self._now_ms
+
+    def open(self, options: Options) -> None:
+        space = self.space = self.app.open_with(None, options)
+        space.enter()
+
+    def calm(self) -> None:
+        space = self._space()
+        for _ in range(ROUNDS_MAX):
+            space.settle()
+            space.wait_for_disk()
+            if not space.news and not space.restless and not space.scheduler.outstanding().is_due:
+                return
+        raise restless()
+
+    def due_at(self) -> float | None:
+        wake_in = self._space().wake_in()
+        return None if wake_in is None else round(self._now_ms + wake_in * 1000, EXACT)
+
+    def move_to(self, at_ms: float) -> None:
+        self._now_ms = max(round(at_ms, EXACT), self._now_ms)
+
+    def close(self, *, crashed: bool = False) -> None:
+        space = self._space()
+        space.leave()
+        if crashed:
+            space.abandon()
+        else:
+            space.close()
+
+    def end(self) -> None:
+        pass
+
+    def _space(self) -> Space:
+        space = self.opened()
+        assert isinstance(space, Space)
+        return space
+
+
+class HandLoop(SimLoop):
+    """A simulated event loop that stops when nothing is left to do before a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._until: float | None = None
+        # Called when nothing is ready, before time passes: what it makes ready comes first.
+        self.on_quiet: Callable[[], None] = lambda: None
+
+    def turn(self, until_s: float) -> None:
+        """Run what is ready, and what becomes so up to a time; then it is that late."""
+        self._until = until_s
+        try:
+            self.run_forever()
+        finally:
+            self._until = None
+
+    def select(self, timeout: float | None) -> list[object]:
+        if timeout != 0 and not self._rung.is_set():
+            self.on_quiet()
+            is_late = self._until is not None and (timeout is None or self._now + timeout > self._until)
+            if is_late and not self._rung.is_set():
+                assert self._until is not None
+                self._now = max(self._now, self._until)
+                self.stop()
+                return []
+        return super().select(timeout)
+
+
+class HandSpace(AsyncSpace):
+    """A space in such a loop, for plain code beside it: what follows from a write has run before the next statement."""
+
+    def catch_up(self) -> None:
+        """In the loop: between two awaits. In a thread: soon. In the code that holds the loop: now."""
+        super().catch_up()
+        loop = self._loop
+        if isinstance(loop, HandLoop) and not loop.is_running() and threading.get_ident() == self._thread:
+            loop.turn(loop.time())
+
+    def hold(self) -> None:
+        """From now on this thread turns the loop."""
+        self._thread = threading.get_ident()
+
+    # Nobody yet: while it is opened, the loop turns by itself.
+    _thread = 0
+
+    async def calm(self) -> None:
+        """An opening waits for nothing that takes time: that passes in the block, if somebody says so."""
+        if self._thread:
+            await super().calm()
+            return
+        while self._is_busy():
+            await self._pass_now()
+
+    def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
+        # Asked in the middle of a commit, in which nothing may run: whoever commits catches up after it.
+        BaseSpace._tick(self, due)  # noqa: SLF001  # past the next above, which would catch up now
+        if due and not self.is_passing:
+            super().catch_up()
+
+    def catch_up_soon(self) -> None:
+        """As above."""
+        self._tick(True)
+
+    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+        """Turn the loop until an event has ended: as much time passes as that takes."""
+        if self._loop.is_running() or threading.get_ident() != self._thread:
+            super().wait_for(event, timeout_ms)
+            return
+        self.mail.check_waiting(event)
+        waiting = asyncio.wait_for(self.until(event), None if timeout_ms is None else timeout_ms / 1000)
+        try:
+            self._loop.run_until_complete(waiting)
+        except TimeoutError:
+            raise self.mail.timed_out(event, timeout_ms) from None
+
+
+class LoopStage(Stage):
+    """In an event loop, for an app with async functions. The code of the test is beside it, and turns it."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            message = f"probe(...) has an event loop of its own for {app!r}, and cannot be used inside of another one"
+            raise UsageError(f"{message}; make the test a plain function")
+        self._loop = HandLoop()
+        self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
+        self._opening: AsyncOpening | None = None
+
+    def now_ms(self) -> float:
+        return self._loop.now_ms()
+
+    def open(self, options: Options) -> None:
+        opening = self._opening = self.app.aopen_with(None, options, HandSpace)
+        self._loop.on_quiet = lambda: None
+        space = self._runner.run(opening.__aenter__())
+        assert isinstance(space, HandSpace)
+        self.space = space
+        self._loop.on_quiet = self._decide
+        space.hold()
+        # Once more: what is around the loop's code is not around this.
+        space.enter()
+        self.calm()
+
+    def _decide(self) -> None:
+        """What waits for the disk is decided before time passes: a thread of its own would do it at no certain time."""
+        if self.space is not None and not self.space.closed:
+            self.space.wait_for_disk()
+
+    def calm(self) -> None:
+        self._loop.turn(self._loop.time())
+
+    def due_at(self) -> float | None:
+        return None
+
+    def move_to(self, at_ms: float) -> None:
+        self._loop.turn(max(round(at_ms, EXACT) / 1000, self._loop.time()))
+
+    def close(self, *, crashed: bool = False) -> None:
+        space, opening = self.opened(), self._opening
+        assert opening is not None
+        space.leave()
+        if crashed:
+            space.abandon()
+            self._loop.turn(self._loop.time())
+        else:
+            self._runner.run(opening.__aexit__(None, None, None))
+
+    def end(self) -> None:
+        self._runner.close()
+
+
+def restless() -> UsageError:
+    """It goes on and on."""
+    message = f"the app does not come to rest: after {ROUNDS_MAX} rounds something is still to be done at the same time"
+    return UsageError(f"{message}; t.space.scheduler.run_diagnosis() says who runs")
