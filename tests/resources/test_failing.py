@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 import headwater as hw
+from headwater.testing import simulate
 from tests.resources.outside import World, pause
 from tests.resources.test_resources import Town
 
@@ -156,9 +157,9 @@ def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("warm", "the answer of report('Oslo'): expected Report, got 'warm'"),
-        ({"temp": "warm"}, "expected int, got 'warm'"),
-        (object(), "expected Report, got <object object"),
+        ("warm", "report('Oslo') failed: cannot store its answer: expected Report, got str 'warm'"),
+        (Report("warm"), "cannot store temp in its answer: expected int, got str 'warm'"),
+        (object(), "its answer: expected Report, got object <object object"),
     ],
 )
 def test_an_answer_that_does_not_fit_its_type_is_a_failure_that_says_so(world: World, answer: object, told: str) -> None:
@@ -261,8 +262,6 @@ def test_closing_cancels_requests_and_does_not_wait_for_answers(world: World) ->
         async with world.aopen() as space:
             await main(space)
 
-    from headwater.testing import simulate
-
     simulate(whole())
 
 
@@ -284,8 +283,6 @@ def test_closing_leaves_behind_what_does_not_stop(world: World, caplog: pytest.L
     async def whole() -> None:
         async with world.aopen():
             await pause(1)
-
-    from headwater.testing import simulate
 
     simulate(whole())
     assert "the request stubborn() does not end although it was cancelled" in caplog.text

@@ -163,7 +163,7 @@ class Performance(Values):
         except TransitionError as error:
             if not error.facts.get("cancelled"):
                 raise
-            # While `next` was at work, for one that calls nothing: it is told so, and what it did is not kept.
+            # While `next` was at work, for one that calls nothing: it is told, and what it did is not kept.
             self.space.catch_up()
             self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
             self._next(handler, consumer)
@@ -265,15 +265,14 @@ class Performance(Values):
         # What does not come back as it was given is found before anything is called with it.
         self.data = self._open(handler.types.data, result)
         approval = digest_of(result) if plan.ask else None
+        acts_itself = handler.has_mutate and not handler.by_call and not self.is_stopping
         kept = Prepared(
             events=tuple(event.number for event in plan.take),
             result=result,
             title=plan.title[:500],
             wake_at=wake,
             approval=approval,
-            acts=own_operation(handler)
-            if handler.has_mutate and not handler.by_call and not self.is_stopping
-            else None,
+            acts=own_operation(handler) if acts_itself else None,
         )
         try:
             self.row = self._do(lambda book: transitions.prepared(book, self.row.id, kept, self.hosted.spec))
@@ -506,7 +505,7 @@ class Performance(Values):
                 tx.abort()
                 raise
             ride = self.hub.along(tx)
-            ride.parts.append(partial(_end_with, end, state))
+            ride.parts.append(lambda book, state=state: end(book, state))  # type: ignore[misc]  # bound at once
             if self.then is not None:
                 # W10: one that took nothing has looked; it looks again when something happens.
                 ride.parts.append(partial(self.then, self.row.handler if self.row.taken else ""))
@@ -595,7 +594,3 @@ class Performance(Values):
                 raise
         else:
             self._fail(Failed(kind=Trouble.TRANSIENT, message=text))
-
-
-def _end_with(end: Callable[[Book, bytes | None], RunRow], state: bytes | None, book: Book) -> RunRow:
-    return end(book, state)

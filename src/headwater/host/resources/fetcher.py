@@ -322,7 +322,7 @@ class Fetcher:
     @staticmethod
     def _stored(source: Source, value: object) -> Any:  # noqa: ANN401  # a tree
         schema: Schema = source.value._schema  # noqa: SLF001  # as whoever reads it has it
-        return freeze_with(schema, value, f"the answer of {source.label}")
+        return freeze_with(schema, value, "its answer")
 
     def _failed(self, source: Source, error: BaseException) -> None:
         source.failures += 1
