@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import cells, events, reactive, resume, store, workflows
+from bench import cells, events, patterns, reactive, resume, store, workflows
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
@@ -17,6 +17,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "events": events.measure,
     "resume": resume.measure,
     "workflows": workflows.measure,
+    "patterns": patterns.measure,
 }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def apart(limit_s: float, work: Callable[P, float], *args: P.args, **kwargs: P.kwargs) -> float | None:
+def apart(limit_s: float, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
     """What a function of a module returns in a new process; None if it takes longer than that."""
     processes = get_context("spawn")
     ours, theirs = processes.Pipe(duplex=False)
@@ -18,7 +19,7 @@ def apart(limit_s: float, work: Callable[P, float], *args: P.args, **kwargs: P.k
     child.start()
     theirs.close()
     try:
-        return float(ours.recv()) if ours.poll(limit_s) else None
+        return cast("R", ours.recv()) if ours.poll(limit_s) else None
     except EOFError:
         raise RuntimeError(f"{work.__name__} ended without an answer in a process of its own; see above") from None
     finally:
@@ -26,5 +27,5 @@ def apart(limit_s: float, work: Callable[P, float], *args: P.args, **kwargs: P.k
         child.join()
 
 
-def _answer(pipe: Connection, work: Callable[..., float], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+def _answer(pipe: Connection, work: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     pipe.send(work(*args, **kwargs))

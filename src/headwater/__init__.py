@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         UserCodeError,
         WorkflowError,
     )
+    from headwater.host import http
     from headwater.host.after import after_commit
     from headwater.host.async_space import AsyncSpace
     from headwater.host.choices import Choice, if_else, unless, when
@@ -143,6 +144,7 @@ _HOMES = {
     "each": "headwater.host.lists.verbs",
     "exists": "headwater.cells.whole",
     "flat_each": "headwater.host.lists.verbs",
+    "http": "headwater.host.http",
     "id_of": "headwater.cells.whole",
     "if_else": "headwater.host.choices",
     "ingress_app": "headwater.host.flows.ingress",
@@ -226,6 +228,7 @@ __all__ = [
     "each",
     "exists",
     "flat_each",
+    "http",
     "id_of",
     "if_else",
     "ingress_app",
@@ -243,7 +246,9 @@ def _load(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
-    found: object = getattr(import_module(home), name)
+    module = import_module(home)
+    # One name is that of a package: `hw.http`.
+    found: object = module if name == "http" else getattr(module, name)
     globals()[name] = found
     return found
 

@@ -360,6 +360,8 @@ def _described(thing: object) -> str:
         return "a handler"
     if isinstance(thing, Resource):
         return "a resource"
+    if isinstance(thing, Computed):
+        return "a computed"
     kinds: dict[type, str] = {Cell: "a cell", Computed: "a computed", Sink: "a sink", Stream: "a stream"}
     return kinds.get(type(thing), "a document")
 

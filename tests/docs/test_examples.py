@@ -52,6 +52,37 @@ sum 333328333350000
 runs of heavy: 0
 """,
     ),
+    "cards.py": (
+        """\
+cards: 0, known: 0
+cards: 3, known: 0
+  Bach    box 1
+  See     box 1
+  Quelle  box 1
+cards: 3, known: 1
+  Bach    box 2
+brook: right
+sea: wrong
+cards: 3, known: 2
+  Quelle  box 2
+spring: right
+""",
+        """\
+cards: 3, known: 2
+  Bach    box 2
+  See     box 1
+  Quelle  box 2
+cards: 3, known: 2
+  Bach    box 3
+brook: right
+sea: wrong
+cards: 3, known: 2
+  Quelle  box 3
+spring: right
+learnt: Bach, Quelle
+cards: 1, known: 0
+""",
+    ),
     "search.py": (
         """\
 8 found: apple, apricot, banana, blackcurrant, cherry, grape, grapefruit, pineapple

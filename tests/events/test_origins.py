@@ -214,7 +214,7 @@ def test_one_stop_that_raises_keeps_none_of_the_others_from_being_called(ann: Cl
         ann.scheduler.launched(tx, partial(stop, number))
     with pytest.raises(ValueError, match="cannot be stopped"):
         tx.abort()
-    assert stopped == [0, 1, 2]
+    assert stopped == [2, 1, 0], "the last first"
 
 
 def test_what_is_started_in_what_has_ended_is_stopped_at_once_or_never(office: Office, ann: Clerk) -> None:

@@ -83,7 +83,11 @@ class Server:
         self._host = host
         self._ways: dict[str, Write] = {}
         self.asked: list[Asked] = []
+        # How many came; and how many of them left before they had asked for anything.
         self.connections = 0
+        self.hung_up = 0
+        # Said to everybody, before they say anything.
+        self.greets = b""
         self.port = 0
         self.loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -143,8 +147,11 @@ class Server:
             assert task is not None
             served.add(task)
             try:
-                with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+                with suppress(ConnectionError, ssl.SSLError):
                     await self._one(reader, out)
+            except asyncio.IncompleteReadError:
+                self.hung_up += 1
+                self._tell()
             finally:
                 served.discard(task)
                 out.close()
@@ -165,6 +172,8 @@ class Server:
 
     async def _one(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._tell()
+        out.write(self.greets)
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         pairs = [line.partition(": ") for line in lines[1:] if line]
         asked = Asked(lines[0].split(" ")[1], {name.lower(): value for name, _, value in pairs}, self)
@@ -202,7 +211,7 @@ class _Detour(httpx.AsyncBaseTransport):
         self._network.connected.append((request.url.host, port))
         if request.url.host in self._network.dead:
             limit_s = request.extensions["timeout"]["connect"]
-            if self._network.dead_s > limit_s:
+            if limit_s is not None and self._network.dead_s > limit_s:
                 await asyncio.sleep(limit_s)
                 raise httpx.ConnectTimeout("", request=request)
             raise httpx.ConnectError("nobody is there", request=request)

@@ -71,7 +71,7 @@ def test_address_is_of_its_kind(written: str, kind: Kind) -> None:
     assert kind_of(ip_address(written)) is kind
 
 
-STRICTER = [
+STRICTER: list[IPv4Network | IPv6Network] = [
     *map(IPv4Network, ["168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24"]),
     *map(IPv6Network, ["64:ff9b::/96", "64:ff9b:1::/48", "2001::/23", "2002::/16", "3fff::/20", "::ffff:0:0/96"]),
 ]
@@ -143,7 +143,7 @@ def spelled_ipv4(draw: st.DrawFn) -> tuple[str, IPv4Address]:
     heads = draw(st.integers(0, 3))
     numbers = [*octets[:heads], int.from_bytes(octets[heads:])]
     bases = draw(st.lists(st.sampled_from(["dec", "oct", "hex", "HEX"]), min_size=4, max_size=4))
-    dot = draw(st.sampled_from([".", "。", "．"]))  # noqa: RUF001  # such dots are dots, too
+    dot = draw(st.sampled_from([".", "。", "．"]))  # such dots are dots, too
     text = dot.join(spell(number, base) for number, base in zip(numbers, bases, strict=False))
     if draw(st.booleans()):
         text = text.translate({ord("0") + digit: 0xFF10 + digit for digit in range(10)})

@@ -133,7 +133,7 @@ def test_a_name_that_does_not_exist_is_told(server: Server) -> None:
 
 def test_a_host_that_is_not_on_the_list_is_not_looked_up(server: Server) -> None:
     names = Names(server, other_example=[PUBLIC])
-    with pytest.raises(HttpRefusedError, match="allow= has api.example"):
+    with pytest.raises(HttpRefusedError, match=r"allow= has api\.example"):
         fetch(fetcher(names, policy=Policy(["api.example"])), "http://other.example/")
     assert names.asked == []
 

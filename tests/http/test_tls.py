@@ -82,9 +82,16 @@ def test_an_address_in_a_url_is_checked_as_an_address(safe: Safe, trusting: ssl.
         fetch(fetcher(tls=trusting), f"https://localhost:{safe.port}/")
 
 
-def test_plain_http_at_a_port_for_https_is_told(server: Server) -> None:
-    with pytest.raises(HttpUnreachableError, match="cannot be reached"):
+def test_a_server_that_knows_no_tls_is_told(server: Server) -> None:
+    server.greets = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+    with pytest.raises(HttpUnreachableError, match=r"cannot be reached: 127\.0\.0\.1: .*SSL"):
         fetch(fetcher(), f"https://127.0.0.1:{server.port}/")
+
+
+def test_a_server_that_never_agrees_on_tls_is_left_in_time(server: Server) -> None:
+    with pytest.raises(HttpUnreachableError, match=r"took longer than 0\.15 s, while connecting to 127\.0\.0\.1"):
+        fetch(fetcher(timeout_ms=150.0), f"https://127.0.0.1:{server.port}/")
+    server.wait_until(lambda: server.hung_up == 1)
 
 
 def test_secrets_go_along_when_the_same_host_is_made_safe(server: Server, safe: Safe, trusting: ssl.SSLContext) -> None:

@@ -118,11 +118,11 @@ def test_chance_is_found_and_chance_with_a_seed_is_not(app: hw.App) -> None:
 
     @app.computed
     def wild() -> float:
-        return random.random()  # noqa: S311  # that is the mistake
+        return random.random()  # that is the mistake
 
     @app.computed
     def tame() -> float:
-        return random.Random(seed.value).random()  # noqa: S311  # for a game
+        return random.Random(seed.value).random()
 
     app.sink(name="show")(lambda: (wild(), tame()))
     with probe(app) as t:
@@ -262,7 +262,9 @@ def story(app: hw.App, *, idempotency: bool) -> list[object]:
         nodes: Any = space.scheduler.get_stats()
         ids = [hw.id_of(item) for item in shelf.items]
         runs = [t.runs(each) for each in (row, page, bad, fill, show, act)]
-        rows = space.ask_store(lambda engine: (engine.head, sorted(each.doc for each in engine.backend.observations("main"))))
+        rows = space.ask_store(
+            lambda engine: (engine.head, sorted(each.doc for each in engine.backend.observations("main")))
+        )
         return [runs, nodes, space.stats, ids, rows, dict(index.value)]
 
 

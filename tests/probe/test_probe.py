@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -324,7 +325,7 @@ def test_failing_test_shows_its_own_error_and_the_others_as_notes(app: hw.App) -
 
 def test_several_errors_are_told_with_the_first(app: hw.App) -> None:
     app.sink(name="one")(lambda: 1 // 0)
-    app.sink(name="two")(lambda: [][0])
+    app.sink(name="two")(lambda: int("x"))
     with pytest.raises(hw.UserCodeError, match=r"one\(\)") as told, probe(app):
         pass
     assert "two()" in told.value.__notes__[0]
@@ -339,7 +340,8 @@ def test_probe_is_entered_once_and_used_inside(app: hw.App) -> None:
         t.advance("1s")
     with t:
         pass
-    for use in (lambda: t.advance("1s"), t.settle, t.restart, lambda: t.space, lambda: t.runs(None)):
+    uses: list[Callable[[], object]] = [lambda: t.advance("1s"), t.settle, t.restart, lambda: t.space]
+    for use in [*uses, lambda: t.runs(None)]:
         with pytest.raises(UsageError, match="inside of its `with` block"):
             use()
     with pytest.raises(UsageError, match="entered once"):
@@ -364,7 +366,8 @@ def test_time_cannot_be_moved_in_a_transaction_or_in_a_run(app: hw.App) -> None:
 
     @app.sink
     def show() -> None:
-        for use in (lambda: t.advance("1s"), t.settle, t.restart) if go.value else ():
+        uses: list[Callable[[], object]] = [lambda: t.advance("1s"), t.settle, t.restart]
+        for use in uses if go.value else []:
             with pytest.raises(UsageError, match="called by the test itself") as told:
                 use()
             found.append(told.value.message)

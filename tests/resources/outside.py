@@ -137,9 +137,7 @@ class World:
     # -- in plain code -------------------------------------------------------------------------------------
 
     def open(self) -> hw.Space:
-        options = Options(
-            now=lambda: self.time, wall=lambda: Millis(self.wall(self.time)), on_error=self.errors.append
-        )
+        options = Options(now=lambda: self.time, wall=lambda: Millis(self.wall(self.time)), on_error=self.errors.append)
         return self.app.open_with(self.url, options)
 
 

@@ -162,7 +162,9 @@ def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
         (object(), "its answer: expected Report, got object <object object"),
     ],
 )
-def test_an_answer_that_does_not_fit_its_type_is_a_failure_that_says_so(world: World, answer: object, told: str) -> None:
+def test_an_answer_that_does_not_fit_its_type_is_a_failure_that_says_so(
+    world: World, answer: object, told: str
+) -> None:
     @world.app.resource
     async def report(name: str) -> Report:
         found: Report = await world.wire.ask(name)

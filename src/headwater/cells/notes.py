@@ -32,6 +32,10 @@ class Notes:
         basis = Commit(self._session, LocalSeq(0), (), confirmed, pending, (), self._branch)
         self._found[doc] = Note(doc, body, basis)
 
+    def drop(self, doc: DocKey) -> None:
+        """Of whom nothing is to be kept."""
+        self._found.pop(doc, None)
+
     def take(self) -> tuple[Note, ...]:
         """All that no commit has taken along."""
         notes, self._found = tuple(self._found.values()), {}

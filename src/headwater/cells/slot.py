@@ -176,7 +176,7 @@ class Slot(Readable):
             return
         # Checked, so that of two who do this at the same time one does it again on what the other has made.
         tx.read(place.doc, place.path, _SHALLOW, IGNORED_FOR_SCHEDULING)
-        tx.set(place.doc, place.path, self._default)
+        tx.fill_in(place.doc, place.path, self._default)
 
     def _edit(self, make: Callable[[Path], PatchOp]) -> None:
         """Edit what stands here by one operation, without reading it: others may edit it at the same time."""

@@ -81,7 +81,7 @@ class Transaction:
     # What is done to other tables of the database if it is accepted, and only then.
     rider: Rider | None = None
     # Called when it is sent: what it has launched may begin.
-    on_sent: Callable[[], None] | None = None
+    on_sent: tuple[Callable[[], None], ...] = ()
     # _sent(): which commit of its session it has become.
     local_seq: LocalSeq | None = None
     # Whoever subscribes with the same name is not told of what is written in here.
@@ -201,6 +201,16 @@ class Transaction:
             self._apply(held, Add(path, value) if there is ABSENT else Replace(path, value))
         elif not (same(held.value, value) and self._is_elidable(held, path)):
             self._put(held, value)
+
+    def fill_in(self, doc: DocKey, path: Path, value: Value) -> None:
+        """Store what is read there anyway. Whoever may write somewhere below may do that: it changes nothing."""
+        read_only = self.read_only
+        if read_only and any(doc == at and is_prefix(path, place) for at, place in self.surface):
+            self.read_only = ""
+        try:
+            self.set(doc, path, value)
+        finally:
+            self.read_only = read_only
 
     def put(self, doc: DocKey, value: Value) -> None:
         """Write a document as a whole, also if it is as it was."""
@@ -338,7 +348,8 @@ class Transaction:
             held.value, held.whole, held.ops = value, whole, list(ops)
             held.leanings = Leanings(ops) if ops else None
         undone, self.launched = self.launched[launched:], self.launched[:launched]
-        for undo in undone:
+        # The last first: whoever was started twice is again what it was before the first time.
+        for undo in reversed(undone):
             undo()
 
     # -- the end -------------------------------------------------------------------------------------------
@@ -416,8 +427,8 @@ class Transaction:
             pending.callbacks = (self._decided,)
         else:
             pending.on_settled(self._decided)
-        if self.on_sent is not None:
-            self.on_sent()
+        for tell in self.on_sent:
+            tell()
 
     def abort(self) -> None:
         """Give up: nothing of it was ever visible. Once more is no harm; after a commit it is."""

@@ -383,6 +383,7 @@ class AsyncSpace(BaseSpace):
                 raise
             log.error("while closing space %r after an error: %s", self.name, error)  # told, not shown
         finally:
+            self.timers.clear()
             self._arm(None)
             self._shut()
             await self._flights.end()

@@ -181,7 +181,7 @@ class BaseSpace(Home):
         """The nodes of a function with parameters."""
         found = self.instances.get(function)
         if found is None:
-            found = self.instances[function] = Instances(self.scheduler)
+            found = self.instances[function] = Instances(self.scheduler, self.resuming.forget)
         return found
 
     def add_instance(self, function: object, key: Key, made: Callable[[], tuple[NodeSpec, Cell[Any]]]) -> Instance:
@@ -281,6 +281,8 @@ class BaseSpace(Home):
 
     def _begin_pass(self) -> None:
         """Take in what came from outside, and do what is due."""
+        if self._pieces is not None:
+            self._pieces.catch_up()
         if self._fetcher is not None:
             self._fetcher.take_in()
         self.timers.fire()
@@ -559,6 +561,7 @@ class BaseSpace(Home):
             self._fetcher.shut()
         self.scheduler.dispose()
         self.on_console = None
+        self.resuming.leave()
         for callback in self._closers:
             callback()
 

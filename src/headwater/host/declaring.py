@@ -202,10 +202,18 @@ class Declaring(ListVerbs, ChoiceVerbs, ABC):
         Nobody needs to look: it runs when nothing else is left to do, or before whoever reads where it may write. It
         has to come out the same each time; it returns nothing.
         """
-        if not writes and not isinstance(writes, Readable | Doc):
+        if not isinstance(writes, Readable | Doc) and not writes:
             raise DeclarationError(f"@{self.verb}.materializer: writes= names nothing that it may write below")
         options = {"version": version, "debounce": debounce, "throttle": throttle, "materializes": writes}
-        return lambda function: self._computed(function, name, options, "materializer")
+
+        def declared(function: Callable[[], None]) -> Computed[[], None]:
+            chosen = self._function_name(function, name, "materializer")
+            if signature_of(function).parameters:
+                message = f"@{self.verb}.materializer {chosen}() takes parameters, and nobody is there to give them"
+                raise DeclarationError(f"{message}; read cells instead", name=chosen)
+            return self._computed(function, name, options, "materializer")
+
+        return declared
 
     @overload
     def sink(self, fn: Callable[[], object], /) -> Sink: ...

@@ -132,6 +132,9 @@ class Prints:
         elif isinstance(getattr(value, "declared", None), Declared) or hasattr(value, "__headwater_name__"):
             # Another declared function: its result is a document.
             yield from ("declared", str(getattr(value, "name", "")))
+        elif (told := getattr(type(value), "__headwater_print__", None)) is not None:
+            for each in told(value):
+                yield self._of(each, package)
         elif isinstance(value, Enum):
             yield from ("enum", type(value).__qualname__, value.name, repr(value.value))
         elif isinstance(value, MethodType):

@@ -17,6 +17,7 @@ from headwater.host.base_space import BaseSpace
 from headwater.host.code import NO_PARAMETERS, is_async, signature_of
 from headwater.host.declared import Declared
 from headwater.host.instances import Instance, Instances, Key, key_of, label_of
+from headwater.host.pieces.pattern import Invocation
 from headwater.scheduler.node import Kind, Node, NodeSpec
 from headwater.values.address import Depth, doc_key
 from headwater.values.hints import freeze_with, schema_of
@@ -96,6 +97,10 @@ class Computed(Generic[P, R]):
             self._result = Cell(self._app, self._doc, schema=self._type)
         return self._result
 
+    def check(self) -> None:
+        """Raise DeclarationError if what it returns cannot be stored."""
+        self._resolve()
+
     def _store(self, value: object) -> Value:
         try:
             return freeze_with(self._type, value, "")
@@ -108,9 +113,18 @@ class Computed(Generic[P, R]):
         if self._parametrised:
             space.instances_of(self)
             return
+        self._renew(space, space.add_node(self, self.spec_in(space)))
+
+    def spec_in(self, space: BaseSpace) -> NodeSpec:
+        """What is told of its node in an open space."""
         self._resolve()
-        spec = self._spec(space, self.name, self.__wrapped__, self._doc)
-        self._renew(space, space.add_node(self, spec))
+        return self._spec(space, self.name, self.__wrapped__, self._doc)
+
+    def print_in(self, space: BaseSpace) -> bytes:
+        """What stands for it, and everything besides documents that its results depend on."""
+        self._resolve()
+        prints = space.prints if self.within is None else self.within.prints
+        return prints.of(self.__wrapped__, self._type, self.declared.version)
 
     def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
         declared = self.declared
@@ -186,7 +200,11 @@ class Computed(Generic[P, R]):
             if found is None or args or kwargs:
                 return self._untold(home, tx, *args, **kwargs)
             node, cell = found, self._resolve()
-        return self._pull(home, tx, node, cell)
+        value = self._pull(home, tx, node, cell)
+        if node.removed and self._parametrised:
+            # Nobody read it any more, and so it went while this call waited for its turn.
+            return self(*args, **kwargs)
+        return value
 
     def _pull(self, home: BaseSpace, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
         self._make_current(home, tx, node)
@@ -291,9 +309,16 @@ class Computed(Generic[P, R]):
         tx.guarded = True
         token = HERE.set(Frame(home, tx, HERE.get(), COMPUTED.format(self.name)))
         try:
-            return cast("R", self.__wrapped__(*args, **kwargs))
+            result = self.__wrapped__(*args, **kwargs)
         finally:
             HERE.reset(token)
+        if type(result) is Invocation:
+            message = (
+                f"{self.name}() returns {result!r}, and cannot be called in a transaction that has written, nor with "
+                "arguments that cannot be told apart: only its own run starts children; call it before the first write"
+            )
+            raise UsageError(message, node=self.name)
+        return cast("R", result)
 
     def __repr__(self) -> str:
         return f"<computed {self._doc}>"
@@ -318,11 +343,24 @@ class Sink:
         """Whose it is."""
         return self._app
 
+    @property
+    def doc(self) -> str:
+        """Its name, in full."""
+        return self._doc
+
     def register(self, space: BaseSpace) -> None:
         """Make it a node of an open space."""
+        space.add_node(self, self.spec_in(space))
+
+    def print_in(self, space: BaseSpace) -> bytes:
+        """What stands for it, and everything besides documents that its runs depend on."""
+        prints = space.prints if self.within is None else self.within.prints
+        return prints.of(self.__wrapped__, self.declared.version)
+
+    def spec_in(self, space: BaseSpace) -> NodeSpec:
+        """What is told of its node in an open space."""
         declared, within = self.declared, self.within
-        prints = space.prints if within is None else within.prints
-        spec = NodeSpec(
+        return NodeSpec(
             name=self.name,
             fn=self.__wrapped__,
             kind=Kind.EFFECT,
@@ -334,13 +372,12 @@ class Sink:
             no_auto_debounce=not declared.auto_debounce,
             change_group=declared.change_group,
             # Usually nothing is kept: a new process has a new screen.
-            print=(lambda: prints.of(self.__wrapped__, declared.version)) if declared.is_quiet else None,
+            print=(lambda: self.print_in(space)) if declared.is_quiet else None,
             kept_as=doc_key(self._doc),
             piece="" if within is None else within.piece,
             parent=None if within is None else within.parent,
             origin=self.__wrapped__,
         )
-        space.add_node(self, spec)
 
     def node_in(self, home: BaseSpace) -> Node | None:
         """Its node in an open space."""

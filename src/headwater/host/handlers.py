@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from headwater.cells.here import Owner, find
 from headwater.cells.sealed import Sealed
 from headwater.cells.whole import place_of
-from headwater.errors import DeclarationError, HandlerTakenError, UsageError
+from headwater.errors import DeclarationError, HandlerTakenError, NotFoundError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_async, signature_of
 from headwater.host.declared import Writable, milliseconds, writables
@@ -165,6 +165,7 @@ class Handler(Generic[P, R]):
             timeout_ms=self._timeout_ms,
             backlog_max=self._backlog,
             change_group=self._change_group,
+            piece="" if self.within is None else self.within.piece,
             origin=fn,
         )
         space.add_handler(self, spec)
@@ -191,6 +192,9 @@ class Handler(Generic[P, R]):
         """Hand over what was checked."""
         home, _ = find(self._app, self)
         assert isinstance(home, BaseSpace)
+        if self.within is not None and not home.mail.is_handled(self.stream):
+            message = f"{self.name}() of {self.within.piece} cannot be sent to: the piece is stopped"
+            raise NotFoundError(f"{message}; start it again with space.start(...)", stream=self.stream)
         return Ticket(home, home.send(self.stream, payload, outside), self.result)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,14 +1,16 @@
 """Functions with parameters: one node for each set of arguments that can be told apart.
 
-A document is told by its id, a cell by its place, plain values by themselves. Of the instances that nobody reads, those
-that were called lately are kept; the others are forgotten.
+A document is told by its id, a cell by its place, plain values by themselves. An instance that some function has read
+goes when none does any more, at the end of the pass; so do those that only it has read. Of those that only plain code
+and handlers have called, the ones that were called lately are kept. With an instance goes what the store keeps of its
+runs; its result stays.
 
 Must never know: what a function does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -44,8 +46,10 @@ class Instance:
 class Instances:
     """Those of one function in one open space. Whoever puts has the turn; anybody may look."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, on_gone: Callable[[Node], None]) -> None:
         self._scheduler = scheduler
+        # Told of each that goes.
+        self._on_gone = on_gone
         self._found: dict[Key, Instance] = {}
         self._calls = 0
         # Of those that were forgotten.
@@ -62,6 +66,7 @@ class Instances:
     def put(self, key: Key, spec: NodeSpec, cell: Cell[Any]) -> Instance:
         """A new one; some that nobody reads may go for it."""
         self._calls += 1
+        spec.on_unread = lambda: self.release([key])
         instance = self._found[key] = Instance(self._scheduler.register(spec), cell, self._calls)
         if len(self._found) > KEPT_MAX and len(self._found) % KEPT_MAX == 1:
             self._thin_out(instance)
@@ -74,18 +79,18 @@ class Instances:
         done = [each.node for each in found.values() if each is not fresh and each.node.runs]
         unread = self._scheduler.unread(done)
         idle = sorted((key for key, each in found.items() if each.node in unread), key=lambda key: found[key].used)
-        for key in idle[: max(len(idle) - KEPT_MAX, 0)]:
-            node = found.pop(key).node
-            self._runs += node.runs
-            self._scheduler.remove(node)
+        self.release(idle[: max(len(idle) - KEPT_MAX, 0)])
+        # Those that only they have read.
+        self._scheduler.sweep()
 
     def release(self, keys: Iterable[Key]) -> None:
-        """Whoever has asked for these does so no more, and tells those who have read them: they are forgotten now."""
+        """Nobody asks for these any more, or whoever did tells those who have read them: they are forgotten now."""
         for key in keys:
             found = self._found.pop(key, None)
             if found is not None:
                 self._runs += found.node.runs
                 self._scheduler.remove(found.node)
+                self._on_gone(found.node)
 
     def __len__(self) -> int:
         return len(self._found)

@@ -69,6 +69,23 @@ class Mail:
             # That they were taken up is known before any of them is handled: it may end the process.
             self._space.wait_for_disk()
 
+    def resume_streams(self, streams: set[str]) -> None:
+        """The same for handlers that came later; but for what other openings of it here handle."""
+        space = self._space
+        others = [getattr(home, "mail", None) for home in list(OPEN) if home is not space and home.place == space.place]
+        elsewhere = {stream for mail in others if isinstance(mail, Mail) for stream in mail.streams}
+        if space.scheduler.resume_events(elsewhere | (self.streams - streams)):
+            space.wait_for_disk()
+
+    @property
+    def streams(self) -> set[str]:
+        """Whose events are handled here."""
+        return {handler.spec.stream for handler in list(self.handlers.values())}
+
+    def is_handled(self, stream: str) -> bool:
+        """Whether events of a stream are handled here."""
+        return stream in self._space.scheduler.streams.handlers
+
     # -- sending -------------------------------------------------------------------------------------------
 
     def send(self, stream: str, payload: Value, outside: tuple[str, str] | None, taken: Taken | None = None) -> Event:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import msgspec
 
+from headwater.cells.lifecycle import SETTLED
+from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError
+from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Node
 from headwater.scheduler.persistence import NOTHING, Resumed
+from headwater.store.backend import ObservationRow
+from headwater.store.engine import Engine
 from headwater.store.resumption import Listing, drop_unclaimed, listing, overlapping_writes, places_of
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import BranchId, DocKey, Seq
@@ -21,6 +27,19 @@ from headwater.values.tree import Path
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
+
+GONE_MAX: Final = 256
+"""Rows that are dropped from the store together. Each time it is asked, and what waits to be folded is."""
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """A function with parameters, as much as is asked of it here."""
+
+    @property
+    def doc(self) -> str:
+        """What the names of its results begin with."""
+        ...
 
 
 class Resumption(msgspec.Struct, frozen=True):
@@ -49,6 +68,8 @@ class Resuming:
         self._branch = BranchId(branch)
         # What nobody has claimed yet: of functions with parameters, which are there when they are called.
         self._left: Listing | None = None
+        # Of whom nothing is to be kept any more, with the last commit that took something along.
+        self._gone: dict[DocKey, Transaction | None] = {}
 
     def take_over(self, app: str, declared: Collection[str]) -> None:
         """Everything is declared: install what is kept of it, before anything runs."""
@@ -71,6 +92,8 @@ class Resuming:
         """A node came later, as those of functions with parameters do."""
         left = self._left
         key = node.spec.kept_as or (node.outputs[0] if node.outputs else None)
+        if self._gone and key is not None:
+            self._gone.pop(key, None)
         if left is None or key not in left.rows or node.spec.print is None or node.has_value:
             return
         row = left.rows[key]
@@ -82,9 +105,51 @@ class Resuming:
         """A piece is started again: install what is kept of it, before anything of it runs."""
         kept = [node for node in nodes if node.spec.print is not None and not node.has_value]
         besides = {doc for node in kept for doc in node.outputs[1:]}
+        # Also of its runs that had nothing to write.
+        self.keep()
         found = self._space.ask_store(lambda engine: listing(engine, self._branch, doc_key(prefix), besides))
         if found.rows:
             self._space.scheduler.persistence.restore_all(kept, found, self._is_changed)
+
+    # -- what goes -----------------------------------------------------------------------------------------
+
+    def forget(self, node: Node) -> None:
+        """Nobody asks for it any more: nothing is kept of it, in the store nor here, but its result in the store."""
+        key = node.spec.kept_as or node.outputs[0]
+        self._space.replica.notes.drop(key)
+        self._gone[key] = node.commit
+        if len(self._gone) >= GONE_MAX:
+            self._drop_gone()
+
+    def _drop_gone(self) -> None:
+        """Those whose last commit is decided: what that takes along is in the store by then, or never will be."""
+        gone = [doc for doc, tx in list(self._gone.items()) if tx is None or tx.status in SETTLED]
+        if not gone:
+            return
+        for doc in gone:
+            self._gone.pop(doc, None)
+            self._space.replica.let_go(doc)
+
+        def drop(engine: Engine) -> None:
+            # What stands in the tail of the log would come back with it.
+            engine.let_go(self._branch, gone)
+            drop_unclaimed(engine, self._branch, gone)
+
+        self._space.ask_store(drop)
+
+    def leave(self) -> None:
+        """Of what this opening has not asked for, the newest is kept: it may be called again, and may be not."""
+        functions = [function for function in self._space.instances if isinstance(function, Kept)]
+        found: dict[str, list[ObservationRow]] = {doc_key(function.doc): [] for function in functions}
+        for doc, row in self._left.rows.items() if self._left is not None else ():
+            if (whose := doc.partition(":")[0]) in found:
+                found[whose].append(row)
+        for rows in found.values():
+            rows.sort(key=lambda row: row.seq)
+            self._gone.update((row.doc, None) for row in rows[: max(len(rows) - KEPT_MAX, 0)])
+        with suppress(HeadwaterError):
+            # A store that fails has said so already.
+            self._drop_gone()
 
     def _is_changed(self, doc: DocKey, places: list[tuple[Path, Depth]], after: Seq) -> bool:
         if self._space.replica.is_layered(doc):
@@ -117,6 +182,8 @@ class Resuming:
         notes = self._space.replica.notes.take()
         if notes:
             self._space.ask_store(lambda engine: engine.note(notes))
+        if self._gone:
+            self._drop_gone()
 
 
 @contextmanager

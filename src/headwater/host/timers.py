@@ -78,5 +78,10 @@ class Timers:
                 if not timer.is_cancelled:
                     timer.fn()
 
+    def clear(self) -> None:
+        """Nothing is done any more."""
+        self._waits.clear()
+        self._dates.clear()
+
     def __len__(self) -> int:
         return sum(not timer.is_cancelled for _, _, timer in [*self._waits, *self._dates])

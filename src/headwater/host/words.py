@@ -12,14 +12,20 @@ from headwater.errors import UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.functions import Computed, Sink
 from headwater.host.handlers import Handler
+from headwater.host.resources.resource import Resource
 
 
-def why(function: Computed[..., Any] | Sink | Handler[..., Any], *args: object, **kwargs: object) -> str:
+def why(
+    function: Computed[..., Any] | Sink | Handler[..., Any] | Resource[..., Any], *args: object, **kwargs: object
+) -> str:
     """Why a function last ran, why it does not run now, and what would wake it. With arguments: that instance.
 
-    Of a handler: how often it ran, what waits and why, what failed last.
+    Of a handler: how often it ran, what waits and why, what failed last. Of a resource: what stands there, and when it
+    is asked for.
     """
     given: object = function
+    if isinstance(given, Resource):
+        return given.why(*args, **kwargs)
     if not isinstance(given, Computed | Sink | Handler):
         raise UsageError(f"why() takes a function made with @app.computed, @app.sink or @app.handler, not {given!r}")
     home, _ = find(function.owner, function.name)

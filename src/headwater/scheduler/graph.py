@@ -32,6 +32,8 @@ class Graph:
         self._declared: dict[DocKey, dict[Node, None]] = {}
         # Materializers, by the documents below a place of which they may write.
         self.envelopes: dict[DocKey, tuple[tuple[Place, Node], ...]] = {}
+        # settle: of those that want to be told, whom nobody reads any more; to be looked at when a pass is over.
+        self.unread: dict[Node, None] = {}
         # invalidation: told of a node that has not run and whose result somebody has read: he is clean, and not valid.
         self.on_awaited: Callable[[Node], None] = lambda _: None
         self.liveness = Liveness(self, on_live, on_dormant)
@@ -107,6 +109,7 @@ class Graph:
     def take_out(self, node: Node) -> None:
         """As if it had never been."""
         self.apply_reads(node, {})
+        self.unread.pop(node, None)
         self.liveness.forget(node)
         for doc in node.outputs:
             left = tuple(writer for writer in self.writers[doc] if writer is not node)
@@ -180,6 +183,8 @@ class Graph:
         # All at once, and first: what is withdrawn must not be found again by this way, as readers are not either.
         for doc in docs:
             del node.above[doc]
+            if doc not in self.index:
+                self.unread.update((writer, None) for writer in self.writers[doc] if writer.spec.on_unread is not None)
         if was_live:
             for writer in [writer for doc in docs for writer in self.writers[doc] if writer is not node]:
                 self.liveness.withdraw(writer)

@@ -122,6 +122,7 @@ class Lineage:
             self._trace.emit(Decided(self._now(), "", launch.id, launch.name, came_to_be))
         if launch.fate is Fate.FAILED:
             # I10: what a failed attempt has launched is stopped, and not done again. Its next attempt launches anew.
-            call_all([lambda _, stop=stop: stop() for stop in stops], launch)  # type: ignore[misc]
+            # The last first: whoever was started twice is again what it was before the first time.
+            call_all([lambda _, stop=stop: stop() for stop in reversed(stops)], launch)  # type: ignore[misc]
         for tell in told:
             tell()

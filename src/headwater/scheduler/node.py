@@ -125,6 +125,8 @@ class NodeSpec:
     kept_as: DocKey | None = None
     # Made for one set of arguments, when it is called with them.
     is_instance: bool = False
+    # Called at the end of a pass when nobody reads its result any more: whoever made it may let it go.
+    on_unread: Callable[[], None] | None = None
     # Its document is filled from outside, or stands for what is outside: it is there to be looked at, and never run.
     is_fed: bool = False
     # Told that somebody looks, and that nobody does any more. In the middle of a pass: to be noted, not acted upon.

@@ -6,6 +6,8 @@ Must never know: what a node does, and when it runs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
+from typing import Final
 
 from headwater.errors import UsageError
 from headwater.scheduler.gates import Gates
@@ -17,6 +19,10 @@ COMPUTATION_TIER = 0
 EFFECT_TIER = 1
 IDLE_TIER = 2
 """When no primary work is left: for materializers, whose readers cannot be known."""
+
+_MADE: Final = ("fn", "store", "print", "origin", "on_live", "on_dormant")
+_SAID: Final = tuple(each.name for each in fields(NodeSpec) if each.name not in _MADE)
+"""Everything that is told of a node, but for functions, which are made anew each time."""
 
 
 class Registry:
@@ -64,6 +70,14 @@ class Registry:
         if effect or (self.eager and not spec.is_fed) or spec.eager or spec.side_write_envelope:
             self._graph.liveness.demand(node)
         return node
+
+    def remake(self, node: Node, spec: NodeSpec) -> bool:
+        """The same function, made once more: the node goes on with it, if all that was said of it is the same."""
+        spec.no_auto_debounce = node.spec.no_auto_debounce
+        if any(getattr(spec, name) != getattr(node.spec, name) for name in _SAID):
+            return False
+        node.spec, node.fn = spec, spec.fn
+        return True
 
     def remove(self, node: Node) -> None:
         """Forget it. Once more is no harm."""

@@ -149,6 +149,11 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.registry.remove(node)
         self.invalidation.forget(node)
 
+    def sweep(self) -> None:
+        """Tell those whom nobody reads any more, without waiting for a pass; in one, its end does it."""
+        if not self._settle.settling:
+            self._settle.sweep()
+
     def renew(self, node: Node) -> None:
         """Whoever has read the result of a computation is to look again: it is made by another from now on."""
         self.invalidation.failed_otherwise(node)

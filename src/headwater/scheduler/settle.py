@@ -159,6 +159,8 @@ class Settle:
             raise
         self._rest(exhausted)
         self._expire()
+        if self._graph.unread:
+            self.sweep()
         if self._trace.on:
             self._trace.emit(Pass(self._now(), "", runner.pass_number, runner.runs - runs))
 
@@ -214,6 +216,8 @@ class Settle:
                     return None
                 self.stopped_at = None
             first = self._promoted(node) if self._graph.envelopes else None
+            if first is None and node.spec.parent is not None:
+                first = self._parental(node)
             if first is not None:
                 self._queue.put(node)
                 return first
@@ -229,6 +233,34 @@ class Settle:
         while (first := self._ahead(next(reversed(found)))) is not None and first not in found:
             found[first] = None
         return next(reversed(found)) if len(found) > 1 else None
+
+    def _parental(self, node: Node) -> Node | None:
+        """Whoever has started it, if that has to run, goes before it, unless it reads what this one writes.
+
+        It may want it no more: then there is nothing left that it would run for.
+        """
+        found: Node | None = None
+        parent = node.spec.parent
+        while parent is not None:
+            if self._can_run(parent) and not self._leads_to(node, parent):
+                found = parent
+            parent = parent.spec.parent
+        if found is None:
+            return None
+        return next((first for first in self._pull.upstream(found) if self._can_run(first)), None)
+
+    def _leads_to(self, node: Node, target: Node) -> bool:
+        """Whether something that one makes is part of what the other is made of. By ranks, without looking at more."""
+        found = {node: None}
+        todo = [node]
+        while todo:
+            for reader in self._graph.readers(todo.pop()):
+                if reader is target:
+                    return True
+                if reader.rank <= target.rank and reader not in found:
+                    found[reader] = None
+                    todo.append(reader)
+        return False
 
     def _ahead(self, node: Node) -> Node | None:
         sources = [source for source in self._graph.sources(node) if source.is_materializer]
@@ -278,3 +310,21 @@ class Settle:
             del self.lent[node]
             if not node.removed:
                 self._graph.liveness.expire(node)
+                if node.spec.on_unread is not None:
+                    # Whoever asked for it may not have come to its end.
+                    self._graph.unread[node] = None
+
+    def sweep(self) -> None:
+        """Whoever nobody reads any more is told, and then those whom only such had read. Not in the middle of a run."""
+        unread = self._graph.unread
+        later: list[Node] = []
+        while unread and not self._runner.stack:
+            node, _ = unread.popitem()
+            if node.removed or self._graph.readers(node) or node.spec.on_unread is None:
+                continue
+            if node.attempt is not None or node.provisional:
+                # It is under way: looked at again when that is over.
+                later.append(node)
+            elif not node.live_refs:
+                node.spec.on_unread()
+        unread.update(dict.fromkeys(later))

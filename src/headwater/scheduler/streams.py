@@ -182,7 +182,8 @@ class Streams:
         if launch.is_near and tx.is_open:
             outbox.put(tx, event)
             event.is_stored = True
-            tx.on_sent = self._origin_sent
+            if self._origin_sent not in tx.on_sent:
+                tx.on_sent = (*tx.on_sent, self._origin_sent)
         self._lineage.launch(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
 
     def _origin_sent(self) -> None:

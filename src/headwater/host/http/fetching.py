@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import Message
 from functools import cached_property
 from http import HTTPStatus
 from http.client import responses
 from ipaddress import IPv6Address
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+import httpcore
 import httpx
 import msgspec
 
@@ -148,11 +149,12 @@ class Fetcher:
         self._policy.check_addresses(target, addresses)
         failed: list[str] = []
         for place, address in enumerate(addresses):
-            # Each has its part of the time: one that never answers does not use up that of the next.
-            left = trip.ends_at - asyncio.get_running_loop().time()
+            # Each has its part of the time, so that one which never answers leaves some for the next; the last has all.
+            left = len(addresses) - place
+            part_s = (trip.ends_at - asyncio.get_running_loop().time()) / left
             trip.doing = f"connecting to {address}"
             try:
-                return await self._ask(trip, address, max(left, 0.0) / (len(addresses) - place))
+                return await self._ask(trip, address, part_s if left > 1 else None)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failed.append(f"{address}: {str(error) or type(error).__name__}")
             except (httpx.LocalProtocolError, httpx.InvalidURL):
@@ -173,7 +175,7 @@ class Fetcher:
             message = f"{target.host} has no address: {error}; check its spelling, or the network"
             raise HttpUnreachableError(message, url=target.shown, host=target.host) from None
 
-    async def _ask(self, trip: _Trip, address: Address, connect_s: float) -> Answer | Target:
+    async def _ask(self, trip: _Trip, address: Address, connect_s: float | None) -> Answer | Target:
         target = trip.target
         host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
         headers = {
@@ -184,8 +186,12 @@ class Fetcher:
             **self._conditions(trip),
         }
 
-        async def notice(name: str, _facts: object) -> None:
-            if name == "http11.send_request_headers.complete":
+        connected: list[httpcore.AsyncNetworkStream] = []
+
+        async def notice(name: str, facts: Mapping[str, Any]) -> None:
+            if name == "connection.connect_tcp.complete":
+                connected.append(facts["return_value"])
+            elif name == "http11.send_request_headers.complete":
                 trip.doing = f"waiting for the answer of {address}"
 
         request = httpx.Request(
@@ -197,12 +203,17 @@ class Fetcher:
         )
         # Not a client of httpx: that has opinions on redirects, cookies and the environment.
         async with self._network.transport(self._tls if target.scheme == "https" else _NO_TLS) as transport:
-            response = await transport.handle_async_request(request)
             try:
-                trip.doing = "reading the answer"
-                return await self._read(trip, response)
+                response = await transport.handle_async_request(request)
+                try:
+                    trip.doing = "reading the answer"
+                    return await self._read(trip, response)
+                finally:
+                    await response.aclose()
             finally:
-                await response.aclose()
+                # Whoever is stopped in the middle of agreeing on TLS leaves the connection open otherwise.
+                for stream in connected:
+                    await stream.aclose()
 
     @staticmethod
     def _conditions(trip: _Trip) -> dict[str, str]:

@@ -61,3 +61,6 @@ RETRY_BACKOFF_S: Final = 1.0
 RETRY_AFTER_MAX_MS: Final = 60_000
 """A server may ask to be left alone for so long before it is asked once more. Whoever is told to come back later than
 that is told of the failure, and of when."""
+
+REST_MAX_MS: Final = 3_600_000
+"""However long a server wants to be left alone, it is asked again after an hour: "next year" is often a mistake."""

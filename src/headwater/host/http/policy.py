@@ -85,8 +85,8 @@ class Policy:
 
     @staticmethod
     def _refused(target: Target, address: Address, kind: Kind) -> HttpRefusedError:
-        found = f"{target.shown} leads to {address}" if target.address is None else target.shown
-        message = f"{found} is refused: the address is {kind.value}"
+        leads = f"it leads to {address}, which" if target.address is None else "its address"
+        message = f"{target.shown} is refused: {leads} is {kind.value}"
         named = f"[{plain(address)}]" if ":" in str(plain(address)) else str(plain(address))
         if kind in INSIDE:
             message += "; if it is meant, ask with hw.http.Client(private=True, allow=[...])"

@@ -61,7 +61,10 @@ class ListVerbs(ABC):
         from headwater.host.lists.element import Element  # noqa: PLC0415  # most programs have none
 
         chosen = self._list_name("each", fn, name)
-        return self._each("each", Element, (source, fn), chosen, chosen)
+        where = self._where("each", chosen)
+        made = self._each("each", Element, (source, fn), chosen, chosen)
+        self._put(where, made, made.element)
+        return made
 
     @overload
     def select(self, source: Source[E], predicate: Callable[[E], object], *, name: str | None = ...) -> Select[E]: ...
@@ -77,8 +80,7 @@ class ListVerbs(ABC):
         chosen = self._list_name("select", predicate, name)
         each = self._each("select", Predicate, (source, predicate), chosen, f"{chosen}.each")
         made: Select[Any] = Select(self.owner, each, chosen, self._id(chosen))
-        self._declare(chosen, made, self._where("select", chosen))
-        self._start(chosen, made)
+        self._put(self._where("select", chosen), made, each, each.element)
         return made
 
     @overload
@@ -98,8 +100,7 @@ class ListVerbs(ABC):
         each = self._each("flat_each", Spread, (source, fn), chosen, f"{chosen}.each")
         assert isinstance(each.element, Spread)
         made: FlatEach[Any] = FlatEach(self.owner, each, each.element, chosen, self._id(chosen))
-        self._declare(chosen, made, self._where("flat_each", chosen))
-        self._start(chosen, made)
+        self._put(self._where("flat_each", chosen), made, each, each.element)
         return made
 
     # -- how ----------------------------------------------------------------------------------------------
@@ -124,18 +125,21 @@ class ListVerbs(ABC):
             raise DeclarationError(f"{where}: the function is async, which only each takes; make a computed of it")
         inner = f"{name}.element"
         element = made(self.owner, fn, inner, self._id(inner), where)
-        result: Each[Any] = Each(self.owner, source, element, each, self._id(each), shared=shared)
-        self._declare(inner, element, where)
-        self._declare(each, result, where)
-        self._start(inner, element)
-        self._start(each, result)
-        return result
+        return Each(self.owner, source, element, each, self._id(each), shared=shared)
+
+    def _put(self, where: str, *functions: Computed[..., Any]) -> None:
+        """Declared from the outside inwards, so that a name that is taken is found first; started the other way."""
+        for function in functions:
+            self._declare(function.name, function, where)
+        for function in reversed(functions):
+            self._start(function.name, function)
 
     def _list_name(self, kind: str, fn: object, name: str | None) -> str:
         """A name that was given, or one after the function: `each_row`."""
         given: object = fn
         if not callable(given) or isinstance(given, type):
-            raise DeclarationError(f"{self.verb}.{kind} takes a source and a function, not {given!r}")
+            advice = "; wrap the class: lambda element: ..." if isinstance(given, type) else ""
+            raise DeclarationError(f"{self.verb}.{kind} takes a source and a function, not {given!r}{advice}")
         found = name or getattr(given, "__name__", "")
         if not found or found == "<lambda>":
             raise DeclarationError(f"{self.verb}.{kind} needs a name for {given!r}: give it one with name=...")

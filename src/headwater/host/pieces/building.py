@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from headwater.cells.here import HERE, Frame, Owner
+from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError
 from headwater.host.code import is_async
 from headwater.host.declaring import Declaring, Function
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
     from headwater.host.pieces.pattern import Pattern
     from headwater.host.pieces.piece import Piece
+    from headwater.host.pieces.plan import Plan
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +43,8 @@ class Within:
     piece: str
     parent: Node | None
     prints: Prints
+    # How many pieces are around it, each started by the one before.
+    depth: int
 
 
 class Builder(Declaring):
@@ -48,15 +52,18 @@ class Builder(Declaring):
 
     verb = "p"
 
-    def __init__(self, space: BaseSpace, doc: str, name: str, within: Within) -> None:
+    def __init__(self, space: BaseSpace, doc: str, name: str, within: Within, origin: Transaction | None) -> None:
         self.name = name
         self.space = space
         self._doc = doc
-        self._within = within
+        self.within = within
+        # What it is built in; and what the function is called in, which is none of that.
+        self.origin = origin
+        self.tx: Transaction | None = None
         self._declared: dict[str, object] = {}
         self.functions: dict[str, Function] = {}
-        # Pieces that are part of this one: how to start each.
-        self.children: list[Piece[Any]] = []
+        # Pieces that are part of this one, not started yet.
+        self.plans: list[Plan] = []
 
     @property
     def owner(self) -> Owner:
@@ -75,13 +82,15 @@ class Builder(Declaring):
 
     def start(self, pattern: Pattern[P, R], key: str = "", *args: P.args, **inputs: P.kwargs) -> Piece[R]:
         """A piece that is part of this one: started and stopped with it."""
-        piece = self.space.pieces.start_within(self, pattern, key, args, inputs)
-        self.children.append(piece)
-        return piece
+        return self.space.pieces.start_within(self, pattern, key, args, inputs)
+
+    def __headwater_print__(self) -> tuple[object, ...]:
+        """For a function that names it: it has nothing that a result could depend on."""
+        return ("builder", self._doc)
 
     def build(self, fn: Callable[..., R], given: Mapping[str, object]) -> R:
         """Call the function. It reads without depending on anything, and writes nothing."""
-        tx = self.space.begin(f"pattern {self.name}()", read_only=BODY)
+        tx = self.tx = self.space.begin(f"pattern {self.name}()", read_only=BODY)
         token = BUILDER.set(self)
         frame = HERE.set(Frame(self.space, tx, HERE.get()))
         try:
@@ -92,14 +101,22 @@ class Builder(Declaring):
             if tx.is_open:
                 tx.abort()
 
+    @property
+    def is_building(self) -> bool:
+        """The function is at work."""
+        return self.tx is not None and self.tx.is_open
+
     def _declare(self, name: str, thing: object, where: str) -> None:
+        if not self.is_building:
+            message = f"{where}: pattern {self.name}() has returned, and its builder declares nothing any more"
+            raise DeclarationError(f"{message}; declare {name!r} in the pattern's function itself", name=name)
         if name in self._declared:
             message = f"{where}: pattern {self.name}() declares {name!r} twice; choose another name"
             raise DeclarationError(f"{message} (functions take name=...)", name=name)
         self._declared[name] = thing
 
     def _start(self, name: str, function: Function) -> None:
-        function.within = self._within
+        function.within = self.within
         self.functions[name] = function
 
     def _declared_functions(self) -> Mapping[str, Function]:

@@ -5,8 +5,8 @@ Must never know: how it is started.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -35,32 +35,73 @@ class PieceStatus(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True, frozen=True)
+class Build(Generic[R]):
+    """What came of building a piece once, with some inputs."""
+
+    pattern: Pattern[..., R]
+    sealed: Value
+    """The inputs, as they were given."""
+    outputs: R
+    generation: int
+    prefix: str
+    """What the names of its documents begin with."""
+    documents: tuple[str, ...]
+    functions: tuple[Function, ...]
+    parts: tuple[Piece[Any], ...]
+    """Pieces that are part of it."""
+    is_resumed: bool
+    """Its document was there before: what is kept of its functions may still be good."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
 class Piece(Generic[R]):
     """One graph at work, or stopped. Made by `space.start`. Each comment names the only writer of what follows."""
 
-    # Fixed when it is started.
-    pattern: Pattern[..., R]
+    # Fixed when it is first started.
     key: str
     id: str
     """The document that holds its inputs, what it consists of, and links to its outputs."""
-    _pieces: Pieces = field(repr=False)
-    # Whose run has started it, if it is the child of a function; which piece it is part of.
-    parent: Node | None = field(default=None, repr=False)
-    # pieces: by what was given last, and what came of it.
-    sealed: Value = field(default=None, repr=False)
-    generation: int = 1
-    """Another whenever the pattern's code, or what the piece consists of, is another."""
-    outputs: R
-    documents: tuple[str, ...] = field(default=(), repr=False)
-    functions: tuple[Function, ...] = field(default=(), repr=False)
-    children: tuple[Piece[Any], ...] = field(default=(), repr=False)
-    status: PieceStatus = PieceStatus.STOPPED
+    _pieces: Pieces
+    # pieces: whose run has started it, if it is the child of a function; which piece it is part of.
+    parent: Node | None = None
+    whole: Piece[Any] | None = None
+    # pieces: what came of the last start; and that, as long as it is to be at work. In a transaction this is said at
+    # once, and what is at work follows when that is sent.
+    build: Build[R]
+    wanted: Build[R] | None = None
+    # work: what is registered in the space.
+    at_work: Build[R] | None = None
+
+    @property
+    def pattern(self) -> Pattern[..., R]:
+        """What it was built by."""
+        return self.build.pattern
+
+    @property
+    def outputs(self) -> R:
+        """What the pattern's function has returned."""
+        return self.build.outputs
+
+    @property
+    def generation(self) -> int:
+        """Another whenever the pattern's code, or what the piece consists of, is another."""
+        return self.build.generation
+
+    @property
+    def status(self) -> PieceStatus:
+        """Running, or stopped."""
+        return PieceStatus.STOPPED if self.wanted is None else PieceStatus.RUNNING
 
     @property
     def is_running(self) -> bool:
         """It is at work."""
-        return self.status is PieceStatus.RUNNING
+        return self.wanted is not None
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.build.pattern.name} {self.key}"
 
     def stop(self) -> None:
         """Stop everything it consists of, and its children. What it has made stays. Once more is no harm.
@@ -79,7 +120,11 @@ class Piece(Generic[R]):
         return PieceHandle()
 
     def __repr__(self) -> str:
-        return f"<piece {self.id}: {self.status}, generation {self.generation}>"
+        return f"<piece {self.title}: {self.status}, generation {self.generation}>"
+
+    def __headwater_print__(self) -> tuple[object, ...]:
+        """For a function that names it: which piece, and what of it can be used."""
+        return ("piece", self.id, self.build.pattern.__wrapped__, self.build.outputs)
 
 
 class PieceHandle(Handle):
@@ -107,17 +152,3 @@ class PieceHandle(Handle):
         if found is None:
             raise RefusedError("expected a piece that is at work: it was stopped, or not started here")
         return found
-
-
-def named_outputs(outputs: object) -> dict[str, object]:
-    """What a pattern's function has returned, by name."""
-    if outputs is None:
-        return {}
-    if isinstance(outputs, Mapping):
-        return {str(name): each for name, each in outputs.items()}
-    if is_dataclass(outputs) and not isinstance(outputs, type):
-        return {each.name: getattr(outputs, each.name) for each in fields(outputs)}
-    names = getattr(type(outputs), "_fields", None) or getattr(type(outputs), "__struct_fields__", None)
-    if isinstance(names, tuple):
-        return {name: getattr(outputs, name) for name in names}
-    return {"result": outputs}

@@ -66,10 +66,15 @@ class Fetcher:
     def find(self, resource: object, key: Key) -> Source | None:
         """The one for these arguments, if it has been called with them. From any thread."""
         found = self._sources.get(resource, {}).get(key)
-        if found is not None:
-            self._calls += 1
-            found.used = self._calls
+        if found is None or found.node.removed:
+            return None
+        self._calls += 1
+        found.used = self._calls
         return found
+
+    def successor(self, doc: str) -> object:
+        """The resource whose answers stand there now: another may have been declared in its place, as in a notebook."""
+        return next((each for each in self._sources if getattr(each, "doc", None) == doc), None)
 
     def add(
         self,
@@ -103,6 +108,10 @@ class Fetcher:
                 )
             )
             sources = self._sources.setdefault(resource, {})
+            gone = sources.get(key)
+            if gone is not None:
+                # Its node went with whoever made it.
+                self._note(gone)
             sources[key] = source
             self._calls += 1
             source.used = self._calls
@@ -146,6 +155,10 @@ class Fetcher:
     def know(self, resource: object) -> None:
         """It is declared, and may be called."""
         self._sources.setdefault(resource, {})
+
+    def knows(self, resource: object) -> bool:
+        """It is declared here."""
+        return resource in self._sources
 
     # -- notes ---------------------------------------------------------------------------------------------
 

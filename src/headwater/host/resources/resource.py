@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from inspect import BoundArguments
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
@@ -24,7 +24,6 @@ from headwater.host.instances import Instances, Key, key_of, label_of
 from headwater.host.resources.asking import Asking
 from headwater.host.resources.source import Source
 from headwater.host.resources.state import State
-from headwater.scheduler.node import Node
 from headwater.values.address import doc_key
 from headwater.values.hints import schema_of
 from headwater.values.schema import Schema
@@ -65,6 +64,11 @@ class Resource(Generic[P, R]):
         """Whose it is."""
         return self._owner
 
+    @property
+    def doc(self) -> str:
+        """Where its answers stand: this document, or with arguments, others that are named by it."""
+        return self._doc
+
     def register(self, space: BaseSpace) -> None:
         """Nothing stands for it before it is called; but what cannot be declared is told when it is opened."""
         self._type()
@@ -91,6 +95,9 @@ class Resource(Generic[P, R]):
         Whoever reads it in a run runs again when there is something else. If there is nothing fresh, it is asked for.
         """
         home, tx = self._home()
+        successor = self._successor(home)
+        if successor is not None:
+            return successor(*args, **kwargs)
         source = self._source(home, *args, **kwargs)
         if tx is None and (home.news or home.restless):
             home.catch_up()
@@ -105,6 +112,10 @@ class Resource(Generic[P, R]):
         In a transaction: when that is on disk, and only then.
         """
         home, tx = self._home()
+        successor = self._successor(home)
+        if successor is not None:
+            successor.refresh(*args, **kwargs)
+            return
         source = self._source(home, *args, **kwargs)
         if tx is None:
             home.fetcher.refresh(source)
@@ -121,16 +132,27 @@ class Resource(Generic[P, R]):
 
             tx.follow(ask, lambda: undone.append(True))
 
-    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
-        """Its node in an open space for these arguments, if it has been called with them."""
+    def why(self, *args: object, **kwargs: object) -> str:
+        """Why it was asked for with these arguments, or is not: `hw.why`."""
+        from headwater.host.resources.words import why_asked  # noqa: PLC0415  # rarely asked
+
+        home, _ = self._home()
         key = key_of(self._bound(*args, **kwargs).arguments)
         found = None if key is None else home.fetcher.find(self, key)
-        return None if found is None else found.node
+        if found is None:
+            return f"{self.name}() with these arguments has not been called here, so nothing is known of it"
+        return why_asked(home, found)
 
     def _home(self) -> tuple[BaseSpace, Transaction | None]:
         home, tx = sole_open(f"{self.name}()") if self._owner is None else find(self._owner, self.name)
         assert isinstance(home, BaseSpace)
         return home, tx
+
+    def _successor(self, home: BaseSpace) -> Resource[P, R] | None:
+        """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
+        if self._owner is None or home.fetcher.knows(self):
+            return None
+        return cast("Resource[P, R] | None", home.fetcher.successor(self._doc))
 
     def _bound(self, *args: object, **kwargs: object) -> BoundArguments:
         bound = self._signature.bind(*args, **kwargs)

@@ -1,0 +1,136 @@
+"""What of the pieces is at work: functions are registered and retired, so that it is what is wanted.
+
+A piece that is built anew keeps the nodes of functions that are the same as before: those do not run again.
+
+Must never know: who wants a piece, and what is written of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.host.declaring import Function
+from headwater.host.functions import Computed, Sink
+from headwater.host.handlers import Handler
+from headwater.host.pieces.piece import Build, Piece
+from headwater.values.address import doc_key
+from headwater.values.ids import DocKey
+
+if TYPE_CHECKING:
+    from headwater.host.base_space import BaseSpace
+
+LEAVING_MAX: Final = 1000
+"""Pieces that are stopped, and of which documents are still held: a few megabytes."""
+
+
+class Work:
+    """The only writer of `Piece.at_work`."""
+
+    def __init__(self, space: BaseSpace) -> None:
+        self._space = space
+        # Stopped, and what they have made is still held.
+        self._leaving: list[tuple[Piece[Any], list[DocKey]]] = []
+        self._leaving_max = LEAVING_MAX
+        # Since the space was opened.
+        self.started = 0
+
+    def bring(self, pieces: Sequence[Piece[Any]]) -> None:
+        """Have at work what is wanted of these, and nothing else of them."""
+        if len(self._leaving) >= self._leaving_max:
+            self.sweep()
+        left: dict[str, Computed[..., Any] | Sink] = {}
+        for piece in pieces:
+            if piece.at_work is not None and piece.at_work is not piece.wanted:
+                self._take_down(piece, piece.at_work, left)
+        for piece in pieces:
+            if piece.wanted is not None and piece.at_work is not piece.wanted:
+                self._install(piece, piece.wanted, left)
+        for function in left.values():
+            self._space.retire(function)
+
+    def bring_handlers(self, pieces: Sequence[Piece[Any]]) -> None:
+        """Of pieces that come to be with the transaction around: events can be sent to them in that."""
+        for piece in pieces:
+            if piece.wanted is not None and piece.at_work is None:
+                for function in piece.wanted.functions:
+                    if isinstance(function, Handler) and function not in self._space.handlers:
+                        function.register(self._space)
+
+    def _install(self, piece: Piece[Any], build: Build[Any], left: dict[str, Computed[..., Any] | Sink]) -> None:
+        space = self._space
+        piece.at_work = build
+        self.started += 1
+        fresh: list[Function] = []
+        for function in build.functions:
+            if isinstance(function, Computed | Sink) and function.doc in left:
+                former = left.pop(function.doc)
+                if self._goes_on(former, function):
+                    continue
+                space.retire(former)
+            if function not in space.handlers:
+                function.register(space)
+            fresh.append(function)
+        nodes = [space.nodes[function] for function in fresh if function in space.nodes]
+        if build.is_resumed and nodes:
+            space.resuming.take_over_piece(build.prefix, nodes)
+        for node in nodes:
+            if node.outputs and not node.restored:
+                # Whoever has read what it came to when it was at work before looks again.
+                space.scheduler.renew(node)
+        streams = {function.stream for function in fresh if isinstance(function, Handler)}
+        if build.is_resumed and streams:
+            space.mail.resume_streams(streams)
+
+    def _goes_on(self, former: Computed[..., Any] | Sink, function: Computed[..., Any] | Sink) -> bool:
+        """Whether it is the same function, made once more: then its node goes on, with what it knows."""
+        space = self._space
+        if type(former) is not type(function) or former.print_in(space) != function.print_in(space):
+            return False
+        node = space.nodes[former]
+        if not space.scheduler.registry.remake(node, function.spec_in(space)):
+            return False
+        space.nodes[function] = space.nodes.pop(former)
+        return True
+
+    def _is_plain(self, function: Computed[..., Any] | Sink) -> bool:
+        """It has one node, and that is all there is of it: its kinds are made of more."""
+        return type(function) in (Computed, Sink) and function in self._space.nodes
+
+    def _take_down(self, piece: Piece[Any], build: Build[Any], left: dict[str, Computed[..., Any] | Sink]) -> None:
+        space = self._space
+        piece.at_work = None
+        # Before anything goes: instances of functions are known as long as these are.
+        docs = [doc_key(doc) for doc in build.documents]
+        docs += [
+            doc
+            for function in build.functions
+            if function in space.instances
+            for node in space.instances[function].nodes()
+            for doc in node.outputs
+        ]
+        for function in reversed(build.functions):
+            if piece.wanted is not None and isinstance(function, Computed | Sink) and self._is_plain(function):
+                left[function.doc] = function
+            else:
+                space.retire(function)
+        if piece.wanted is None:
+            self._leaving.append((piece, docs))
+
+    def sweep(self) -> None:
+        """Hold no longer what pieces have made that are stopped, if what they have written is decided."""
+        replica = self._space.replica
+        leaving, self._leaving = self._leaving, []
+        gone: list[DocKey] = []
+        for piece, docs in leaving:
+            if piece.is_running:
+                continue
+            if any(replica.is_layered(doc) for doc in docs):
+                self._leaving.append((piece, docs))
+            gone += docs
+        # The next time when as many have come, or after a sync: not for each that waits for its verdict.
+        self._leaving_max = len(self._leaving) + LEAVING_MAX
+        for doc in gone:
+            replica.let_go(doc)
+        if gone:
+            self._space.ask_store(lambda engine: engine.let_go(self._space.branch, gone))
