@@ -279,6 +279,11 @@ class App(Declaring):
         return any(_needs_loop(function) for function in self._functions.values())
 
     @property
+    def has_resources(self) -> bool:
+        """Something of it asks the outside."""
+        return any(isinstance(function, Resource) for function in self._functions.values())
+
+    @property
     def has_workflows(self) -> bool:
         """Something of it is executed by a host."""
         return bool(self._workflows)

@@ -83,6 +83,22 @@ learnt: Bach, Quelle
 cards: 1, known: 0
 """,
     ),
+    "weather.py": (
+        """\
+loading
+Oslo -4.5
+loading
+Rome 17.0
+Oslo -4.5
+requests: 2
+""",
+        """\
+Oslo -4.5
+Rome 17.0
+Oslo -4.5
+requests: 0
+""",
+    ),
     "search.py": (
         """\
 8 found: apple, apricot, banana, blackcurrant, cherry, grape, grapefruit, pineapple

@@ -6,6 +6,7 @@ Must never know: what is tested.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -16,9 +17,19 @@ from headwater.host.options import Options
 from headwater.scheduler.invariants import check
 from headwater.testing.clock import START_MS
 from headwater.values.ids import Millis
-from tests.http.rig import SAFETY_S
+from tests.http.rig import SAFETY_S, Write, answer
 
 T = TypeVar("T")
+
+
+def local(**options: Any) -> hw.http.Client:
+    """A client that may ask this machine."""
+    return hw.http.Client(private=True, **options)
+
+
+def as_json(value: object, **headers: str) -> Write:
+    """An answer that is JSON."""
+    return answer(json.dumps(value).encode(), content_type="application/json", **headers)
 
 
 class Desk:

@@ -65,6 +65,10 @@ def head(status: int = 200, **headers: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
+async def hang_up(_asked: Asked, _out: asyncio.StreamWriter) -> None:
+    """No answer at all."""
+
+
 def held(then: Write) -> Write:
     """An answer that waits until the test lets it go."""
 
@@ -209,11 +213,8 @@ class _Detour(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         port = request.url.port or PORTS[request.url.scheme]
         self._network.connected.append((request.url.host, port))
+        self._network.limits_s.append(request.extensions["timeout"]["connect"])
         if request.url.host in self._network.dead:
-            limit_s = request.extensions["timeout"]["connect"]
-            if limit_s is not None and self._network.dead_s > limit_s:
-                await asyncio.sleep(limit_s)
-                raise httpx.ConnectTimeout("", request=request)
             raise httpx.ConnectError("nobody is there", request=request)
         host, port = self._network.leads_to[request.url.scheme]
         request.url = request.url.copy_with(host=host, port=port)
@@ -235,10 +236,11 @@ class Names:
         for name, found in names.items():
             self.put(name.replace("_", "."), found)
         self.asked: list[str] = []
-        # Addresses and ports that were connected to; and addresses at which nobody answers, after so long.
+        # Addresses and ports that were connected to; and addresses at which nobody answers.
         self.connected: list[tuple[str, int]] = []
         self.dead: set[str] = set()
-        self.dead_s = 0.0
+        # How long each was given to connect.
+        self.limits_s: list[float | None] = []
 
     def put(self, name: str, found: Sequence[str] | Sequence[Sequence[str]]) -> None:
         """What a name leads to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 import pytest
@@ -197,3 +198,16 @@ def test_private_lets_in_no_address_that_python_calls_link_local_multicast_or_re
 def test_text_that_is_no_number_is_no_address() -> None:
     for text in ("", "a", "1.2.3.x", "0x", "-1", "1.2.3.4.5"):
         assert read_ipv4(text) in (None, IPv4Address(0)), text
+
+
+@given(st.text("0123456789abcdefxX.", min_size=1, max_size=20))
+def test_what_the_system_takes_for_an_address_is_that_address_or_refused(text: str) -> None:
+    try:
+        address = IPv4Address(socket.inet_aton(text))
+    except OSError:
+        return
+    try:
+        found = read_host(text, "")
+    except HttpRefusedError:
+        return
+    assert found == (str(address), address)

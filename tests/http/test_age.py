@@ -10,10 +10,8 @@ import pytest
 import headwater as hw
 from headwater.errors import HttpRefusedError, HttpStatusError, HttpUnreachableError
 from headwater.host.http.asking import DEFAULT, HttpAsking, Patience
-from tests.http.desk import Desk
-from tests.http.rig import Server, answer, head
-from tests.http.test_bad_servers import hang_up
-from tests.http.test_resources import as_json, local
+from tests.http.desk import Desk, as_json, local
+from tests.http.rig import Server, answer, hang_up, head
 
 
 def look(desk: Desk, server: Server) -> None:
@@ -94,6 +92,25 @@ def test_nothing_new_after_a_failure_is_the_value_again(server: Server) -> None:
     desk.run(main)
     assert desk.log == ["-", 1, ("HttpStatusError", 1), 1]
     assert server.asked[2].headers["if-modified-since"] == "Thu, 01 Jan 1970 00:00:00 GMT"
+
+
+def test_an_answer_that_is_the_same_is_not_written_again_however_large_it_is(server: Server, tmp_path: Path) -> None:
+    server["/"] = answer(b"x" * 1_000_000, etag='"a"')
+    client = local()
+    desk = Desk(client.bytes, str(tmp_path / "desk.db"))
+
+    async def main(space: hw.AsyncSpace) -> None:
+        look(desk, server)
+        await space.settle()
+        for number in range(12):
+            # Nothing is new; or it is the same under another name; or it fails in between.
+            ways = (answer(b"", 304), answer(b"x" * 1_000_000, etag=f'"{number}"'), answer(b"", 404))
+            server["/"] = ways[number % 3]
+            await desk.later(space, 60)
+
+    desk.run(main)
+    assert len(server.asked) == 13
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3_000_000
 
 
 # --- restart --------------------------------------------------------------------------------------------------

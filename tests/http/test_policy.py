@@ -138,7 +138,9 @@ def test_an_address_that_is_named_is_allowed_whatever_it_is(address: str) -> Non
 
 
 def test_a_host_on_the_list_is_no_leave_to_lead_inside() -> None:
-    with pytest.raises(HttpRefusedError, match=r"is refused: it leads to 127\.0\.0\.1, which is loopback.*private=True"):
+    with pytest.raises(
+        HttpRefusedError, match=r"is refused: it leads to 127\.0\.0\.1, which is loopback.*private=True"
+    ):
         policy = Policy(["localhost:8000"])
         policy.check_addresses(read_url("http://localhost:8000/"), [ip_address("127.0.0.1")])
 
@@ -155,5 +157,5 @@ def test_no_addresses_and_too_many_are_refused() -> None:
     with pytest.raises(HttpRefusedError, match="0 addresses"):
         Policy().check_addresses(target, [])
     many = [ip_address(f"8.8.8.{last}") for last in range(ADDRESSES_MAX + 1)]
-    with pytest.raises(HttpRefusedError, match="17 addresses"):
+    with pytest.raises(HttpRefusedError, match="65 addresses"):
         Policy().check_addresses(target, many)

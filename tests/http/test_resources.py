@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from functools import partial
 from pathlib import Path
@@ -13,18 +12,11 @@ import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError, NotOpen, UsageError
-from tests.http.desk import Desk
+from headwater.host.fingerprint import Prints
+from tests.http.desk import Desk, as_json, local
 from tests.http.rig import PUBLIC, Names, Server, answer, head, held
 
 SECRET = "sk-very-secret-0123456789"
-
-
-def local(**options: Any) -> hw.http.Client:
-    return hw.http.Client(private=True, **options)
-
-
-def as_json(value: object, **headers: str) -> Any:
-    return answer(json.dumps(value).encode(), content_type="application/json", **headers)
 
 
 # --- three verbs ----------------------------------------------------------------------------------------------
@@ -358,3 +350,20 @@ def test_a_client_that_makes_no_sense_is_told_when_it_is_made(options: dict[str,
 def test_a_call_that_makes_no_sense_is_told_at_once(options: dict[str, Any]) -> None:
     with hw.App("x").open("memory:"), pytest.raises(UsageError):
         hw.http.json("https://api.example/", **options)
+
+
+def print_of(client: hw.http.Client) -> bytes:
+    """As another process would find it."""
+    return Prints().of(lambda: (client.json("https://api.example/"), client.text))
+
+
+def test_a_client_that_a_function_names_counts_by_its_settings() -> None:
+    one = print_of(local(headers={"X-Key": "a"}))
+    assert one == print_of(local(headers={"x-key": "a"}))
+    others = [
+        print_of(local()),
+        print_of(local(headers={"X-Key": "b"})),
+        print_of(hw.http.Client(headers={"X-Key": "a"})),
+    ]
+    assert len({one, *others}) == 4
+    assert Prints().of(lambda: hw.http.json) == Prints().of(lambda: hw.http.json)

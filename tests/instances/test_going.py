@@ -300,6 +300,25 @@ def test_what_only_those_have_read_goes_with_them(app: hw.App, few: int) -> None
         assert counts(t.space)[0] <= (few * 2 + 1) * 6
 
 
+def test_what_a_computed_reads_no_more_that_only_plain_code_calls_goes_at_once(app: hw.App) -> None:
+    """Nobody looks, so there is no pass at whose end it could go."""
+    which = app.cell("which", 0)
+
+    @app.computed
+    def times(number: int) -> int:
+        return number
+
+    @app.computed
+    def chosen() -> int:
+        return times(which.value)
+
+    with probe(app, idempotency=False) as t:
+        for number in range(100):
+            which.value = number
+            assert chosen() == number
+        assert counts(t.space)[0] == 2
+
+
 # --- in the store -----------------------------------------------------------------------------------------
 
 

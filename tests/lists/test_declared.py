@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError
+from headwater.testing import probe
 from tests.lists.kit import Board, Desk, Item, title_of
 
 
@@ -118,6 +120,15 @@ def test_what_is_refused_leaves_nothing(desk: Desk) -> None:
         assert space.stats.runs == {"rows": 0, "rows.element": 0}
 
 
+def test_a_run_declares_nothing(desk: Desk) -> None:
+    @desk.app.computed
+    def rows() -> list[int]:
+        return hw.each(desk.numbers, square)()
+
+    with desk.open(), pytest.raises(DeclarationError, match=r"hw.each: rows\(\) declares it each time it runs"):
+        rows()
+
+
 def test_async_functions_are_for_each_alone(desk: Desk) -> None:
     async def later(number: int) -> bool:
         return number > 1
@@ -172,3 +183,41 @@ def test_a_board_of_another_user_is_another_list(desk: Desk) -> None:
         assert (rows(), squares(), desk.shown) == (["A"], [9], [["A"], [9]])
         own.append(4)
         assert (squares(), len(squares), squares[1]) == ([9, 16], 2, 16)
+
+
+def test_declared_again_in_a_notebook_it_takes_the_place_of_the_one_before(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    rows = hw.each(desk.numbers, square, name="rows")
+    shown = hw.if_else(lambda: desk.numbers.value, rows, "none", name="shown")
+    further = hw.each(rows, square, name="further")
+    desk.look_at(rows, further, shown)
+    with desk.open():
+        desk.fill(3)
+        before = desk.nodes
+        newer = hw.each(desk.numbers, lambda number: -number, name="rows")
+        desk.app.if_else(lambda: desk.numbers.value, "some", "none", name="shown")
+        assert newer() == rows() == [0, -1, -2]
+        assert (len(rows), rows[1], [*rows], shown()) == (3, -1, [0, -1, -2], "some")
+        assert (desk.shown, desk.nodes) == ([[0, -1, -2], [0, 1, 4], "some"], before)
+        desk.numbers.append(3)
+        assert desk.shown == [[0, -1, -2, -3], [0, 1, 4, 9], "some"]
+
+
+def test_a_probe_finds_nothing_to_complain_of_and_restarts_run_no_element(desk: Desk) -> None:
+    rows = hw.each(desk.board.items, title_of)
+    squares = hw.each(hw.select(desk.numbers, lambda number: number > 1, name="large"), square)
+    both = hw.flat_each(desk.numbers, lambda number: [number, number], name="both")
+    desk.look_at(rows, squares, both, hw.if_else(desk.numbers, rows, squares))
+    with probe(desk.app) as t:
+        desk.numbers.value = [1, 2, 3]
+        desk.board.items.append(Item(title="a"))
+        desk.board.items.insert(0, Item(title="b"))
+        del desk.board.items[1]
+        desk.numbers.value = [5, 1]
+        assert desk.shown == [["B"], [25], [5, 5, 1, 1], ["B"]]
+        runs = [t.runs(each) for each in (rows.element, squares.element, both.element)]
+        t.restart()
+        assert [t.runs(each) for each in (rows.element, squares.element, both.element)] == runs
+        assert desk.shown == [["B"], [25], [5, 5, 1, 1], ["B"]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
@@ -188,3 +190,27 @@ def test_whoever_only_asks_now_and_then_gets_the_same(edits: list[Edit]) -> None
                 assert rows() == [shout(item) for item in desk.board.items]
                 assert chosen() == even
                 assert further() == [double(each) for number in even for each in spread(number)]
+
+
+@given(st.lists(EDITS, min_size=1, max_size=3))
+@settings(max_examples=25)
+def test_after_whatever_edits_a_restart_runs_no_element(lives: list[list[Edit]]) -> None:
+    with TemporaryDirectory() as folder:
+        for edits in [*lives, []]:
+            desk = Desk()
+            rows = hw.each(desk.board.items, shout)
+            even = hw.select(desk.numbers, is_even)
+            desk.look_at(rows, even, hw.each(even, double), hw.flat_each(desk.board.items, letters))
+            with desk.open(Path(folder) / "kept.db"):
+                assert not any(name.endswith(".element") for name in desk.runs())
+                for edit in edits:
+                    edit_documents(desk, edit)
+                    edit_numbers(desk, edit)
+                items, chosen = list(desk.board.items), [each for each in desk.numbers.value if is_even(each)]
+                assert desk.shown == [
+                    [shout(item) for item in items],
+                    chosen,
+                    [double(number) for number in chosen],
+                    [letter for item in items for letter in letters(item)],
+                ]
+                assert desk.errors == []

@@ -341,7 +341,8 @@ def test_probe_is_entered_once_and_used_inside(app: hw.App) -> None:
     with t:
         pass
     uses: list[Callable[[], object]] = [lambda: t.advance("1s"), t.settle, t.restart, lambda: t.space]
-    for use in [*uses, lambda: t.runs(None)]:
+    uses.append(lambda: t.runs(None))
+    for use in uses:
         with pytest.raises(UsageError, match="inside of its `with` block"):
             use()
     with pytest.raises(UsageError, match="entered once"):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 import headwater as hw
+from headwater.core import SetDoc, doc_key
 from headwater.errors import EventTimeoutError, NotReadyError, UsageError
 from headwater.testing import probe, simulate
+from headwater.testing.clock import START_MS
 
 
 @pytest.fixture
@@ -166,6 +170,121 @@ def test_functions_that_are_not_async_are_checked_here_too(app: hw.App) -> None:
 
     with probe(app) as t:
         assert {each.node for each in t.differences} == {"differs"}
+
+
+def test_what_waits_for_the_disk_is_decided_by_the_test_itself_without_waiting_for_the_loop(app: hw.App) -> None:
+    """Whoever decides tells the space, which must not turn the loop in the middle of that."""
+    count = app.cell("count", 0)
+
+    @app.computed
+    async def slow() -> int:
+        await asyncio.sleep(1)
+        return count.value
+
+    with probe(app) as t:
+        # As a thread would: the test has not come to turn the loop after it.
+        t.space.replica.commit([SetDoc(doc_key("probed.count"), 2)])
+        t.space.wait_for_disk()
+        t.settle()
+        assert (count.value, t.space.stats.pending) == (2, 0)
+
+
+def test_workflows_and_async_functions_go_by_one_clock(app: hw.App) -> None:
+    flow = app.workflow("feed")
+    notes = flow.topic("notes", str)
+    got = app.cell("got", list[str]())
+    seen: list[tuple[int, str]] = []
+    polled: list[int] = []
+
+    @app.computed
+    async def slow() -> str:
+        count = len(got.value)
+        await asyncio.sleep(60)
+        return f"{count} got"
+
+    def minutes() -> int:
+        return int((t.now - began).total_seconds()) // 60
+
+    @app.sink
+    def show() -> None:
+        with suppress(NotReadyError):
+            seen.append((minutes(), slow()))
+
+    @flow.producer(every="1h")
+    def poll() -> None:
+        polled.append(minutes())
+        notes.publish("x", id=str(len(polled)))
+
+    @flow.consumer(notes)
+    class Take(hw.Consumer[str, list[str], int]):
+        def prepare(self, pending: Any) -> hw.Plan[list[str]]:
+            return hw.Plan([each.data for each in pending], take=pending) if pending else hw.Plan.idle()
+
+        async def mutate(self, _run: Any, _data: list[str]) -> int:
+            return 1
+
+        def next(self, _run: Any, data: list[str], _outcome: Any) -> None:
+            got.value = [*got.value, *data]
+
+    t = probe(app)
+    began = datetime.fromtimestamp(START_MS / 1000, UTC)
+    with t:
+        t.settle()
+        t.advance("3h")
+        t.restart()
+        t.advance("61m")
+        assert (polled, len(got.value)) == ([0, 60, 120, 180, 240], 5)
+        shown = [(1, "1 got"), (61, "2 got"), (121, "3 got"), (180, "3 got"), (181, "4 got"), (241, "5 got")]
+        assert seen == shown, "the fourth is the drawing of the new process"
+
+
+def test_resources_are_asked_in_the_time_of_the_test(app: hw.App) -> None:
+    city = app.cell("city", "Oslo")
+    asked: list[str] = []
+    seen: list[object] = []
+
+    @app.resource(fresh_for="10m")
+    async def weather(name: str) -> int:
+        asked.append(name)
+        await asyncio.sleep(2)
+        return len(name) + len(asked)
+
+    @app.sink
+    def show() -> None:
+        found = weather(city.value)
+        seen.append(found.value if isinstance(found, hw.Ready) else "loading")
+
+    with probe(app) as t:
+        assert seen == ["loading"]
+        t.advance("2s")
+        assert (seen, asked) == (["loading", 5], ["Oslo"])
+        t.advance("9m")
+        assert len(asked) == 1
+        t.restart()
+        assert (seen[-1], len(asked)) == (5, 1), "with its age"
+        t.advance("2m")
+        assert (seen[-1], len(asked)) == (6, 2)
+
+
+def test_clocks_tick_in_the_time_of_the_test(app: hw.App) -> None:
+    seen: list[int] = []
+
+    @app.computed
+    def minute() -> int:
+        return hw.clock(every="1m").minute
+
+    app.sink(name="show")(lambda: seen.append(minute()))
+    for event_loop in (False, True):
+        seen.clear()
+        with probe(app, event_loop=event_loop, start=datetime(2024, 1, 1, 12, 0, 30, tzinfo=UTC)) as t:
+            t.advance("29s")
+            assert seen == [0]
+            t.advance("1s")
+            assert seen == [0, 1]
+            t.advance("5m")
+            assert seen == [0, 1, 2, 3, 4, 5, 6]
+            t.restart()
+            assert seen[-1] == 6
 
 
 def test_probe_inside_of_an_event_loop_is_refused(app: hw.App) -> None:

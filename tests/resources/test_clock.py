@@ -101,9 +101,9 @@ def test_it_does_not_tick_while_nobody_looks(world: World) -> None:
 
 def test_all_who_look_see_the_same_tick(world: World) -> None:
     for number in range(3):
-        world.app.sink(lambda: world.note(hw.clock(every="1s")), name=f"show{number}")
+        world.app.sink(name=f"show{number}")(lambda: world.note(hw.clock(every="1s")))
     poke = world.app.cell("poke", 0)
-    world.app.sink(lambda: world.note(poke.value, hw.clock(every="1s")), name="poked")
+    world.app.sink(name="poked")(lambda: world.note(poke.value, hw.clock(every="1s")))
 
     async def main(space: hw.AsyncSpace) -> None:
         world.taken()
@@ -137,6 +137,47 @@ def test_plain_code_is_told_the_time_and_no_more(world: World) -> None:
         assert hw.clock() == START + timedelta(seconds=1)
         assert hw.clock(every=timedelta(milliseconds=500)) == START + timedelta(milliseconds=1500)
         assert space.wake_in() is None
+
+
+def test_a_computed_that_is_only_called_is_told_how_late_it_is_each_time(world: World) -> None:
+    on = world.app.cell("on", default=False)
+
+    @world.app.computed
+    def seen() -> datetime:
+        return hw.clock(every="1s")
+
+    @world.app.computed
+    def above() -> datetime:
+        return seen()
+
+    @world.app.handler
+    def ask() -> datetime:
+        return above()
+
+    @world.app.sink
+    def show() -> None:
+        if on.value:
+            world.note(above())
+
+    with world.open() as space:
+        for second in range(1, 4):
+            world.time += 1000
+            assert above() == START + timedelta(seconds=second)
+            with space.transaction():
+                assert above() == START + timedelta(seconds=second)
+            assert ask.send().result() == START + timedelta(seconds=second)
+        world.time += 1000
+        on.value = True
+        assert world.log[-1] == START + timedelta(seconds=4)
+        check(space.scheduler)
+        world.time += 1000
+        space.settle()
+        assert world.log[-1] == START + timedelta(seconds=5)
+        on.value = False
+        world.time += 1000
+        assert above() == START + timedelta(seconds=6)
+        assert space.wake_in() is None
+        check(space.scheduler)
 
 
 def test_whoever_has_read_it_runs_again_after_a_restart(world: World, tmp_path: object) -> None:

@@ -97,90 +97,108 @@ NAMED = st.tuples(st.sampled_from(["refresh", "call", "answer", "fail"]), st.sam
 TIME = st.tuples(st.just("time"), st.sampled_from([1, 3, 6, 20]))
 
 
-@given(st.lists(st.one_of(LOOKS, NAMED, TIME), max_size=30), st.booleans())
-def test_requests_and_what_is_seen_are_what_the_rules_say(steps: list[tuple[Any, ...]], is_stubborn: bool) -> None:
-    world = World()
-    model = Model()
-    wanted = [world.app.cell(f"wanted{index}", "") for index in range(2)]
-    said = iter(range(1, 1000))
-    seen: set[object] = set()
+class Trial:
+    """Two readers, who look at names, and the model beside them."""
 
-    @world.app.resource(fresh_for=FRESH_S, retry=hw.Retry(1, backoff=BACKOFF_S))
-    async def ask(name: str) -> int:
-        try:
-            found: int = await world.wire.ask(name)
-        except asyncio.CancelledError:
-            if not is_stubborn:
-                raise
-            await pause(STUBBORN_S)
-            return JUNK
-        return found
+    def __init__(self, *, is_stubborn: bool) -> None:
+        world = self.world = World()
+        self.model = Model()
+        self.wanted = [world.app.cell(f"wanted{index}", "") for index in range(2)]
+        self.said = iter(range(1, 1000))
+        self.answers: set[object] = {None}
+        # Whatever any reader ever saw; and what each saw last.
+        self.seen: set[object] = set()
+        self.last: dict[int, object] = {}
 
-    def shown(found: object) -> object:
+        @world.app.resource(fresh_for=FRESH_S, retry=hw.Retry(1, backoff=BACKOFF_S))
+        async def ask(name: str) -> int:
+            try:
+                found: int = await world.wire.ask(name)
+            except asyncio.CancelledError:
+                if not is_stubborn:
+                    raise
+                await pause(STUBBORN_S)
+                return JUNK
+            return found
+
+        self.ask = ask
+        world.app.sink(name="first")(lambda: self.read(0))
+        world.app.sink(name="second")(lambda: self.read(1))
+
+    def read(self, index: int) -> None:
+        name = self.wanted[index].value
+        self.last[index] = (name, self.shown(self.ask(name)) if name else None)
+
+    def shown(self, found: hw.Pending | hw.Ready[int] | hw.Failed[int]) -> object:
         match found:
             case hw.Pending():
                 return "pending"
             case hw.Ready(value):
-                seen.add(value)
+                self.seen.add(value)
                 return value
             case hw.Failed(_, last):
-                seen.add(last)
+                self.seen.add(last)
                 return ("failed", last)
+
+    async def take(self, what: str, rest: list[Any]) -> None:
+        """One step, in both worlds; then a second passes."""
+        forced = called = ""
+        match what:
+            case "look":
+                index, name = rest
+                self.wanted[index].value = self.model.readers[index] = name
+            case "time":
+                await pause(rest[0])
+                self.model.now += rest[0]
+            case "refresh":
+                forced = rest[0]
+                self.ask.refresh(forced)
+            case "call":
+                called = rest[0]
+                self.ask(called)
             case _:
-                raise AssertionError(found)
+                await self.answer(rest[0], next(self.said) if what == "answer" else None)
+        await breathe()
+        self.model.quiet(forced, called)
+        await pause(STEP_S)
+        await breathe()
+        self.model.now += STEP_S
+        self.model.quiet()
 
-    last: dict[int, object] = {}
+    async def answer(self, name: str, value: int | None) -> None:
+        if self.model.names[name].is_open:
+            await self.world.says(name, OSError("down") if value is None else value)
+            self.model.answered(name, value)
+            self.answers.add(value)
 
-    def reader(index: int) -> None:
-        name = wanted[index].value
-        last[index] = (name, shown(ask(name)) if name else None)
+    def compare(self) -> None:
+        names = self.model.names
+        assert sorted(self.world.wire.open) == [name for name in NAMES if names[name].is_open]
+        asked = {name: self.world.wire.asked.count(name) for name in NAMES}
+        assert asked == {name: kept.asked for name, kept in names.items()}
+        for index, name in enumerate(self.model.readers):
+            assert self.last[index] == (name, self.model.seen(name) if name else None)
+        assert self.seen <= self.answers
+        assert self.world.wire.most <= 1
 
-    world.app.sink(lambda: reader(0), name="first")
-    world.app.sink(lambda: reader(1), name="second")
-
-    async def main(space: hw.AsyncSpace) -> None:
-        answers: set[int] = set()
-        for what, *rest in steps:
-            forced = called = ""
-            match what:
-                case "look":
-                    index, name = rest
-                    wanted[index].value = model.readers[index] = name
-                case "time":
-                    await pause(rest[0])
-                    model.now += rest[0]
-                case "refresh":
-                    forced = rest[0]
-                    ask.refresh(forced)
-                case "call":
-                    called = rest[0]
-                    ask(called)
-                case _ if model.names[rest[0]].is_open:
-                    value = next(said) if what == "answer" else None
-                    await world.says(rest[0], OSError("down") if value is None else value)
-                    model.answered(rest[0], value)
-                    answers |= set() if value is None else {value}
-                case _:
-                    continue
-            await breathe()
-            model.quiet(forced, called)
-            await pause(STEP_S)
-            await breathe()
-            model.now += STEP_S
-            model.quiet()
-            assert sorted(world.wire.open) == [name for name in NAMES if model.names[name].is_open], what
-            asked = {name: world.wire.asked.count(name) for name in NAMES}
-            assert asked == {name: kept.asked for name, kept in model.names.items()}, what
-            for index, name in enumerate(model.readers):
-                assert last[index] == (name, model.seen(name) if name else None)
-        assert seen <= answers | {None}
-        assert world.wire.most <= 1
-        for cell in wanted:
+    async def end(self) -> None:
+        for cell in self.wanted:
             cell.value = ""
         await breathe()
-        for name in list(world.wire.open):
+        for name in list(self.world.wire.open):
             # Called for by plain code: nobody looks away from that.
-            world.wire.answer(name, 0)
+            self.world.wire.answer(name, 0)
 
-    world.run(main)
-    assert world.errors == []
+
+@given(st.lists(st.one_of(LOOKS, NAMED, TIME), max_size=30), st.booleans())
+def test_requests_and_what_is_seen_are_what_the_rules_say(steps: list[tuple[Any, ...]], is_stubborn: bool) -> None:
+    trial = Trial(is_stubborn=is_stubborn)
+
+    async def main(_: hw.AsyncSpace) -> None:
+        for what, *rest in steps:
+            await trial.take(what, rest)
+            trial.compare()
+        await trial.end()
+
+    trial.world.run(main)
+    assert trial.world.errors == []

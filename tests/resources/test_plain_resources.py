@@ -36,7 +36,7 @@ def take_in(space: hw.Space, world: World, *wanted: object) -> None:
 def test_an_answer_is_taken_in_by_the_thread_of_the_author(world: World) -> None:
     Town(world)
     threads: list[str] = []
-    world.app.sink(lambda: threads.append(threading.current_thread().name), name="where")
+    world.app.sink(name="where")(lambda: threads.append(threading.current_thread().name))
 
     with world.open() as space:
         assert world.log == ["loading"]

@@ -49,7 +49,7 @@ class Town:
 def test_it_is_pending_until_the_answer_comes_and_then_whoever_looks_runs_again(world: World) -> None:
     Town(world)
 
-    async def main(space: hw.AsyncSpace) -> None:
+    async def main(_: hw.AsyncSpace) -> None:
         assert world.taken() == ["loading"]
         await world.says("Oslo", 7)
         assert world.taken() == [7]
@@ -78,7 +78,7 @@ def test_settling_waits_for_requests_under_way(world: World) -> None:
 def test_many_readers_of_the_same_arguments_share_one_request(world: World) -> None:
     town = Town(world)
     for number in range(20):
-        world.app.sink(lambda: world.note(town.weather("Oslo")), name=f"show{number}")
+        world.app.sink(name=f"show{number}")(lambda: world.note(town.weather("Oslo")))
 
     async def main(space: hw.AsyncSpace) -> None:
         await world.says("Oslo", 7)
@@ -139,7 +139,7 @@ def test_an_answer_that_says_the_same_wakes_nobody_but_who_asked_when_it_came(wo
             case _:
                 pass
 
-    async def main(space: hw.AsyncSpace) -> None:
+    async def main(_: hw.AsyncSpace) -> None:
         await world.says("Oslo", 7)
         start = datetime.fromtimestamp(START_MS / 1000, UTC)
         assert world.taken() == ["loading", 7, start]
@@ -269,7 +269,7 @@ def test_a_request_that_does_not_stop_at_once_is_never_joined_by_a_second(world:
 def test_an_old_answer_is_shown_while_a_new_one_is_asked_for(world: World) -> None:
     town = Town(world)
 
-    async def main(space: hw.AsyncSpace) -> None:
+    async def main(_: hw.AsyncSpace) -> None:
         await world.says("Oslo", 7)
         await pause(599)
         assert world.asked() == ["Oslo"]
@@ -337,7 +337,7 @@ def test_a_clock_that_was_set_back_does_not_keep_an_answer_fresh_for_years(world
 def test_refresh_asks_again_although_it_is_fresh(world: World) -> None:
     town = Town(world)
 
-    async def main(space: hw.AsyncSpace) -> None:
+    async def main(_: hw.AsyncSpace) -> None:
         await world.says("Oslo", 7)
         town.weather.refresh("Oslo")
         await pause(1)
@@ -351,7 +351,7 @@ def test_refresh_asks_again_although_it_is_fresh(world: World) -> None:
 def test_refresh_stands_in_for_a_request_under_way_whose_answer_is_dropped(world: World) -> None:
     town = Town(world)
 
-    async def main(space: hw.AsyncSpace) -> None:
+    async def main(_: hw.AsyncSpace) -> None:
         await pause(1)
         town.weather.refresh("Oslo")
         town.weather.refresh("Oslo")
@@ -470,3 +470,58 @@ def test_a_handler_reads_what_there_is(world: World) -> None:
         assert (await first, await second) == ("Pending()", "Ready(30)")
 
     world.run(main)
+
+
+def test_a_computed_that_is_only_called_asks_again_when_the_answer_has_grown_old(world: World) -> None:
+    town = Town(world)
+
+    @world.app.computed
+    def warm() -> str:
+        return repr(town.weather("Rome"))
+
+    async def main(space: hw.AsyncSpace) -> None:
+        town.city.value = ""
+        await space.settle()
+        assert warm() == "Pending()"
+        await world.says("Rome", 30)
+        assert warm() == "Ready(30)"
+        await pause(599)
+        assert warm() == "Ready(30)"
+        assert space.runs(warm) == 2
+        assert space.wake_in() is None, "nobody looks: nothing rings"
+        await pause(1)
+        assert warm() == "Ready(30)"
+        await world.says("Rome", 31)
+        assert warm() == "Ready(31)"
+        assert warm() == "Ready(31)"
+        assert space.runs(warm) == 4
+
+    world.run(main)
+    assert world.asked() == ["Rome", "Rome"]
+
+
+def test_a_computed_that_was_looked_at_in_vain_asks_again_when_it_is_called(world: World) -> None:
+    town = Town(world)
+    is_shown = world.app.cell("is shown", default=True)
+
+    @world.app.computed
+    def warm() -> str:
+        return repr(town.weather("Rome"))
+
+    @world.app.sink
+    def tell() -> None:
+        if is_shown.value:
+            world.note(warm())
+
+    async def main(space: hw.AsyncSpace) -> None:
+        town.city.value = ""
+        await pause(1)
+        is_shown.value = False
+        await space.settle()
+        assert world.wire.open == []
+        assert warm() == "Pending()"
+        await world.says("Rome", 30)
+        assert warm() == "Ready(30)"
+
+    world.run(main)
+    assert world.asked() == ["Oslo", "Rome", "Rome"]

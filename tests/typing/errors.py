@@ -234,6 +234,30 @@ def calls(ann: Person, tea: Item) -> None:
     show(tea)  # refused
 
 
+@app.resource(fresh_for="10m")
+async def weather(city: str) -> int:
+    return len(city)
+
+
+@app.resource  # refused
+def not_async(city: str) -> int:
+    return len(city)
+
+
+app.resource(fresh="10m")  # refused
+app.resource(retry=3)  # refused
+
+
+def resources(tea: Item) -> None:
+    weather()  # refused
+    weather(3)  # refused
+    weather("Oslo").value  # refused
+    weather.refresh(tea)  # refused
+    weather("Oslo") + 1  # refused
+    hw.clock(every=tea)  # refused
+    hw.Ready(1).value = 2  # refused
+
+
 # --- events -------------------------------------------------------------------------------------------------
 
 

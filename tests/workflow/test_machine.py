@@ -41,6 +41,7 @@ behaviours = st.builds(
     reconcile=st.sampled_from(["truth", "truth", "unknown", "fails", "nonsense"]),
     next=st.sampled_from(["ok", "ok", "fails", "passes", "overtaken"]),
     dies=st.just("") | st.sampled_from(["", *DEATHS]),
+    lags=st.booleans(),
     meanwhile=st.none() | st.tuples(st.sampled_from(PHASES), st.sampled_from(ACTIONS)),
 )
 

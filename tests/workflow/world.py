@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from typing import Any
 import headwater as hw
 from headwater.errors import InvariantError, NotFoundError, TransitionError
 from headwater.host.options import Options
-from headwater.store.commit import SetDoc
+from headwater.host.storage import RIDING
+from headwater.store.commit import UNNUMBERED, Commit, SetDoc, Submission
 from headwater.testing import SimClock
 from headwater.values.address import doc_key
 from headwater.workflow import inquiry
 from headwater.workflow.book import Book
+from headwater.workflow.ride import Part, Ride
 from headwater.workflow.spec import OnPoison
 from headwater.workflow.watch import Watch
 from tests.workflow.images import Disk
@@ -52,6 +55,8 @@ class Behaviour:
     next: str = "ok"
     # Where the process is killed: in a phase.
     dies: str = ""
+    # What is sent without being waited for is on disk with what follows it, and not at once.
+    lags: bool = False
     # What somebody does meanwhile, and in which phase.
     meanwhile: tuple[str, str | Callable[[], object]] | None = None
 
@@ -253,7 +258,38 @@ class World:
         with self.disk.opened_here():
             self.space = self.app.open_with(self.disk.url, options)
         self.space.enter()
+        self._steady()
         self._recover()
+
+    def _steady(self) -> None:
+        """What is not waited for would be on disk sooner or later, as it happens. Here it is so as we say."""
+        storage, hub = self.space._lease.storage, self.space.flows
+        post, submit, wait = hub.post, storage.submit, storage.wait
+        held: list[Submission] = []
+
+        def posting(*parts: Part, soon: bool = True) -> Ride:
+            if soon:
+                return post(*parts)
+            ride = Ride(hub.now, hub._hear, hub._mark)
+            ride.parts.extend(parts)
+            held.append(Submission(Commit(RIDING, UNNUMBERED), rider=ride))
+            if not self.behaviour.lags:
+                waiting()
+            return ride
+
+        def submitting(submission: Submission, *, helps: bool) -> None:
+            # With the lock, so that nobody decides on the one without the other.
+            with storage._lock if held else nullcontext():
+                while held:
+                    submit(held.pop(0), helps=True)
+                submit(submission, helps=helps)
+
+        def waiting(timeout: float | None = None) -> None:
+            while held:
+                submit(held.pop(0), helps=True)
+            wait(timeout)
+
+        hub.post, storage.submit, storage.wait = posting, submitting, waiting  # type: ignore[method-assign]
 
     def _hear(self, error: Exception) -> None:
         if not self.disk.is_killed:

@@ -48,7 +48,7 @@ class AsyncSpace(BaseSpace):
         self._passed: list[asyncio.Future[None]] = []
         self._tasks: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        replica = lease.storage.attach(branch=options.branch, wake=self.catch_up)
+        replica = lease.storage.attach(branch=options.branch, wake=self._woken)
         super().__init__(lease, replica, owner, options)
         self.place = (lease.storage, options.branch)
         self._flights = Flights(self, loop, self._context, self.catch_up)
@@ -75,6 +75,10 @@ class AsyncSpace(BaseSpace):
                 "open it here as well, with `async with app.aopen(...)`"
             )
             raise UsageError(message, space=self.name)
+
+    def _woken(self) -> None:
+        """Something was decided. Called by whoever decides, who has to go on."""
+        self.catch_up()
 
     def catch_up(self) -> None:
         """Have a pass run between two awaits."""
@@ -154,15 +158,12 @@ class AsyncSpace(BaseSpace):
         """This one."""
         return self._loop
 
-    def when_on_disk(self, then: Callable[[Exception | None], None]) -> None:
+    def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
         """A thread waits for it. In the loop, as every pass is."""
 
         def tell(waited: asyncio.Future[None]) -> None:
-            if waited.cancelled():
-                then(ClosedError(f"the event loop of space {self.name!r} ends"))
-            else:
-                failed = waited.exception()
-                then(failed if failed is None or isinstance(failed, Exception) else RuntimeError(repr(failed)))
+            is_over = waited.cancelled()
+            then(ClosedError(f"the event loop of space {self.name!r} ends") if is_over else waited.exception())
 
         self._loop.run_in_executor(None, self._lease.storage.wait).add_done_callback(tell)
 

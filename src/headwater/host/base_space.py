@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from headwater.host.flows.hosting import Workflows
     from headwater.host.flows.hub import Hub
+    from headwater.host.pieces.building import Within
     from headwater.host.pieces.pattern import Pattern
     from headwater.host.pieces.piece import Piece
     from headwater.host.pieces.pieces import Pieces
@@ -102,6 +103,7 @@ class BaseSpace(Home):
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
         self.timers: Timers = Timers(options.now, options.wall)
+        self.jitter: Callable[[], float] = options.jitter
         self._fetcher: Fetcher | None = None
         # By how often they tick, in milliseconds.
         self.clocks: dict[float, Ticking] = {}
@@ -191,7 +193,8 @@ class BaseSpace(Home):
             found = instances.get(key)
             if found is None:
                 found = instances.put(key, *made())
-                self.resuming.take_over_one(found.node)
+                within: Within | None = getattr(function, "within", None)
+                self.resuming.take_over_one(found.node, "" if within is None else within.prefix)
             return found
 
     def drop(self, function: object) -> None:
@@ -206,8 +209,8 @@ class BaseSpace(Home):
                 self.scheduler.renew(node)
                 self.scheduler.remove(node)
 
-    def retire(self, function: object) -> None:
-        """A function of a piece that is stopped. Whoever has read its result keeps that."""
+    def retire(self, function: object, *, is_told: bool = False) -> None:
+        """A function of a piece that is stopped. Whoever has read its result keeps that, unless he is told."""
         with self._turn:
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
@@ -215,6 +218,9 @@ class BaseSpace(Home):
             if self._fetcher is not None:
                 self._fetcher.drop(function, is_told=False)
             for node in gone:
+                if is_told or node.error is not None:
+                    # An error is no result: it ends with whoever raised it.
+                    self.scheduler.renew(node)
                 self.scheduler.remove(node)
 
     # -- pieces --------------------------------------------------------------------------------------------
@@ -268,7 +274,7 @@ class BaseSpace(Home):
         """Where requests run. Each kind of space has its own."""
         raise NotImplementedError
 
-    def when_on_disk(self, then: Callable[[Exception | None], None]) -> None:
+    def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
         """Call when all that was written so far is on disk, or taken back; by whichever thread comes to know."""
 
     def stands(self, rejected: int) -> bool:  # noqa: ARG002  # as a plain space has it
@@ -285,12 +291,19 @@ class BaseSpace(Home):
             self._pieces.catch_up()
         if self._fetcher is not None:
             self._fetcher.take_in()
+            self._fetcher.expire()
         self.timers.fire()
 
     def _end_pass(self) -> None:
         """Ask for what is wanted now."""
         if self._fetcher is not None:
             self._fetcher.look()
+        if self.clocks:
+            self._rest_clocks()
+
+    def _rest_clocks(self) -> None:
+        for ticking in list(self.clocks.values()):
+            ticking.rest()
 
     # -- workflows -----------------------------------------------------------------------------------------
 
@@ -411,7 +424,16 @@ class BaseSpace(Home):
     def pull(self, node: Node) -> None:
         """Make a computation valid for a caller, or raise what it raised."""
         with self._turn:
-            self.scheduler.pull(node)
+            if self._fetcher is not None:
+                self._fetcher.expire()
+            try:
+                self.scheduler.pull(node)
+            finally:
+                if self.clocks and self.scheduler.runner.innermost is None:
+                    self._rest_clocks()
+            if self.scheduler.graph.unread:
+                # Not only after a pass: where nobody looks, there may be none for long.
+                self.scheduler.sweep()
 
     # -- without an app ------------------------------------------------------------------------------------
 

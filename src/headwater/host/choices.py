@@ -147,6 +147,10 @@ class Choice(Computed[[], T]):
         assert isinstance(home, BaseSpace)
         if tx is not None and tx.has_writes:
             return self._plainly(home, tx)
+        if self not in home.nodes:
+            # Another was declared in its place, as in a notebook; or it is declared no more.
+            successor = self._successor(home)
+            return self._untold(home, tx) if successor is None else cast("T", successor())
         self.current_in(home, tx)
         stored = self._stored(home, tx)
         for branch in (self._then, self._otherwise):

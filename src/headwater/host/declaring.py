@@ -67,6 +67,12 @@ class _HandlerDecorator(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> Handler[P, R]: ...
 
 
+class _ResourceDecorator(Protocol):
+    """What `@app.resource(...)` is with options."""
+
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Resource[P, R]: ...
+
+
 class Declaring(ListVerbs, ChoiceVerbs, ABC):
     """Whoever declares under a name. What comes of a declaration, the kinds of these say."""
 
@@ -318,7 +324,7 @@ class Declaring(ListVerbs, ChoiceVerbs, ABC):
         fresh_for: Duration | None = ...,
         retry: Retry | None = ...,
         timeout: Duration | None = ...,
-    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Resource[P, R]]: ...
+    ) -> _ResourceDecorator: ...
     def resource(self, fn: Callable[..., Any] | None = None, /, *, name: str | None = None, **options: Any) -> Any:
         """An async function that asks outside: one kept answer for each set of arguments, read without waiting.
 

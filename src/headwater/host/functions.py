@@ -237,7 +237,7 @@ class Computed(Generic[P, R]):
             )
             raise NotReadyError(message, node=self.name)
 
-    def current_in(self, home: BaseSpace, tx: Transaction | None) -> Cell[Any]:
+    def current_in(self, home: BaseSpace, tx: Transaction | None) -> Cell[object]:
         """Where its result stands, made current: for whoever reads only a part of it."""
         node = home.nodes.get(self)
         if node is None:

@@ -68,6 +68,8 @@ class Resuming:
         self._branch = BranchId(branch)
         # What nobody has claimed yet: of functions with parameters, which are there when they are called.
         self._left: Listing | None = None
+        # The same of pieces that are at work, by what the names of their documents begin with.
+        self._left_of: dict[str, Listing] = {}
         # Of whom nothing is to be kept any more, with the last commit that took something along.
         self._gone: dict[DocKey, Transaction | None] = {}
 
@@ -88,9 +90,9 @@ class Resuming:
         found.places.clear()
         self._left = found
 
-    def take_over_one(self, node: Node) -> None:
-        """A node came later, as those of functions with parameters do."""
-        left = self._left
+    def take_over_one(self, node: Node, piece: str = "") -> None:
+        """A node came later, as those of functions with parameters do; perhaps those of a piece."""
+        left = self._left_of.get(piece) if piece else self._left
         key = node.spec.kept_as or (node.outputs[0] if node.outputs else None)
         if self._gone and key is not None:
             self._gone.pop(key, None)
@@ -110,6 +112,13 @@ class Resuming:
         found = self._space.ask_store(lambda engine: listing(engine, self._branch, doc_key(prefix), besides))
         if found.rows:
             self._space.scheduler.persistence.restore_all(kept, found, self._is_changed)
+        if found.rows:
+            found.places.clear()
+            self._left_of[prefix] = found
+
+    def leave_piece(self, prefix: str) -> None:
+        """A piece is stopped."""
+        self._left_of.pop(prefix, None)
 
     # -- what goes -----------------------------------------------------------------------------------------
 

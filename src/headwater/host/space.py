@@ -104,7 +104,7 @@ class Space(BaseSpace):
             self._passing = 0
             if self._fetcher is not None and self._fetcher.has_news:
                 # It came in the middle of this.
-                self.restless = True
+                self._tick(True)
         if self._owed:
             self._pay()
         self.mail.call_due()
@@ -129,9 +129,10 @@ class Space(BaseSpace):
 
         if self._beside is None:
             self._beside = BesideLoop()
+            self.on_close(self._beside.close)
         return self._beside.started()
 
-    def when_on_disk(self, then: Callable[[Exception | None], None]) -> None:
+    def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
         """Something that does nothing stands in the queue, after all that was written."""
         from headwater.host.resources.waiting import Waiting  # noqa: PLC0415  # likewise
 

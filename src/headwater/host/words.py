@@ -23,9 +23,9 @@ def why(
     Of a handler: how often it ran, what waits and why, what failed last. Of a resource: what stands there, and when it
     is asked for.
     """
+    if isinstance(function, Resource):
+        return function.why(*args, **kwargs)
     given: object = function
-    if isinstance(given, Resource):
-        return given.why(*args, **kwargs)
     if not isinstance(given, Computed | Sink | Handler):
         raise UsageError(f"why() takes a function made with @app.computed, @app.sink or @app.handler, not {given!r}")
     home, _ = find(function.owner, function.name)

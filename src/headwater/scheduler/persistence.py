@@ -173,6 +173,17 @@ class Persistence:
             self._trace.emit(Restored(self._now(), node.id, "restored", ""))
         return None
 
+    def take_up(self, node: Node, reads: tuple[ReadKey, ...], recorded: tuple[tuple[ReadKey, ...], bytes]) -> None:
+        """Install what another node of the same function knew, all of which is still so."""
+        self._graph.install_reads(node, reads)
+        self._invalidation.forget(node)
+        node.signal(Signal.RESTORED)
+        node.restored = True
+        node.recorded = (node.reads, recorded[1])
+        self.restored += 1
+        if self._trace.on:
+            self._trace.emit(Restored(self._now(), node.id, "restored", ""))
+
     def _is_newer(self, doc: DocKey, seq: Seq, listing: Listing) -> bool:
         """Written since, or here, and not decided yet: of that the store does not know."""
         return listing.is_newer(doc, seq) or self._replica.is_layered(doc)

@@ -215,9 +215,7 @@ class Settle:
                     self._queue.put(node)
                     return None
                 self.stopped_at = None
-            first = self._promoted(node) if self._graph.envelopes else None
-            if first is None and node.spec.parent is not None:
-                first = self._parental(node)
+            first = self._before(node) if self._graph.envelopes or node.spec.parent is not None else None
             if first is not None:
                 self._queue.put(node)
                 return first
@@ -226,6 +224,11 @@ class Settle:
     @staticmethod
     def _is_wanted(node: Node) -> bool:
         return node.status is not Status.CLEAN and node.live_refs > 0 and node.attempt is None and not node.removed
+
+    def _before(self, node: Node) -> Node | None:
+        """Somebody of a higher rank who goes before it all the same."""
+        first = self._promoted(node) if self._graph.envelopes else None
+        return self._parental(node) if first is None and node.spec.parent is not None else first
 
     def _promoted(self, node: Node) -> Node | None:
         """A materializer that may write what this one reads goes before it, and what that one reads before that one."""

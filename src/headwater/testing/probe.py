@@ -59,8 +59,10 @@ class Probe:
         actor: str | None,
         demand: DemandPolicy,
         on_console: OnConsole | None,
+        in_loop: bool,  # noqa: FBT001
     ) -> None:
         self._app = app
+        self._in_loop = in_loop
         self._start_ms = start_ms
         self._checks = idempotency
         self._actor = actor
@@ -84,7 +86,7 @@ class Probe:
     def __enter__(self) -> Self:
         if self._stage is not None:
             raise UsageError("a probe is entered once; call probe(app) for each test")
-        self._stage = LoopStage(self._app) if self._app.needs_event_loop else PlainStage(self._app)
+        self._stage = LoopStage(self._app) if self._in_loop else PlainStage(self._app)
         try:
             self._open()
         except BaseException:
@@ -326,13 +328,16 @@ def probe(
     actor: str | None = None,
     demand: DemandPolicy = "lazy",
     on_console: OnConsole | None = None,
+    event_loop: bool | None = None,
 ) -> Probe:
     """Open an app for a test, in a `with` statement.
 
     It lives in memory, in a store that outlives `t.restart()`. Time stands still until `t.advance("1s")`: that of
     `debounce=` and the like, and that of the clock on the wall, which begins at `start`. Ids that would be random come
     from `seed`. With `idempotency`, each run of a computed is repeated, and what comes out differently fails the test
-    at the end of the block; so does what sinks have raised, unless somebody has looked at `t.errors`.
+    at the end of the block; so does what sinks have raised, unless somebody has looked at `t.errors`. An app with async
+    functions, or resources, has a simulated event loop beside the test, which stays plain code; `event_loop` says so of
+    one whose patterns have some.
     """
     given: object = app
     if not isinstance(given, App):
@@ -341,4 +346,5 @@ def probe(
     if when is not None and (not isinstance(when, datetime) or when.tzinfo is None):
         raise UsageError(f"probe(start={when!r}): a datetime with a time zone is expected, or nothing")
     start_ms = START_MS if start is None else int(start.timestamp() * 1000)
-    return Probe(app, seed, start_ms, idempotency, actor, demand, on_console)
+    in_loop = app.needs_event_loop or app.has_resources if event_loop is None else event_loop
+    return Probe(app, seed, start_ms, idempotency, actor, demand, on_console, in_loop)

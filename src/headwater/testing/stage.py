@@ -96,7 +96,7 @@ class PlainStage(Stage):
         for _ in range(ROUNDS_MAX):
             space.settle()
             space.wait_for_disk()
-            if not space.news and not space.restless and not space.scheduler.outstanding().is_due:
+            if not space.news and not space.scheduler.outstanding().is_due:
                 return
         raise restless()
 
@@ -162,6 +162,10 @@ class HandSpace(AsyncSpace):
         loop = self._loop
         if isinstance(loop, HandLoop) and not loop.is_running() and threading.get_ident() == self._thread:
             loop.turn(loop.time())
+
+    def _woken(self) -> None:
+        # In the middle of deciding, which may be in this very thread.
+        super().catch_up()
 
     def hold(self) -> None:
         """From now on this thread turns the loop."""

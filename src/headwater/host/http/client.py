@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 from builtins import bytes as Bytes  # noqa: N812  # a client has a verb of that name
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -16,7 +16,7 @@ from headwater.host.base_space import BaseSpace
 from headwater.host.http.asking import DEFAULT
 from headwater.host.http.body import as_json, as_text
 from headwater.host.http.fetching import Answer, Fetcher
-from headwater.host.http.headers import Given, check_headers, merged
+from headwater.host.http.headers import Given, check_headers, digest, merged
 from headwater.host.http.limits import BYTES_MAX, FRESH_FOR_MS, TIMEOUT_MS
 from headwater.host.http.network import Network, SystemNetwork
 from headwater.host.http.policy import Policy
@@ -113,6 +113,11 @@ class Verb(Generic[T]):
             self._resources[*said, *tried.on] = found
         return found
 
+    def __headwater_print__(self) -> Iterator[object]:
+        """What stands for it in the print of a function that names it."""
+        yield self.name
+        yield self._client
+
     def __repr__(self) -> str:
         return f"<{self.name} of {self._client!r}>"
 
@@ -157,6 +162,11 @@ class Client:
         self.json: Verb[Any] = Verb(self, "json", "application/json", lambda got: as_json(got.body, got.shown))
         self.text: Verb[str] = Verb(self, "text", "text/*, */*;q=0.5", lambda got: as_text(got.body, got.charset))
         self.bytes: Verb[Bytes] = Verb(self, "bytes", "*/*", lambda got: got.body)
+
+    def __headwater_print__(self) -> Iterator[object]:
+        """What stands for it in the print of a function that names it: the same in every process."""
+        yield self.settings
+        yield digest(self.given)
 
     def __repr__(self) -> str:
         # Never the headers.

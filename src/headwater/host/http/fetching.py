@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.message import Message
 from functools import cached_property
@@ -30,7 +30,7 @@ from headwater.host.clock import wall_ms
 from headwater.host.http.addresses import Address
 from headwater.host.http.body import Body, as_text, start_of
 from headwater.host.http.headers import Given, for_other_origin, retry_after_ms, told
-from headwater.host.http.limits import REDIRECTS_MAX, REQUESTS_MAX, TOLD_BYTES_MAX
+from headwater.host.http.limits import CONNECT_MS, REDIRECTS_MAX, REQUESTS_MAX, TOLD_BYTES_MAX
 from headwater.host.http.network import Network
 from headwater.host.http.policy import Policy
 from headwater.host.http.target import PORTS, Target, follow, read_url
@@ -151,7 +151,7 @@ class Fetcher:
         for place, address in enumerate(addresses):
             # Each has its part of the time, so that one which never answers leaves some for the next; the last has all.
             left = len(addresses) - place
-            part_s = (trip.ends_at - asyncio.get_running_loop().time()) / left
+            part_s = min((trip.ends_at - asyncio.get_running_loop().time()) / left, CONNECT_MS / 1000)
             trip.doing = f"connecting to {address}"
             try:
                 return await self._ask(trip, address, part_s if left > 1 else None)
@@ -240,7 +240,7 @@ class Fetcher:
             raise HttpAnswerError(message, url=target.shown, status=status)
         body = trip.body = Body(headers.get("content-encoding", ""), self._bytes_max, target.shown)
         body.expect(headers.get("content-length", ""))
-        async for chunk in response.aiter_raw():
+        async for chunk in _chunks(response):
             body.take(chunk)
         return Answer(shown=target.shown, body=body.end(), charset=_charset(headers), validators=validators)
 
@@ -249,7 +249,7 @@ class Fetcher:
         shown, status = trip.target.shown, response.status_code
         try:
             body = Body(response.headers.get("content-encoding", ""), TOLD_BYTES_MAX, shown)
-            said = told(as_text(await start_of(body, response.aiter_raw()), _charset(response.headers)), trip.headers)
+            said = told(as_text(await start_of(body, _chunks(response)), _charset(response.headers)), trip.headers)
         except (HttpAnswerError, httpx.HTTPError):
             said = ""
         wait_ms = retry_after_ms(response.headers.get("retry-after"), self._now_ms())
@@ -271,6 +271,12 @@ def _keeps_headers(before: Target, after: Target) -> bool:
     """Whether what was given for one may be sent to the other: the same server, or the same one made safe."""
     is_made_safe = before.origin == ("http", after.host, PORTS["http"]) and after.port == PORTS["https"]
     return before.origin == after.origin or (is_made_safe and after.scheme == "https")
+
+
+def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The body as it comes, not unpacked. Of the stream itself: a response that was made by hand counts as read."""
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    return aiter(response.stream)
 
 
 def _kept(value: str | None) -> str:

@@ -102,6 +102,7 @@ def retry_after_ms(value: str | None, now_ms: float) -> float | None:
         return float(text[:12]) * 1000
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+        at_ms = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000
+    except (ValueError, TypeError, OverflowError):
         return None
-    return max((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000 - now_ms, 0.0)
+    return max(at_ms - now_ms, 0.0)

@@ -16,8 +16,12 @@ TIMEOUT_MS: Final = 30_000
 REDIRECTS_MAX: Final = 5
 """Real ones need two or three: to https, to the right name, to the right path. More are a circle."""
 
-ADDRESSES_MAX: Final = 16
-"""Of one name, all of which are checked. Names of large services have eight; more is no name to be trusted."""
+ADDRESSES_MAX: Final = 64
+"""Of one name, all of which are checked. Names of large services have a dozen; more is no name to be trusted."""
+
+CONNECT_MS: Final = 3_000
+"""After so long without a connection the next address is tried, if there is one: a packet that was lost is sent again
+after one second, and after two more."""
 
 URL_MAX: Final = 8_000
 """Characters. What servers take at least, and many at most."""

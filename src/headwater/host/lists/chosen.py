@@ -14,6 +14,7 @@ from headwater.cells.here import Owner
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Traverse
 from headwater.host.base_space import BaseSpace
+from headwater.host.functions import Computed
 from headwater.host.lists.each import Each, Row
 from headwater.host.lists.element import Element, Spread
 from headwater.host.lists.listed import Listed
@@ -40,6 +41,9 @@ class Select(Listed[E]):
         """The function, with a node for each element."""
         return self.each.element
 
+    def _made_of(self) -> list[Computed[..., Any]]:
+        return [self.each]
+
     def _plain(self) -> list[E]:
         elements = plain_list(self.each.source, self.name)
         kept = [each for index, each in enumerate(elements) if self.element.plainly(each, index)]
@@ -55,8 +59,8 @@ class Part(Entry):
 
     __slots__ = ("_each", "_index", "_row")
 
-    def __init__(self, each: Each[Any], row: Row, doc: str, index: int) -> None:
-        super().__init__(("at", f"{doc}/{index}"), f"{row.label}/{index}")
+    def __init__(self, each: Each[Any], row: Row, index: int) -> None:
+        super().__init__(("at", f"{row.doc}/{index}"), f"{row.label}/{index}")
         self._each = each
         self._row = row
         self._index = index
@@ -67,8 +71,7 @@ class Part(Entry):
 
     def reference(self) -> Value:
         """A link to its place."""
-        doc = self._each.element.doc_of(self._row.element_key)
-        return link_to(doc_key(doc), (self._index,)).to_value()
+        return link_to(doc_key(self._row.doc), (self._index,)).to_value()
 
 
 class FlatEach(Listed[R]):
@@ -78,6 +81,9 @@ class FlatEach(Listed[R]):
         super().__init__(app, name, doc, spread.__wrapped__)
         self.each: Each[list[R]] = each
         self.element: Spread[R] = spread
+
+    def _made_of(self) -> list[Computed[..., Any]]:
+        return [self.each]
 
     def _plain(self) -> list[R]:
         found: list[object] = []
@@ -93,9 +99,8 @@ class FlatEach(Listed[R]):
             if not isinstance(row, Row):
                 continue
             self.each.row_cell(row)
-            doc = self.element.doc_of(row.element_key)
             # How many there are, and nothing of what they are.
-            place = traverse.place(doc_key(doc), ())
+            place = traverse.place(doc_key(row.doc), ())
             made = None if place is None else tx.read(place.doc, place.path, _SHALLOW)
-            found += [Part(self.each, row, doc, index) for index in range(len(made) if is_array(made) else 0)]
+            found += [Part(self.each, row, index) for index in range(len(made) if is_array(made) else 0)]
         return found

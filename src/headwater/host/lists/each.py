@@ -32,7 +32,7 @@ R = TypeVar("R")
 class Row(Entry):
     """What the function came to for one element."""
 
-    __slots__ = ("_each", "_link", "element_key", "entry", "index")
+    __slots__ = ("_each", "_link", "doc", "element_key", "entry", "index")
 
     def __init__(self, each: Each[Any], entry: Entry, index: int, key: Key, doc: str) -> None:
         super().__init__(("row", doc), entry.label)
@@ -41,6 +41,7 @@ class Row(Entry):
         self.entry = entry
         self.index = index
         self.element_key = key
+        self.doc = doc
 
     def read(self) -> object:
         """What it came to; noted."""
@@ -76,6 +77,9 @@ class Each(Listed[R]):
         # The function was a computed already: of documents, its own nodes are meant.
         self._shared = shared
 
+    def _made_of(self) -> list[Computed[..., Any]]:
+        return [self.element]
+
     def _plain(self) -> list[R]:
         return [self.element.plainly(each, index) for index, each in enumerate(plain_list(self.source, self.name))]
 
@@ -89,7 +93,11 @@ class Each(Listed[R]):
                 continue
             key = self.element.key_of(entry, index)
             row = now.get(key) or before.get(key)
-            now[key] = row = row or self._row(entry, index, key)
+            if row is None:
+                row = self._row(entry, index, key)
+            # The same element, as it is read from now on: by another function, if one was declared in the place of it.
+            row.entry = entry
+            now[key] = row
             rows.append(row)
         gone = [key for key, row in before.items() if key not in now and not isinstance(row, SharedRow)]
         if gone:
@@ -110,12 +118,12 @@ class Each(Listed[R]):
             given = (row.index,) if self.element.takes_index else ()
             return self._shared(row.entry.read(), *given)
         home, tx = self._place()
-        return self.element.value_of(home, tx, row.element_key, row.entry, row.index)
+        return self.element.value_of(home, tx, row)
 
-    def row_cell(self, row: Row) -> Cell[Any]:
+    def row_cell(self, row: Row) -> Cell[object]:
         """Where that stands, made current."""
         home, tx = self._place()
-        return self.element.current_of(home, tx, row.element_key, row.entry, row.index)
+        return self.element.current_of(home, tx, row).cell
 
     def _place(self) -> tuple[BaseSpace, Transaction | None]:
         home, tx = find(self._app, self)

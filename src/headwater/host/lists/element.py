@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import Parameter
 from types import NoneType, UnionType
-from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.collection import CollectionHandle, List
@@ -23,9 +23,9 @@ from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_async, signature_of
 from headwater.host.declared import NOTHING_SAID
 from headwater.host.functions import Computed
-from headwater.host.instances import LABEL_MAX, Instances, Key
+from headwater.host.instances import LABEL_MAX, Instance, Instances, Key
 from headwater.scheduler.node import NodeSpec
-from headwater.values.address import Depth, doc_key
+from headwater.values.address import Depth
 from headwater.values.hints import schema_of
 from headwater.values.schema import short
 from headwater.values.tree import Value, array_of, is_array
@@ -50,6 +50,16 @@ def takes_index(fn: Callable[..., object], where: str) -> bool:
     return len(given) == _PARAMETERS_MAX
 
 
+class ElementRow(Protocol):
+    """One element of a list, as its function is called for it."""
+
+    entry: Entry
+    index: int
+    element_key: Key
+    # Where the result stands.
+    doc: str
+
+
 class Element(Computed[..., R]):
     """The function, as it is called for one element."""
 
@@ -67,31 +77,31 @@ class Element(Computed[..., R]):
         """Where its result stands."""
         return Instances.doc_of(self._doc, key)
 
-    def current_of(self, home: BaseSpace, tx: Transaction | None, key: Key, entry: Entry, index: int) -> Cell[Any]:
-        """The result for one element, made current. Raises what its function raised."""
-        instance = home.instances_of(self).get(key)
+    def current_of(self, home: BaseSpace, tx: Transaction | None, row: ElementRow) -> Instance:
+        """The node for one element, made current. Raises what its function raised."""
+        instance = home.instances_of(self).get(row.element_key)
         if instance is None:
-            instance = home.add_instance(self, key, lambda: self._made_for(home, key, entry, index))
+            instance = home.add_instance(self, row.element_key, lambda: self._made_for(home, row))
         self._make_current(home, tx, instance.node)
-        return instance.cell
+        return instance
 
-    def value_of(self, home: BaseSpace, tx: Transaction | None, key: Key, entry: Entry, index: int) -> R:
+    def value_of(self, home: BaseSpace, tx: Transaction | None, row: ElementRow) -> R:
         """What its function returned for one element; None if the element is None."""
-        cell = self.current_of(home, tx, key, entry, index)
+        instance = self.current_of(home, tx, row)
         source: Source = home.untracked if tx is None else tx
-        doc = doc_key(self.doc_of(key))
+        doc = instance.node.outputs[0]
         if source.look(doc) is None:
             source.note(doc, (), Depth.DEEP)
             return cast("R", None)
-        return cast("R", cell.value)
+        return cast("R", instance.cell.value)
 
-    def _made_for(self, home: BaseSpace, key: Key, entry: Entry, index: int) -> tuple[NodeSpec, Cell[Any]]:
+    def _made_for(self, home: BaseSpace, row: ElementRow) -> tuple[NodeSpec, Cell[Any]]:
         self._resolve()
-        doc = self.doc_of(key)
-        given = (index,) if self.takes_index else ()
+        given = (row.index,) if self.takes_index else ()
         fn = self._called_later if is_async(self.__wrapped__) else self._called
-        spec = self._spec(home, f"{self.name}({entry.label[:LABEL_MAX]})", lambda: fn(entry, given), doc)
-        return spec, Cell(self._app, doc, schema=self._type)
+        label = f"{self.name}({row.entry.label[:LABEL_MAX]})"
+        spec = self._spec(home, label, lambda: fn(row.entry, given), row.doc)
+        return spec, Cell(self._app, row.doc, schema=self._type)
 
     def _called(self, entry: Entry, given: tuple[int, ...]) -> object:
         element = entry.read()

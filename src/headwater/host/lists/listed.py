@@ -50,6 +50,10 @@ class Listed(Computed[[], list[R]]):
     def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
         """Its elements, in the run of its node. None: nothing stands at that place."""
 
+    @abstractmethod
+    def _made_of(self) -> list[Computed[..., Any]]:
+        """The functions that are part of it."""
+
     # -- its node ------------------------------------------------------------------------------------------
 
     def _resolve(self) -> Cell[Any]:
@@ -62,7 +66,11 @@ class Listed(Computed[[], list[R]]):
         return value
 
     def register(self, space: BaseSpace) -> None:
-        """Make it a node of an open space."""
+        """Make it a node of an open space, after what it is made of: whoever reads it may do so at once."""
+        if self in space.nodes:
+            return
+        for part in self._made_of():
+            part.register(space)
         self._resolve()
         spec = self._spec(space, self.name, lambda: self._run(space), self._doc)
         self._renew(space, space.add_node(self, spec))
@@ -88,6 +96,8 @@ class Listed(Computed[[], list[R]]):
 
     def entries_in(self, home: BaseSpace, tx: Transaction | None) -> list[Entry | None]:
         """Its elements, for whoever makes another list of them. Depends on who they are, not on what they hold."""
+        if self not in home.nodes and isinstance(successor := self._successor(home), Listed):
+            return successor.entries_in(home, tx)
         self.current_in(home, tx)
         stored = self._stored(home, tx)
         known = self._known.get(home, {})
@@ -158,9 +168,13 @@ class Listed(Computed[[], list[R]]):
         return _END if stored is ABSENT else self._value(home, stored)
 
     def _ready(self) -> tuple[BaseSpace, Transaction | None] | list[R]:
-        """Where it is read, made current; or the list itself, in the middle of a transaction."""
+        """Where it is read, made current; or the list itself, where its node is not what is meant."""
         home, tx = find(self._app, self)
         assert isinstance(home, BaseSpace)
+        if self not in home.nodes:
+            # Another was declared in its place, as in a notebook; or it is declared no more.
+            successor = self._successor(home)
+            return self._untold(home, tx) if successor is None else cast("list[R]", successor())
         if tx is not None and tx.has_writes:
             if self not in tx.memo:
                 # Until the next write.

@@ -6,7 +6,7 @@ Must never know: what is made of the elements.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.collection import List
@@ -25,11 +25,24 @@ from headwater.values.schema import short
 from headwater.values.tree import Value, freeze
 
 E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
 
-Source: TypeAlias = (
-    Cell[list[E]] | Cell[tuple[E, ...]] | Cell[list[E] | None] | List[E] | Callable[[], Sequence[E] | None]
-)
-"""Where the elements of a list come from. A computed without parameters is called for them, as a function is."""
+
+class Holder(Protocol[E_co]):
+    """To type checkers, a cell of a list, of a tuple, or of None. In one form: of several they would infer nothing."""
+
+    @property
+    def value(self) -> Sequence[E_co] | None: ...
+
+
+class Giver(Protocol[E_co]):
+    """To type checkers, a computed or a function. Not a `Callable`: that would be looked at no sooner than a lambda."""
+
+    def __call__(self) -> Sequence[E_co] | None: ...
+
+
+Source: TypeAlias = Holder[E] | List[E] | Giver[E]
+"""Where the elements of a list come from: a cell, a list in a document, a computed, or a function."""
 
 
 class ValueEntry(Entry):

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from headwater.cells.here import HERE
 from headwater.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class ListVerbs(ABC):
     def each(self, source: Source[E], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R]: ...
     @overload
     def each(self, source: Source[E], fn: Callable[[E, int], R], *, name: str | None = ...) -> Each[R]: ...
+    @overload
+    def each(self, source: Source[E | None], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R | None]: ...
     def each(self, source: Source[Any], fn: Callable[..., Any], *, name: str | None = None) -> Each[Any]:
         """What a function comes to for each element of a list: `rows = app.each(board.items, row)`, read as `rows()`.
 
@@ -72,6 +75,10 @@ class ListVerbs(ABC):
     def select(
         self, source: Source[E], predicate: Callable[[E, int], object], *, name: str | None = ...
     ) -> Select[E]: ...
+    @overload
+    def select(
+        self, source: Source[E | None], predicate: Callable[[E], object], *, name: str | None = ...
+    ) -> Select[E]: ...
     def select(self, source: Source[Any], predicate: Callable[..., Any], *, name: str | None = None) -> Select[Any]:
         """The elements of a list for which a function is true, in their order. Where None stands, there is none."""
         from headwater.host.lists.chosen import Select  # noqa: PLC0415  # likewise
@@ -90,6 +97,10 @@ class ListVerbs(ABC):
     @overload
     def flat_each(
         self, source: Source[E], fn: Callable[[E, int], list[R] | None], *, name: str | None = ...
+    ) -> FlatEach[R]: ...
+    @overload
+    def flat_each(
+        self, source: Source[E | None], fn: Callable[[E], list[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
     def flat_each(self, source: Source[Any], fn: Callable[..., Any], *, name: str | None = None) -> FlatEach[Any]:
         """As `each`, for a function that returns a list: all of these, one after the other, without what is None."""
@@ -128,10 +139,10 @@ class ListVerbs(ABC):
         return Each(self.owner, source, element, each, self._id(each), shared=shared)
 
     def _put(self, where: str, *functions: Computed[..., Any]) -> None:
-        """Declared from the outside inwards, so that a name that is taken is found first; started the other way."""
+        """From the outside inwards: a name that is taken is found first, and what is started has its parts with it."""
         for function in functions:
             self._declare(function.name, function, where)
-        for function in reversed(functions):
+        for function in functions:
             self._start(function.name, function)
 
     def _list_name(self, kind: str, fn: object, name: str | None) -> str:
@@ -162,6 +173,10 @@ def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # 
     around = BUILDER.get()
     if around is not None:
         return around
+    here = HERE.get()
+    if here is not None and here.tx is not None and here.tx.node is not None:
+        message = f"{what}: {here.tx.name} declares it each time it runs; declare it once, outside of any function"
+        raise DeclarationError(f"{message}, or write a comprehension")
     for thing in things:
         owner = source_owner(thing)
         if isinstance(owner, Declaring):
@@ -176,6 +191,10 @@ def each(source: Source[E], fn: Callable[[E], R], *, name: str | None = ..., on:
 def each(
     source: Source[E], fn: Callable[[E, int], R], *, name: str | None = ..., on: ListVerbs | None = ...
 ) -> Each[R]: ...
+@overload
+def each(
+    source: Source[E | None], fn: Callable[[E], R], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Each[R | None]: ...
 def each(
     source: Source[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Each[Any]:
@@ -192,6 +211,10 @@ def select(
 def select(
     source: Source[E], predicate: Callable[[E, int], object], *, name: str | None = ..., on: ListVerbs | None = ...
 ) -> Select[E]: ...
+@overload
+def select(
+    source: Source[E | None], predicate: Callable[[E], object], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Select[E]: ...
 def select(
     source: Source[Any], predicate: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Select[Any]:
@@ -207,6 +230,10 @@ def flat_each(
 @overload
 def flat_each(
     source: Source[E], fn: Callable[[E, int], list[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> FlatEach[R]: ...
+@overload
+def flat_each(
+    source: Source[E | None], fn: Callable[[E], list[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
 ) -> FlatEach[R]: ...
 def flat_each(
     source: Source[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None

@@ -41,6 +41,8 @@ class Within:
     """What the functions of a piece know of it: for people, for order, and for what stands for their code."""
 
     piece: str
+    # What the names of its documents begin with.
+    prefix: str
     parent: Node | None
     prints: Prints
     # How many pieces are around it, each started by the one before.

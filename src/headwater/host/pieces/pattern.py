@@ -10,11 +10,13 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from headwater.cells.here import Owner
+from headwater.cells.reading import Readable
 from headwater.cells.sealed import Sealed
-from headwater.errors import DeclarationError
+from headwater.errors import DeclarationError, HeadwaterError
 from headwater.host.code import is_async, is_generator, signature_of
 from headwater.host.payload import Payload, check_parameters, hints_of
 from headwater.values.schema import ANY, Schema
+from headwater.values.tree import Value
 
 if TYPE_CHECKING:
     from headwater.host.pieces.building import Builder
@@ -99,6 +101,19 @@ class Inputs(Payload):
             return dict(self._signature.bind(*args, **inputs).arguments)
         except TypeError as error:
             raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
+
+    def sealed(self, args: tuple[object, ...], inputs: dict[str, Any]) -> Value:
+        """As they are kept. Raises SchemaError, AddressError or LimitError, in the words of whoever gives them."""
+        try:
+            return self.seal(*args, **inputs)
+        except HeadwaterError as error:
+            message = error.message
+            for name, field in self.fields.items():
+                told = message.replace(f"cannot store {field.address}", f"{self._where} cannot take {name}", 1)
+                if told != message and isinstance(self.named(args, inputs).get(name), Readable):
+                    told += f"; declare {name}: hw.Cell[{field.expected}] to be given a cell, or give what it holds"
+                message = told
+            raise type(error)(message, **error.facts) from None
 
 
 @overload

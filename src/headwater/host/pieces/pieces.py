@@ -223,7 +223,7 @@ class Pieces:
         for change in changes:
             self._want(change.piece, change.after)
         pieces = [change.piece for change in changes]
-        undo = partial(self._undo, changes, is_run=tx is None or is_run)
+        undo = partial(self._undo, changes, tx, is_run=tx is None or is_run)
         try:
             if tx is None or is_run:
                 self.work.bring(pieces)
@@ -236,12 +236,11 @@ class Pieces:
             # A run that stops a piece, perhaps its own, has done so.
             return
         # I10: it survives only if what it was started in comes to be.
-        if is_run:
-            self._space.scheduler.lineage.launch(tx, partial(self._soon, undo))
-        else:
-            begin = partial(self._soon, partial(self.work.bring, pieces))
-            self._space.scheduler.lineage.launch(tx, partial(self._soon, undo), begin)
-            tx.on_sent = (*tx.on_sent, begin)
+        bring = partial(self._soon, partial(self.work.bring, pieces))
+        # When all of it is undone, so that nothing is at work in between.
+        self._space.scheduler.lineage.launch(tx, partial(self._soon, undo), bring)
+        if not is_run:
+            tx.on_sent = (*tx.on_sent, bring)
 
     def _want(self, piece: Piece[Any], build: Build[Any] | None) -> None:
         piece.wanted = build
@@ -251,7 +250,7 @@ class Pieces:
             piece.build = build
             self.running[piece.id] = piece
 
-    def _undo(self, changes: list[Change], *, is_run: bool) -> None:
+    def _undo(self, changes: list[Change], tx: Transaction | None, *, is_run: bool) -> None:
         """Each is what it was before; but for what somebody else has made of it since."""
         undone = [change for change in reversed(changes) if change.piece.wanted is change.after]
         for change in undone:
@@ -268,12 +267,11 @@ class Pieces:
             if back:
                 self._space.replica.commit(back)
         pieces = [change.piece for change in undone]
-        # Those that were never at work have handlers all the same.
-        for change in undone:
-            if change.after is not None and change.piece.at_work is not change.after:
-                for function in change.after.functions:
-                    self._space.mail.drop(function)
-        self.work.bring(pieces)
+        if tx is None or (tx.is_open and is_run):
+            self.work.bring(pieces)
+        elif tx.is_open:
+            # Only a part of it is undone: the rest is not sent yet.
+            self.work.bring_handlers(pieces)
 
     def _soon(self, what: Callable[[], None]) -> None:
         """At once, unless another thread has the turn: which may wait for what this one holds."""

@@ -110,13 +110,14 @@ class Planning:
             sealed: Value = before
         else:
             given = kept.named(asked.args, asked.inputs)
-            sealed = kept.seal(*asked.args, **asked.inputs)
+            sealed = kept.sealed(asked.args, asked.inputs)
         if known is not None and wanted is not None and wanted.pattern is pattern and same(wanted.sealed, sealed):
             return Plan(known)
         unsealed = self._unsealed(kept, sealed)
         # A cell that was given is known by more than its place: by its default.
         unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
-        within = Within(f"{pattern.name} {asked.key}", asked.parent, space.prints.apart(pattern.__wrapped__), depth)
+        prints = space.prints.apart(pattern.__wrapped__)
+        within = Within(f"{pattern.name} {asked.key}", f"{doc}.", asked.parent, prints, depth)
         return self._built(asked, Builder(space, doc, pattern.name, within, asked.tx), unsealed, sealed, stored)
 
     def _built(self, asked: Asked, builder: Builder, given: Mapping[str, object], sealed: Value, stored: Maybe) -> Plan:

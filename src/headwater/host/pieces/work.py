@@ -14,6 +14,7 @@ from headwater.host.declaring import Function
 from headwater.host.functions import Computed, Sink
 from headwater.host.handlers import Handler
 from headwater.host.pieces.piece import Build, Piece
+from headwater.host.pieces.seen import Seen, seen_by, take_over
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 
@@ -32,15 +33,22 @@ class Work:
         # Stopped, and what they have made is still held.
         self._leaving: list[tuple[Piece[Any], list[DocKey]]] = []
         self._leaving_max = LEAVING_MAX
+        # Of these, what their functions had seen, by id and by the document of each.
+        self._seen: dict[str, dict[str, Seen]] = {}
+        # Handlers of pieces that come to be with a transaction that is open.
+        self._early: dict[str, list[Handler[..., Any]]] = {}
         # Since the space was opened.
         self.started = 0
 
     def bring(self, pieces: Sequence[Piece[Any]]) -> None:
         """Have at work what is wanted of these, and nothing else of them."""
+        if self._space.closed:
+            return
         if len(self._leaving) >= self._leaving_max:
             self.sweep()
         left: dict[str, Computed[..., Any] | Sink] = {}
         for piece in pieces:
+            self._drop_early(piece, piece.wanted)
             if piece.at_work is not None and piece.at_work is not piece.wanted:
                 self._take_down(piece, piece.at_work, left)
         for piece in pieces:
@@ -52,10 +60,18 @@ class Work:
     def bring_handlers(self, pieces: Sequence[Piece[Any]]) -> None:
         """Of pieces that come to be with the transaction around: events can be sent to them in that."""
         for piece in pieces:
+            self._drop_early(piece)
             if piece.wanted is not None and piece.at_work is None:
-                for function in piece.wanted.functions:
-                    if isinstance(function, Handler) and function not in self._space.handlers:
-                        function.register(self._space)
+                early = [each for each in piece.wanted.functions if isinstance(each, Handler)]
+                for function in early:
+                    function.register(self._space)
+                if early:
+                    self._early[piece.id] = early
+
+    def _drop_early(self, piece: Piece[Any], besides: Build[Any] | None = None) -> None:
+        for function in self._early.pop(piece.id, ()):
+            if besides is None or function not in besides.functions:
+                self._space.mail.drop(function)
 
     def _install(self, piece: Piece[Any], build: Build[Any], left: dict[str, Computed[..., Any] | Sink]) -> None:
         space = self._space
@@ -67,17 +83,19 @@ class Work:
                 former = left.pop(function.doc)
                 if self._goes_on(former, function):
                     continue
-                space.retire(former)
+                space.retire(former, is_told=former in space.instances)
             if function not in space.handlers:
                 function.register(space)
             fresh.append(function)
+        seen = self._seen.pop(piece.id, {})
+        if seen:
+            plain = [each for each in fresh if type(each) is Computed and each in space.nodes]
+            known = {each: seen[each.doc] for each in plain if each.doc in seen}
+            take_over(space, known)
         nodes = [space.nodes[function] for function in fresh if function in space.nodes]
-        if build.is_resumed and nodes:
+        has_instances = any(function in space.instances for function in fresh)
+        if build.is_resumed and (has_instances or any(node.spec.print and not node.restored for node in nodes)):
             space.resuming.take_over_piece(build.prefix, nodes)
-        for node in nodes:
-            if node.outputs and not node.restored:
-                # Whoever has read what it came to when it was at work before looks again.
-                space.scheduler.renew(node)
         streams = {function.stream for function in fresh if isinstance(function, Handler)}
         if build.is_resumed and streams:
             space.mail.resume_streams(streams)
@@ -87,6 +105,9 @@ class Work:
         space = self._space
         if type(former) is not type(function) or former.print_in(space) != function.print_in(space):
             return False
+        if former in space.instances:
+            space.instances[function] = space.instances.pop(former)
+            return True
         node = space.nodes[former]
         if not space.scheduler.registry.remake(node, function.spec_in(space)):
             return False
@@ -94,8 +115,9 @@ class Work:
         return True
 
     def _is_plain(self, function: Computed[..., Any] | Sink) -> bool:
-        """It has one node, and that is all there is of it: its kinds are made of more."""
-        return type(function) in (Computed, Sink) and function in self._space.nodes
+        """Its nodes are all there is of it: its kinds are made of more."""
+        space = self._space
+        return type(function) in (Computed, Sink) and (function in space.nodes or function in space.instances)
 
     def _take_down(self, piece: Piece[Any], build: Build[Any], left: dict[str, Computed[..., Any] | Sink]) -> None:
         space = self._space
@@ -109,13 +131,20 @@ class Work:
             for node in space.instances[function].nodes()
             for doc in node.outputs
         ]
+        if piece.wanted is None:
+            plain = [each for each in build.functions if type(each) is Computed and each in space.nodes]
+            seen = {each.doc: found for each in plain if (found := seen_by(space, each)) is not None}
+            if seen:
+                self._seen[piece.id] = seen
         for function in reversed(build.functions):
             if piece.wanted is not None and isinstance(function, Computed | Sink) and self._is_plain(function):
                 left[function.doc] = function
             else:
-                space.retire(function)
+                # Whoever has read one of several results calls for those of the function that comes now.
+                space.retire(function, is_told=piece.wanted is not None and function in space.instances)
         if piece.wanted is None:
             self._leaving.append((piece, docs))
+            space.resuming.leave_piece(build.prefix)
 
     def sweep(self) -> None:
         """Hold no longer what pieces have made that are stopped, if what they have written is decided."""
@@ -125,6 +154,7 @@ class Work:
         for piece, docs in leaving:
             if piece.is_running:
                 continue
+            self._seen.pop(piece.id, None)
             if any(replica.is_layered(doc) for doc in docs):
                 self._leaving.append((piece, docs))
             gone += docs

@@ -39,6 +39,7 @@ def clock(every: Duration = "1s") -> datetime:
     ticking = Ticking.of(space, every_ms)
     if tx is not None:
         tx.note(ticking.doc, (), Depth.DEEP)
+        ticking.is_read = True
     return datetime.fromtimestamp(ticking.tick_ms() / 1000, UTC)
 
 
@@ -52,6 +53,8 @@ class Ticking:
         self._timer: Timer | None = None
         # The last tick that readers were told of, while somebody looks: so all of them see the same.
         self._told: float | None = None
+        # By a run, since it last rested.
+        self.is_read = False
         self._node: Node = space.scheduler.register(
             NodeSpec(
                 name=f"clock({every_ms:g}ms)",
@@ -91,9 +94,17 @@ class Ticking:
     def _stop(self) -> None:
         """Nobody does."""
         self._told = None
+        self.is_read = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def rest(self) -> None:
+        """Nothing is at work. If nobody looks, no tick will come: whoever has read it has to read it again, if called."""
+        if self.is_read and not self._node.is_live:
+            self._space.scheduler.invalidation.failed_otherwise(self._node)
+            self._space.scheduler.invalidation.drain()
+        self.is_read = False
 
     def _set(self) -> None:
         # By how late it is, not by how long it takes: ticks that were missed are not made up for.

@@ -13,7 +13,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from random import random
+from heapq import heappop, heappush
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.cells.here import HERE, Frame
@@ -21,12 +22,12 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
 from headwater.host.instances import Key
 from headwater.host.resources.performing import Performing
-from headwater.host.resources.source import Request, Source, failed_record, ready_record
+from headwater.host.resources.source import READY, Request, Source, failed_record, ready_record, write_record
 from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Kind, Node, NodeSpec
 from headwater.values.hints import freeze_with
 from headwater.values.schema import Schema
-from headwater.values.tree import ABSENT
+from headwater.values.tree import ABSENT, get
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
@@ -55,6 +56,9 @@ class Fetcher:
         self._asked: list[Request] = []
         self._ready: deque[Request] = deque()
         self._landed: deque[Request] = deque()
+        # Fresh until then, and nobody looks: no timer rings for these.
+        self._ageing: list[tuple[float, int, Source]] = []
+        self._number = count()
         # Held for leaving and for being stopped: it is one or the other.
         self._leaving = threading.Lock()
         self._is_over = False
@@ -225,6 +229,7 @@ class Fetcher:
             source.timer = None
         if not source.is_wanted:
             self._rest(source)
+            self._let_age(source)
             return
         timers = self._space.timers
         if source.retry_at is not None and not source.is_forced:
@@ -239,8 +244,28 @@ class Fetcher:
                 source.is_called = False
                 if source.node.is_live and due_at is not None:
                     source.timer = timers.at(due_at, lambda: self._note(source))
+                else:
+                    self._let_age(source)
                 return
         self._ask(source)
+
+    def _let_age(self, source: Source) -> None:
+        """Nobody looks, so no timer rings for it; but somebody who has read it may be called again."""
+        record = self._space.replica.read(source.doc)
+        due_at = source.due_at(record) if get(record, ("state",)) == READY else 0.0
+        if due_at is not None and due_at != source.ages_at:
+            source.ages_at = due_at
+            heappush(self._ageing, (due_at, next(self._number), source))
+
+    def expire(self) -> None:
+        """Of what grew old while nobody looked, whoever has read it is to read it again, if called: that has it asked."""
+        ageing = self._ageing
+        while ageing and ageing[0][0] <= self._space.timers.wall():
+            due_at, _, source = heappop(ageing)
+            if source.ages_at == due_at:
+                source.ages_at = None
+                if not source.is_wanted and not source.node.removed:
+                    self._space.scheduler.invalidation.failed_otherwise(source.node)
 
     @staticmethod
     def _rest(source: Source) -> None:
@@ -275,7 +300,7 @@ class Fetcher:
 
     # -- leaving -------------------------------------------------------------------------------------------
 
-    def _on_disk(self, asked: list[Request], error: Exception | None) -> None:
+    def _on_disk(self, asked: list[Request], error: BaseException | None) -> None:
         """All that was written before they were asked for is on disk, or taken back. By any thread: nothing waits."""
         for request in asked:
             if error is not None:
@@ -300,7 +325,8 @@ class Fetcher:
     # -- the beginning of a pass ---------------------------------------------------------------------------
 
     def _ended(self, request: Request) -> None:
-        """In the loop."""
+        """In the loop. Noted now: a plain program may come to take it in much later."""
+        request.ended_ms = self._space.timers.wall()
         self._landed.append(request)
         if not self._is_over:
             self._space.ring()
@@ -317,17 +343,17 @@ class Fetcher:
                 # The disk could not say.
                 self._try_later(source, DISK_MS)
             elif not request.is_stopped and request.error is not None:
-                self._failed(source, request.error)
+                self._failed(source, request.error, request.ended_ms)
             elif not request.is_stopped and request.value is not ABSENT:
-                self._came(source, request.value)
+                self._came(source, request.value, request.ended_ms)
             # Cancelled by somebody else: as if it had not been asked for.
             self._note(source)
 
-    def _came(self, source: Source, value: object) -> None:
+    def _came(self, source: Source, value: object, at_ms: float) -> None:
         try:
-            self._write(source, lambda: ready_record(self._stored(source, value), self._space.timers.wall()))
+            self._write(source, lambda: ready_record(self._stored(source, value), at_ms))
         except Exception as error:  # noqa: BLE001  # what an author's function returns is the author's
-            self._give_up(source, error)
+            self._give_up(source, error, at_ms)
             return
         source.failures = 0
         source.is_called = source.is_unfit = False
@@ -337,17 +363,17 @@ class Fetcher:
         schema: Schema = source.value._schema  # noqa: SLF001  # as whoever reads it has it
         return freeze_with(schema, value, "its answer")
 
-    def _failed(self, source: Source, error: BaseException) -> None:
+    def _failed(self, source: Source, error: BaseException, at_ms: float) -> None:
         source.failures += 1
         if source.asking.is_retried(error, source.failures):
-            self._try_later(source, source.asking.retry.delay_ms(source.failures, random()))  # noqa: S311  # no secret
+            self._try_later(source, source.asking.retry.delay_ms(source.failures, self._space.jitter()))
         else:
-            self._give_up(source, error)
+            self._give_up(source, error, at_ms)
 
     def _try_later(self, source: Source, ms: float) -> None:
         source.retry_at = self._space.timers.now() + ms
 
-    def _give_up(self, source: Source, error: BaseException) -> None:
+    def _give_up(self, source: Source, error: BaseException, at_ms: float) -> None:
         """What it is tried for no more, readers are told."""
         tries, source.failures = max(source.failures, 1), 0
         source.is_called = source.is_anew = False
@@ -355,14 +381,14 @@ class Fetcher:
         before = ABSENT if source.is_unfit else self._space.replica.read(source.doc)
         source.is_unfit = False
         with suppress(HeadwaterError):
-            self._write(source, lambda: failed_record(before, kind, text, tries, self._space.timers.wall()))
+            self._write(source, lambda: failed_record(before, kind, text, tries, at_ms))
 
     def _write(self, source: Source, record: Callable[[], Any]) -> None:
         """In a transaction of its own."""
         tx = self._space.begin(f"the answer of {source.label}")
         token = HERE.set(Frame(self._space, tx, None))
         try:
-            tx.set(source.doc, (), record())
+            write_record(tx, source.doc, self._space.replica.read(source.doc), record())
             tx.callbacks += (lambda tx: self._decided(source, tx),)
             tx.commit()
         except BaseException:

@@ -24,6 +24,7 @@ from headwater.host.instances import Instances, Key, key_of, label_of
 from headwater.host.resources.asking import Asking
 from headwater.host.resources.source import Source
 from headwater.host.resources.state import State
+from headwater.scheduler.node import Node
 from headwater.values.address import doc_key
 from headwater.values.hints import schema_of
 from headwater.values.schema import Schema
@@ -131,6 +132,12 @@ class Resource(Generic[P, R]):
                     home.fetcher.refresh(source)
 
             tx.follow(ask, lambda: undone.append(True))
+
+    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+        """Its node in an open space for these arguments, if it has been called with them."""
+        key = key_of(self._bound(*args, **kwargs).arguments)
+        found = None if key is None else home.fetcher.find(self, key)
+        return None if found is None else found.node
 
     def why(self, *args: object, **kwargs: object) -> str:
         """Why it was asked for with these arguments, or is not: `hw.why`."""

@@ -16,7 +16,8 @@ from headwater.host.resources.state import Age, Failed, Pending, Ready, State
 from headwater.host.timers import Timer
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
-from headwater.values.tree import ABSENT, Maybe, Value, get, is_map, map_of
+from headwater.values.patch import Remove
+from headwater.values.tree import ABSENT, Maybe, Value, get, is_link, is_map, map_of, same
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -41,6 +42,8 @@ class Request:
     # Nobody wants it any more, or it was asked for anew: whatever comes of it is dropped.
     is_stopped: bool = False
     task: Task[None] | None = None
+    # When it came to its end, by the clock on the wall.
+    ended_ms: float = 0.0
     # What came of it: one of the two, or neither, if it was cancelled.
     value: object = ABSENT
     error: BaseException | None = None
@@ -72,6 +75,8 @@ class Source:
     failures: int = 0
     retry_at: float | None = None
     timer: Timer | None = None
+    # While nobody looks: until when whoever has read it need not read it again.
+    ages_at: float | None = None
     # How many requests have left, for people.
     requests: int = 0
 
@@ -138,3 +143,19 @@ def failed_record(before: Maybe, kind: str, text: str, tries: int, at_ms: float)
     if is_map(before):
         record |= {name: before[name] for name in ("value", "at") if name in before}
     return map_of(record)
+
+
+def write_record(tx: Transaction, doc: DocKey, before: Maybe, record: Value) -> None:
+    """What is new of a record: an answer that comes out the same is not written again, however large it is."""
+    if not is_map(before) or not is_map(record):
+        tx.set(doc, (), record)
+        return
+    for name in [name for name in before if name not in record]:
+        tx.patch(doc, Remove((name,)))
+    for name, new in record.items():
+        old = before.get(name, ABSENT)
+        if is_map(old) and is_map(new) and old.keys() == new.keys() and not is_link(old):
+            for key in [key for key in new if not same(old[key], new[key])]:
+                tx.set(doc, (name, key), new[key])
+        elif not same(old, new):
+            tx.set(doc, (name,), new)

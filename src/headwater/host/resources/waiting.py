@@ -16,7 +16,7 @@ from headwater.values.tree import Maybe
 class Waiting:
     """All that was submitted before is decided, and what was accepted is on disk, when `then` is called."""
 
-    def __init__(self, then: Callable[[Exception | None], None]) -> None:
+    def __init__(self, then: Callable[[BaseException | None], None]) -> None:
         self._then = then
 
     def ride(self, _tables: Tables, _look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
