@@ -150,7 +150,7 @@ def _resuming(table: Table, place: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that Python has handed out and not got back, since before the space was opened."""
+    """Bytes that Python has handed out and not got back, since before the space was opened: data, and not code."""
 
     empty: int
     """An open space in which some pieces were started and stopped."""
@@ -194,9 +194,9 @@ def _memory(table: Table, place: Path) -> None:
     each = (found.full - found.empty) / TRACED
     what = f"memory of {TRACED:,} small pieces (Python's count)"
     table.add(f"{what}: one", f"{each:,.0f} B")
-    over = found.stopped / found.empty - 1
-    figure = f"{found.empty / 1e3:,.0f}, {found.full / 1e3:,.0f}, {found.stopped / 1e3:,.0f} KB: {over:+.1%}"
-    table.add("the same: the space before, with them, stopped; over before", figure, "<= +5%", over <= 0.05)
+    figure = f"{found.empty / 1e3:,.0f}, {found.full / 1e3:,.0f}, {found.stopped / 1e3:,.0f} KB"
+    is_back = found.stopped <= 1.05 * found.empty
+    table.add("the same: the open space before, with them, with them stopped", figure, "<= +5% of before", is_back)
     # What stays is tables of dicts, which Python keeps for what comes next. Told beside it: how much that is of what
     # the pieces took, and that more of the same take no more.
     stays = found.stopped - found.empty

@@ -9,7 +9,7 @@ import headwater as hw
 from headwater.errors import UserCodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -44,7 +44,7 @@ class Desk:
         self._runs: dict[str, int] = {}
         self._commits = 0
 
-    def look_at(self, *lists: hw.Computed[[], object]) -> None:
+    def look_at(self, *lists: Callable[[], object]) -> None:
         """Somebody looks at these, and keeps what he last saw."""
 
         @self.app.sink

@@ -193,14 +193,15 @@ def test_whoever_only_asks_now_and_then_gets_the_same(edits: list[Edit]) -> None
 
 
 @given(st.lists(EDITS, min_size=1, max_size=3))
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_after_whatever_edits_a_restart_runs_no_element(lives: list[list[Edit]]) -> None:
     with TemporaryDirectory() as folder:
         for edits in [*lives, []]:
             desk = Desk()
             rows = hw.each(desk.board.items, shout)
             even = hw.select(desk.numbers, is_even)
-            desk.look_at(rows, even, hw.each(even, double), hw.flat_each(desk.board.items, letters))
+            further = hw.each(hw.each(rows, len, name="lengths"), double, name="further")
+            desk.look_at(rows, even, hw.each(even, double), hw.flat_each(desk.board.items, letters), further)
             with desk.open(Path(folder) / "kept.db"):
                 assert not any(name.endswith(".element") for name in desk.runs())
                 for edit in edits:
@@ -212,5 +213,6 @@ def test_after_whatever_edits_a_restart_runs_no_element(lives: list[list[Edit]])
                     chosen,
                     [double(number) for number in chosen],
                     [letter for item in items for letter in letters(item)],
+                    [2 * len(shout(item)) for item in items],
                 ]
                 assert desk.errors == []

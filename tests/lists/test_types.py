@@ -12,6 +12,10 @@ def numbered(item: Item, index: int) -> tuple[int, str]:
     return index, item.title
 
 
+async def later(number: int) -> float:
+    return number / 2
+
+
 def older(age: int) -> int:
     return age + 1
 
@@ -36,6 +40,7 @@ def test_the_type_of_a_list_is_that_of_its_function() -> None:
     assert_type(hw.each(desk.numbers, lambda number: number > 1, name="large"), hw.Each[bool])
     assert_type(desk.app.each(halves, lambda half: half * 2, name="doubled"), hw.Each[float])
     assert_type(desk.app.each(maybe, lambda number: number + 1, name="more"), hw.Each[int])
+    assert_type(hw.each(desk.numbers, later, on=hw.App("apart")), hw.Each[float])
     ages = desk.app.cell("ages", type=list[int | None], default=[])
     assert_type(hw.each(ages, older), hw.Each[int | None])
     assert_type(hw.select(ages, older), hw.Select[int])

@@ -331,6 +331,42 @@ def test_several_errors_are_told_with_the_first(app: hw.App) -> None:
     assert "two()" in told.value.__notes__[0]
 
 
+def test_app_that_never_comes_to_rest_is_told_and_closed(app: hw.App, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So that it is not ten thousand events each time.
+    monkeypatch.setattr("headwater.host.space.CHAIN_MAX", 200)
+    count = app.cell("count", 0)
+
+    @app.handler
+    def again() -> None:
+        count.value += 1
+        again.send()
+
+    with pytest.raises(UsageError, match="does not come to rest"), probe(app) as t:
+        again.send()
+        t.settle()
+    with pytest.raises(hw.HeadwaterError, match="no open space"):
+        count.value = 1
+
+
+def test_functions_that_wake_each_other_rest_and_are_told_in_the_time_of_the_test(app: hw.App) -> None:
+    ping, pong = app.cell("ping", 0), app.cell("pong", 0)
+
+    @app.sink
+    def one() -> None:
+        ping.value = pong.value + 1
+
+    @app.sink
+    def two() -> None:
+        pong.value = ping.value
+
+    with probe(app) as t:
+        first = t.runs(one)
+        assert first == 10
+        t.advance("250ms")
+        assert t.runs(one) == 20
+        assert ["does not settle" in str(error) for error in t.errors] == [True]
+
+
 # --- used wrongly -----------------------------------------------------------------------------------------
 
 

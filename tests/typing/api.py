@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, assert_type
 
 import headwater as hw
@@ -256,41 +256,6 @@ def use_functions() -> None:
     assert_type(row(item), str)
     assert_type(row(item, mark="o"), str)
     show()
-
-
-# --- the world outside --------------------------------------------------------------------------------------
-
-
-@app.resource(fresh_for="10m", retry=hw.Retry(3, on=OSError), timeout="5s", name="the weather")
-async def weather(city: str, unit: str = "C") -> Note:
-    return Note(f"{city} in {unit}")
-
-
-@app.resource
-async def rates() -> list[float]:
-    return [1.0]
-
-
-assert_type(rates, hw.Resource[[], list[float]])
-
-
-def use_resources() -> str:
-    assert_type(rates(), hw.Pending | hw.Ready[list[float]] | hw.Failed[list[float]])
-    assert_type(weather.refresh("Oslo", unit="F"), None)
-    assert_type(hw.clock(every="1m"), datetime)
-    match weather("Oslo"):
-        case hw.Pending():
-            return "loading"
-        case hw.Ready(report) as found:
-            assert_type(report, Note)
-            assert_type(found.at, datetime)
-            assert_type(found.age, timedelta)
-            assert_type(found.is_stale, bool)
-            return report.text
-        case hw.Failed(error, last):
-            assert_type(error, hw.ResourceError)
-            assert_type(last, Note | None)
-            return error.message
 
 
 # --- events -------------------------------------------------------------------------------------------------
@@ -577,7 +542,6 @@ def use_space() -> None:
             use_documents()
             use_lists_and_maps()
             use_functions()
-            use_resources()
             use_parts_of_transactions()
         use_events()
         assert_type(space.cell("typing.number", int), hw.Cell[int])

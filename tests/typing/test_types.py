@@ -1,7 +1,7 @@
 """Types as authors meet them: a folder of programs, headwater installed, and a checker as strict as it can be.
 
-`api.py` holds what must pass, and `errors.py` what must not: a line there that ends in `# refused` is refused by both
-checkers, one that ends in `# refused by pyright` by that one alone, and any other line by neither.
+`api.py` and `outside.py` hold what must pass, and `errors.py` what must not: a line there that ends in `# refused` is
+refused by both checkers, one that ends in `# refused by pyright` by that one alone, and any other line by neither.
 """
 
 import inspect
@@ -21,7 +21,12 @@ import pytest
 import headwater as hw
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = [*sorted((HERE.parents[1] / "examples").glob("*.py")), HERE / "api.py", HERE / "errors.py"]
+PROGRAMS = [
+    *sorted((HERE.parents[1] / "examples").glob("*.py")),
+    HERE / "api.py",
+    HERE / "outside.py",
+    HERE / "errors.py",
+]
 
 
 class Complaint(msgspec.Struct, frozen=True):
@@ -149,8 +154,9 @@ def test_marked_lines_are_refused_and_no_others(project: Path, checker: Callable
     assert not missing, f"{checker.__name__} accepts {', '.join(missing)}"
 
 
-def test_what_is_typed_also_runs(project: Path) -> None:
-    done = run(project, "api.py")
+@pytest.mark.parametrize("program", ["api.py", "outside.py"])
+def test_what_is_typed_also_runs(project: Path, program: str) -> None:
+    done = run(project, program)
     assert done.returncode == 0, done.stderr
 
 

@@ -21,7 +21,7 @@ from headwater.cells.traverse import Place, Traverse
 from headwater.cells.whole import told_apart
 from headwater.errors import SchemaError
 from headwater.values.address import Depth, address_text
-from headwater.values.ids import DocId
+from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.link import parse_link
 from headwater.values.schema import ANY, Schema, short
@@ -51,6 +51,10 @@ class Entry(ABC):
     @abstractmethod
     def reference(self) -> Value:
         """What stands for it in another document: a link, if it stands anywhere."""
+
+    def prepare(self, home: Home) -> tuple[DocKey, ...]:  # noqa: ARG002  # most need nothing
+        """Have whoever keeps it current be there. Returns the documents that such write."""
+        return ()
 
 
 class DocEntry(Entry):

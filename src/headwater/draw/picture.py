@@ -99,7 +99,7 @@ def picture(snapshot: Snapshot, boxes: int = BOXES_MAX, arrows: int = ARROWS_MAX
         )
     if strays:
         notes.append(f"{words.several(strays, 'edge')} to or from what is not in the snapshot: left out.")
-    names = {node.id: node.name for node in snapshot.nodes}
+    names = {node.id: words.titled(node) for node in snapshot.nodes}
     return Picture(
         words.inert(snapshot.space),
         words.summary(snapshot),
@@ -212,7 +212,7 @@ def _box(group: _Group, names: dict[str, str]) -> Box:
     return Box(
         id=first.id,
         kind=first.kind,
-        name=words.label(first.name),
+        name=words.label(words.titled(first)),
         status=first.status,
         failed=bool(first.error),
         running=first.in_flight,
@@ -235,7 +235,7 @@ def _shared_box(group: _Group) -> Box:
     status: NodeStatus = "invalid" if "invalid" in found else "clean" if "clean" in found else "never-ran"
     ranks = sorted({node.rank for node in nodes})
     span = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}" if ranks else ""
-    all_names = [member.name if isinstance(member, NodeView) else member.address for member in group.members]
+    all_names = [words.titled(each) if isinstance(each, NodeView) else each.address for each in group.members]
     return Box(
         id=group.members[0].id,
         kind=group.kind,

@@ -154,13 +154,18 @@ def notes(node: NodeView) -> tuple[str, ...]:
     return tuple(found)
 
 
+def titled(node: NodeView) -> str:
+    """Its name; and of which piece it is, since others have the same."""
+    return f"{node.name} of {node.piece}" if node.piece else node.name
+
+
 def tip(node: NodeView, parent: str) -> str:
     """All that is known about it, in lines."""
     alive = f"live: {node.why_live}" if node.live and node.why_live else "live" if node.live else "dormant"
     runs = f"{several(node.runs, 'run')}, {took(node.mean_ms)} each" if node.runs else "no runs"
     runs = f"restored, {runs}" if node.restored else runs
     lines = [
-        node.name,
+        titled(node),
         f"{node.kind}, {state(node)}, {'running, ' if node.in_flight else ''}{alive}",
         f"{runs}, invalidated {several(node.invalidated, 'time')}, rank {node.rank}",
     ]

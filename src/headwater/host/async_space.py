@@ -118,7 +118,7 @@ class AsyncSpace(BaseSpace):
             self._missed = False
             self._attached.refresh()
             self._take_in()
-            if self.restless or self._is_due() or (self._fetcher is not None and self._fetcher.has_news):
+            if self.restless or self._is_due() or self.has_come:
                 self._begin_pass()
                 wake_at = self.scheduler.settle()
                 self._end_pass()
@@ -130,7 +130,7 @@ class AsyncSpace(BaseSpace):
         finally:
             self._passing = 0
             self._turn.release()
-        if self.restless or (self._fetcher is not None and self._fetcher.has_news):
+        if self.restless or self.has_come:
             # So many events were handled in one pass: the loop has its turn, then the others have.
             self.catch_up()
         self._tell_passed()

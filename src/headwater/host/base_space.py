@@ -36,9 +36,9 @@ from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.pieces.pattern import Invocation
 from headwater.host.report import OnError, log_error, tell
+from headwater.host.resources.facing import Facing
 from headwater.host.resuming import Resuming, Resumption
 from headwater.host.stats import Stats
-from headwater.host.timers import Timers
 from headwater.host.window import Window
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.event import Event, Handler, HandlerSpec
@@ -53,16 +53,12 @@ from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe, Value
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
     from headwater.host.flows.hosting import Workflows
     from headwater.host.flows.hub import Hub
     from headwater.host.pieces.building import Within
     from headwater.host.pieces.pattern import Pattern
     from headwater.host.pieces.piece import Piece
     from headwater.host.pieces.pieces import Pieces
-    from headwater.host.resources.clock import Ticking
-    from headwater.host.resources.fetcher import Fetcher
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -70,7 +66,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
-class BaseSpace(Home):
+class BaseSpace(Facing, Home):
     """What both kinds of open spaces have in common."""
 
     def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:
@@ -102,11 +98,7 @@ class BaseSpace(Home):
         self.resuming: Resuming = Resuming(self, options.branch)
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
-        self.timers: Timers = Timers(options.now, options.wall)
-        self.jitter: Callable[[], float] = options.jitter
-        self._fetcher: Fetcher | None = None
-        # By how often they tick, in milliseconds.
-        self.clocks: dict[float, Ticking] = {}
+        self._face(options)
         # The thread that a pass is under way in.
         self._passing = 0
         self._tokens: list[Token[Frame | None]] = []
@@ -242,7 +234,7 @@ class BaseSpace(Home):
             self.scheduler.runner.ended = made.after
         return self._pieces
 
-    def start(self, pattern: Pattern[P, R], key: str, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+    def start(self, pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
         """Start a piece of a pattern under a key, or go on with it: `space.start(timer, "kitchen", minutes=3)`.
 
         The same key is the same piece: with the same inputs nothing happens, with others it is built anew, and what is
@@ -252,58 +244,25 @@ class BaseSpace(Home):
         """
         return self.pieces.start(pattern, key, args, inputs)
 
+    def told(self, words: str) -> str:
+        """Words for people, with names in the place of ids that nobody has chosen."""
+        return words if self._pieces is None else self._pieces.told(words)
+
     def keep(self) -> None:
         """Everything written so far is on disk: so is what runs have read, and what was stopped is let go of."""
         self.resuming.keep()
         if self._pieces is not None:
             self._pieces.sweep()
 
-    # -- what is outside -----------------------------------------------------------------------------------
-
-    @property
-    def fetcher(self) -> Fetcher:
-        """What asks for resources here."""
-        from headwater.host.resources.fetcher import Fetcher  # noqa: PLC0415  # most programs have none
-
-        if self._fetcher is None:
-            with self._turn:
-                self._fetcher = self._fetcher or Fetcher(self)
-        return self._fetcher
-
-    def request_loop(self) -> AbstractEventLoop:
-        """Where requests run. Each kind of space has its own."""
-        raise NotImplementedError
-
-    def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
-        """Call when all that was written so far is on disk, or taken back; by whichever thread comes to know."""
-
-    def stands(self, rejected: int) -> bool:  # noqa: ARG002  # as a plain space has it
-        """Whether nothing was taken back since so much was: told at once, by any thread. If that cannot be, no."""
-        return False
-
-    def ring(self) -> None:
-        """Something came from outside: have it taken in. By any thread."""
-        self.catch_up_soon()
-
     def _begin_pass(self) -> None:
         """Take in what came from outside, and do what is due."""
         if self._pieces is not None:
             self._pieces.catch_up()
-        if self._fetcher is not None:
-            self._fetcher.take_in()
-            self._fetcher.expire()
-        self.timers.fire()
+        self._take_in_outside()
 
     def _end_pass(self) -> None:
         """Ask for what is wanted now."""
-        if self._fetcher is not None:
-            self._fetcher.look()
-        if self.clocks:
-            self._rest_clocks()
-
-    def _rest_clocks(self) -> None:
-        for ticking in list(self.clocks.values()):
-            ticking.rest()
+        self._look_outside()
 
     # -- workflows -----------------------------------------------------------------------------------------
 
@@ -430,7 +389,7 @@ class BaseSpace(Home):
                 self.scheduler.pull(node)
             finally:
                 if self.clocks and self.scheduler.runner.innermost is None:
-                    self._rest_clocks()
+                    self.rest_clocks()
             if self.scheduler.graph.unread:
                 # Not only after a pass: where nobody looks, there may be none for long.
                 self.scheduler.sweep()

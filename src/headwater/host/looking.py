@@ -337,12 +337,15 @@ def _why(window: Window, node: Node | Handler) -> Why:
 
 def _named(window: Window, words: str) -> str:
     """With `row(3)` for the document that it writes, whose name nobody has chosen."""
-    return _INSTANCE.sub(lambda found: window.name_of(found[0]), words) if ":instance:" in words else words
+    if ":instance:" in words:
+        words = _INSTANCE.sub(lambda found: window.name_of(found[0]), words)
+    return window.space.told(words)
 
 
 def _explain(window: Window, opening: Opening, text: str) -> Opening:
     nodes = _functions(window)
-    meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app)]
+    meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app) or text == node.title]
+    meant = meant or [node for node in nodes if node.spec.piece and text == f"{node.name} of {node.spec.piece}"]
     if not meant:
         names = dict.fromkeys(node.name for node in nodes)
         return msgspec.structs.replace(opening, names=tuple(names)[:NAMES_MAX])

@@ -68,7 +68,7 @@ class Space(BaseSpace):
         wake = self._wake
         with self._turn:
             self._attached.refresh()
-            if self.restless or (self._fetcher is not None and self._fetcher.has_news):
+            if self.restless or self.has_come:
                 self._pass(lambda: self.scheduler.events.is_due)
             if wake is not None and self.scheduler.events.wake_at is None:
                 wake = None
@@ -102,7 +102,7 @@ class Space(BaseSpace):
             self._end_pass()
         finally:
             self._passing = 0
-            if self._fetcher is not None and self._fetcher.has_news:
+            if self.has_come:
                 # It came in the middle of this.
                 self._tick(True)
         if self._owed:

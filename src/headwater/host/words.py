@@ -34,8 +34,10 @@ def why(
         return _of_handler(function, home, args or kwargs)
     node = function.node_in(home, *args, **kwargs)
     if node is None:
+        if function.within is not None and not args and not kwargs:
+            return f"{function.name}() of {function.within.piece} does not run: the piece is stopped"
         return f"{function.name}() with these arguments has not been called here, so there is no node for it"
-    return home.scheduler.why(node)
+    return home.told(home.scheduler.why(node))
 
 
 def _of_handler(function: Handler[..., Any], home: BaseSpace, given: object) -> str:
@@ -43,5 +45,7 @@ def _of_handler(function: Handler[..., Any], home: BaseSpace, given: object) -> 
         raise UsageError(f"why({function.name}) takes no arguments: a handler is one, whatever is sent to it")
     record = function.record_in(home)
     if record is None:
+        if function.within is not None:
+            return f"{function.name}() of {function.within.piece} handles nothing: the piece is stopped"
         return f"{function.name}() handles nothing in space {home.name!r}: another was declared in its place"
-    return home.scheduler.why(record)
+    return home.told(home.scheduler.why(record))

@@ -214,6 +214,7 @@ def _view(handler: Handler, waiting: list[Waiting], rank: int) -> NodeView:
     return NodeView(
         id=handler.id,
         name=handler.name,
+        piece=handler.spec.piece,
         kind="handler",
         status="clean" if handler.runs else "never-ran",
         live=True,

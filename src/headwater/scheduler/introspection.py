@@ -189,6 +189,7 @@ class Introspection:
         return NodeView(
             id=node.id,
             name=node.name,
+            piece=node.spec.piece,
             kind=node.spec.kind.value,
             status=node.status.value,
             live=node.is_live,

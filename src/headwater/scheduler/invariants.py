@@ -21,7 +21,7 @@ from typing import Final
 from headwater.scheduler import event_invariants, resume_invariants
 from headwater.scheduler.event_invariants import broken
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
-from headwater.scheduler.node import Kind, Node, Status
+from headwater.scheduler.node import Kind, Node, Status, titled
 from headwater.scheduler.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import (
@@ -313,7 +313,8 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     spec = node.spec
     is_new = node.status is Status.NEVER_RAN
     yield "it is what it was registered as", (node.name, node.fn, node.outputs) == (spec.name, spec.fn, spec.outputs)
-    yield "its title is its name", node.title in (spec.name, f"{spec.name}()")
+    titles = [titled(name, spec.piece) for name in (spec.name, f"{spec.name}()")]
+    yield "its title is its name", node.title in titles
     yield "it has a result or is an effect", bool(node.outputs) is (spec.kind is Kind.COMPUTATION)
     yield "effects come after computations", node.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
     yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.surface)

@@ -125,6 +125,8 @@ class NodeSpec:
     kept_as: DocKey | None = None
     # Made for one set of arguments, when it is called with them.
     is_instance: bool = False
+    # Results of such, that it may read: whoever makes this node makes those that write them, too.
+    made_before: tuple[DocKey, ...] = ()
     # Called at the end of a pass when nobody reads its result any more: whoever made it may let it go.
     on_unread: Callable[[], None] | None = None
     # Its document is filled from outside, or stands for what is outside: it is there to be looked at, and never run.
@@ -242,3 +244,8 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.id}: {self.status.value}{', live' if self.live_refs else ''}>"
+
+
+def titled(name: str, piece: str) -> str:
+    """For people: what something is called, and of which piece it is, since others have the same."""
+    return f"{name} of {piece}" if piece else name

@@ -113,10 +113,10 @@ class Persistence:
 
     def _coordinates(self, node: Node) -> bool:
         """It calls functions with arguments: only its own run makes those again. Each of them is kept for itself."""
-        writers = self._graph.writers
+        writers, made = self._graph.writers, node.spec.made_before
         for doc in node.above:
             for writer in writers[doc]:
-                if writer.spec.is_instance:
+                if writer.spec.is_instance and doc not in made:
                     return True
         return False
 

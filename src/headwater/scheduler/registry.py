@@ -12,7 +12,7 @@ from typing import Final
 from headwater.errors import UsageError
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
-from headwater.scheduler.node import Kind, Node, NodeSpec, Signal
+from headwater.scheduler.node import Kind, Node, NodeSpec, Signal, titled
 from headwater.scheduler.trace import Registered, Removed, Trace
 
 COMPUTATION_TIER = 0
@@ -51,7 +51,7 @@ class Registry:
             spec=spec,
             name=spec.name,
             # An instance of a function with parameters is named with its arguments.
-            title=spec.name if spec.name.endswith(")") else f"{spec.name}()",
+            title=titled(spec.name if spec.name.endswith(")") else f"{spec.name}()", spec.piece),
             fn=spec.fn,
             order=self._count,
             tier=EFFECT_TIER if effect else IDLE_TIER if spec.side_write_envelope else COMPUTATION_TIER,

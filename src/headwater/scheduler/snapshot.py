@@ -24,6 +24,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Unique in the snapshot."""
     name: str
     """As the author knows it: `board`, or `row(3)` for one with arguments."""
+    piece: str = ""
+    """Which piece it is of, if it is of one: `timer kitchen`."""
     kind: NodeKind
     status: NodeStatus
     live: bool

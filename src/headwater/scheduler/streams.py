@@ -18,6 +18,7 @@ from headwater.scheduler.books import write_down
 from headwater.scheduler.event import Event, Handler, HandlerSpec, State
 from headwater.scheduler.lane import EVERYTHING, Lanes
 from headwater.scheduler.limits import TAKEN_UP_MAX
+from headwater.scheduler.node import titled
 from headwater.scheduler.lineage import Launch, Lineage
 from headwater.scheduler.outcome import Outcomes
 from headwater.scheduler.outside import Outside
@@ -66,7 +67,9 @@ class Streams:
                 "handled by one handler; call the one from the other, or send to a second stream"
             )
             raise HandlerTakenError(message, stream=spec.stream, handler=spec.name, taken_by=taken.name)
-        handler = self.handlers[spec.stream] = Handler(spec=spec, name=spec.name, title=f"{spec.name}()")
+        handler = self.handlers[spec.stream] = Handler(
+            spec=spec, name=spec.name, title=titled(f"{spec.name}()", spec.piece)
+        )
         return handler
 
     def remove(self, handler: Handler) -> None:

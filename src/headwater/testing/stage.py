@@ -26,6 +26,12 @@ from headwater.testing.loop import SimLoop
 ROUNDS_MAX: Final = 1000
 """Rounds after which a space that always has something to do is not waited for any more."""
 
+ENDLESS_MAX: Final = 1
+"""Times in a row that a space may say it has more to do of the same: it says so after ten thousand events."""
+
+CLOSING_S: Final = 1.0
+"""How much time passes at least for whoever sleeps while a space is closed: that waits for a few seconds, not steps."""
+
 EXACT: Final = 6
 """Digits behind a millisecond that count: what is lost in rounding must not keep a timer from ringing."""
 
@@ -83,6 +89,7 @@ class PlainStage(Stage):
     def __init__(self, app: App) -> None:
         super().__init__(app)
         self._now_ms = 0.0
+        self._closing = False
 
     def now_ms(self) -> float:
         return self._now_ms
@@ -93,10 +100,15 @@ class PlainStage(Stage):
 
     def calm(self) -> None:
         space = self._space()
+        endless = 0
         for _ in range(ROUNDS_MAX):
             space.settle()
+            # There is more of what was just run as long as may be.
+            endless = endless + 1 if space.scheduler.outstanding().is_due else 0
+            if endless > ENDLESS_MAX:
+                break
             space.wait_for_disk()
-            if not space.news and not space.scheduler.outstanding().is_due:
+            if not space.news and not endless:
                 return
         raise restless()
 
@@ -110,10 +122,17 @@ class PlainStage(Stage):
     def close(self, *, crashed: bool = False) -> None:
         space = self._space()
         space.leave()
-        if crashed:
-            space.abandon()
-        else:
-            space.close()
+        self._closing = True
+        try:
+            if crashed:
+                space.abandon()
+            else:
+                space.close()
+        finally:
+            self._closing = False
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(max(seconds, CLOSING_S) if self._closing else seconds)
 
     def end(self) -> None:
         pass
@@ -266,5 +285,5 @@ class LoopStage(Stage):
 
 def restless() -> UsageError:
     """It goes on and on."""
-    message = f"the app does not come to rest: after {ROUNDS_MAX} rounds something is still to be done at the same time"
-    return UsageError(f"{message}; t.space.scheduler.run_diagnosis() says who runs")
+    message = "the app does not come to rest: something is always to be done, without any time passing"
+    return UsageError(f"{message}; events that are sent for each event? t.space.stats says what ran how often")

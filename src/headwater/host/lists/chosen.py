@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, cast
 
 from headwater.cells.elements import Entry
 from headwater.cells.here import Owner
+from headwater.cells.home import Home
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Traverse
 from headwater.host.base_space import BaseSpace
@@ -20,6 +21,7 @@ from headwater.host.lists.element import Element, Spread
 from headwater.host.lists.listed import Listed
 from headwater.host.lists.sources import plain_list
 from headwater.values.address import Depth, doc_key
+from headwater.values.ids import DocKey
 from headwater.values.link import link_to
 from headwater.values.tree import Value, is_array
 
@@ -72,6 +74,10 @@ class Part(Entry):
     def reference(self) -> Value:
         """A link to its place."""
         return link_to(doc_key(self._row.doc), (self._index,)).to_value()
+
+    def prepare(self, home: Home) -> tuple[DocKey, ...]:
+        """The node of what it was made of."""
+        return self._row.prepare(home)
 
 
 class FlatEach(Listed[R]):

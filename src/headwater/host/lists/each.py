@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.cells.elements import DocEntry, Entry
 from headwater.cells.here import Owner, find
+from headwater.cells.home import Home
 from headwater.cells.transaction import Transaction
 from headwater.host.base_space import BaseSpace
 from headwater.host.functions import Computed
@@ -19,7 +20,9 @@ from headwater.host.instances import Instances, Key
 from headwater.host.lists.element import Element
 from headwater.host.lists.listed import Listed
 from headwater.host.lists.sources import look_through, plain_list
+from headwater.scheduler.node import Node
 from headwater.values.address import doc_key
+from headwater.values.ids import DocKey
 from headwater.values.link import link_to
 from headwater.values.tree import Value
 
@@ -50,6 +53,10 @@ class Row(Entry):
     def reference(self) -> Value:
         """A link to it."""
         return self._link
+
+    def prepare(self, home: Home) -> tuple[DocKey, ...]:
+        """Its node."""
+        return self._each.prepare_row(home, self)
 
 
 class SharedRow(Row):
@@ -105,6 +112,15 @@ class Each(Listed[R]):
             home.instances_of(self.element).release(gone)
         return rows
 
+    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+        """Its node; while an element is under way, that one's: whoever waits for the list waits for it."""
+        scheduler = home.scheduler
+        if scheduler.runner.in_flight:
+            for node in home.instances_of(self.element).nodes():
+                if scheduler.is_under_way(node):
+                    return node
+        return super().node_in(home, *args, **kwargs)
+
     def _row(self, entry: Entry, index: int, key: Key) -> Row:
         if self._shared is not None and isinstance(entry, DocEntry):
             return SharedRow(self, entry, index, key, Instances.doc_of(self._shared.doc, key))
@@ -119,6 +135,12 @@ class Each(Listed[R]):
             return self._shared(row.entry.read(), *given)
         home, tx = self._place()
         return self.element.value_of(home, tx, row)
+
+    def prepare_row(self, home: Home, row: Row) -> tuple[DocKey, ...]:
+        """Have its node be there."""
+        if isinstance(row, SharedRow) or not isinstance(home, BaseSpace):
+            return ()
+        return self.element.instance_of(home, row).node.outputs
 
     def row_cell(self, row: Row) -> Cell[object]:
         """Where that stands, made current."""

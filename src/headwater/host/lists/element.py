@@ -79,11 +79,14 @@ class Element(Computed[..., R]):
 
     def current_of(self, home: BaseSpace, tx: Transaction | None, row: ElementRow) -> Instance:
         """The node for one element, made current. Raises what its function raised."""
-        instance = home.instances_of(self).get(row.element_key)
-        if instance is None:
-            instance = home.add_instance(self, row.element_key, lambda: self._made_for(home, row))
+        instance = self.instance_of(home, row)
         self._make_current(home, tx, instance.node)
         return instance
+
+    def instance_of(self, home: BaseSpace, row: ElementRow) -> Instance:
+        """The node for one element, made if it is not there."""
+        key = row.element_key
+        return home.instances_of(self).get(key) or home.add_instance(self, key, lambda: self._made_for(home, row))
 
     def value_of(self, home: BaseSpace, tx: Transaction | None, row: ElementRow) -> R:
         """What its function returned for one element; None if the element is None."""
@@ -101,6 +104,8 @@ class Element(Computed[..., R]):
         fn = self._called_later if is_async(self.__wrapped__) else self._called
         label = f"{self.name}({row.entry.label[:LABEL_MAX]})"
         spec = self._spec(home, label, lambda: fn(row.entry, given), row.doc)
+        # An element of another such list: after a restart it is there before this one, which need not run then.
+        spec.made_before = row.entry.prepare(home)
         return spec, Cell(self._app, row.doc, schema=self._type)
 
     def _called(self, entry: Entry, given: tuple[int, ...]) -> object:

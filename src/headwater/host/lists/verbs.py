@@ -11,7 +11,7 @@ Length: the types of each verb are spelled out, for editors and type checkers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from headwater.cells.here import HERE
@@ -48,6 +48,10 @@ class ListVerbs(ABC):
     @abstractmethod
     def _id(self, name: str) -> str: ...
 
+    @overload
+    def each(
+        self, source: Source[E], fn: Callable[[E], Coroutine[Any, Any, R]], *, name: str | None = ...
+    ) -> Each[R]: ...
     @overload
     def each(self, source: Source[E], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R]: ...
     @overload
@@ -185,6 +189,10 @@ def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # 
     raise DeclarationError(f"{message}, or give on=app")
 
 
+@overload
+def each(
+    source: Source[E], fn: Callable[[E], Coroutine[Any, Any, R]], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Each[R]: ...
 @overload
 def each(source: Source[E], fn: Callable[[E], R], *, name: str | None = ..., on: ListVerbs | None = ...) -> Each[R]: ...
 @overload

@@ -82,7 +82,7 @@ class Builder(Declaring):
         """Everything, by name."""
         return self._declared
 
-    def start(self, pattern: Pattern[P, R], key: str = "", *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+    def start(self, pattern: Pattern[P, R], key: str = "", /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
         """A piece that is part of this one: started and stopped with it."""
         return self.space.pieces.start_within(self, pattern, key, args, inputs)
 

@@ -11,6 +11,7 @@ Must never know: what a function does, and when it runs.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
 
 R = TypeVar("R")
+
+_OF_PIECE: Final = re.compile(r"([^\s,()]*\+\w+:[a-z2-7]{32})(?:\.([^\s,;]+))?")
+"""The address of a document of a piece."""
 
 RETURNED: Final = "()"
 """The key of a child that a function has returned: it has one of each pattern."""
@@ -289,6 +293,15 @@ class Pieces:
         """Do what another thread has left to be done. Whoever calls has the turn."""
         while self._due:
             self._due.popleft()()
+
+    def told(self, words: str) -> str:
+        """With `n of timer kitchen` for the document of that name of a piece that is at work."""
+
+        def name(found: re.Match[str]) -> str:
+            piece = self.running.get(found[1])
+            return found[0] if piece is None else f"{found[2] or 'inputs'} of {piece.title}"
+
+        return _OF_PIECE.sub(name, words) if "+" in words else words
 
     def sweep(self) -> None:
         """Hold no longer what pieces have made that are stopped."""

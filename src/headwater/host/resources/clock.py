@@ -100,7 +100,7 @@ class Ticking:
             self._timer = None
 
     def rest(self) -> None:
-        """Nothing is at work. If nobody looks, no tick will come: whoever has read it has to read it again, if called."""
+        """Nothing is at work. If nobody looks, no tick comes: whoever has read it is to read it again, if called."""
         if self.is_read and not self._node.is_live:
             self._space.scheduler.invalidation.failed_otherwise(self._node)
             self._space.scheduler.invalidation.drain()

@@ -12,31 +12,21 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from headwater.cells.here import HERE, Frame
 from headwater.cells.transaction import Transaction
-from headwater.errors import HeadwaterError
 from headwater.host.instances import Key
+from headwater.host.resources.answers import Answers
 from headwater.host.resources.performing import Performing
-from headwater.host.resources.source import READY, Request, Source, failed_record, ready_record, write_record
+from headwater.host.resources.source import READY, Request, Source
 from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Kind, Node, NodeSpec
-from headwater.values.hints import freeze_with
-from headwater.values.schema import Schema
-from headwater.values.tree import ABSENT, get
+from headwater.values.tree import get
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
-
-DISK_MS: Final = 1000.0
-"""How long after the disk failed it is tried again: a disk that is full is not full for milliseconds."""
-
-TEXT_MAX: Final = 2000
-"""Characters of an error that are kept: enough to know it by, and not the page that a server sent with it."""
 
 
 class Fetcher:
@@ -45,6 +35,7 @@ class Fetcher:
     def __init__(self, space: BaseSpace) -> None:
         self._space = space
         self._performing = Performing(space, space.request_loop, self._ended)
+        self._answers = Answers(space, self._note)
         # By resource, and then by what tells a set of arguments from others.
         self._sources: dict[object, dict[Key, Source]] = {}
         self._calls = 0
@@ -167,6 +158,8 @@ class Fetcher:
     # -- notes ---------------------------------------------------------------------------------------------
 
     def _note(self, source: Source) -> None:
+        if self._is_over:
+            return
         self._noted.append(source)
         if not self._space.is_passing:
             self._space.catch_up_soon()
@@ -258,7 +251,7 @@ class Fetcher:
             heappush(self._ageing, (due_at, next(self._number), source))
 
     def expire(self) -> None:
-        """Of what grew old while nobody looked, whoever has read it is to read it again, if called: that has it asked."""
+        """Of what grew old while nobody looked, whoever has read it is to read it again, if called: so it is asked."""
         ageing = self._ageing
         while ageing and ageing[0][0] <= self._space.timers.wall():
             due_at, _, source = heappop(ageing)
@@ -337,72 +330,10 @@ class Fetcher:
             request = self._landed.popleft()
             source = request.source
             self._over(request)
-            if self._is_over:
-                continue
-            if not request.has_left:
-                # The disk could not say.
-                self._try_later(source, DISK_MS)
-            elif not request.is_stopped and request.error is not None:
-                self._failed(source, request.error, request.ended_ms)
-            elif not request.is_stopped and request.value is not ABSENT:
-                self._came(source, request.value, request.ended_ms)
-            # Cancelled by somebody else: as if it had not been asked for.
-            self._note(source)
-
-    def _came(self, source: Source, value: object, at_ms: float) -> None:
-        try:
-            self._write(source, lambda: ready_record(self._stored(source, value), at_ms))
-        except Exception as error:  # noqa: BLE001  # what an author's function returns is the author's
-            self._give_up(source, error, at_ms)
-            return
-        source.failures = 0
-        source.is_called = source.is_unfit = False
-
-    @staticmethod
-    def _stored(source: Source, value: object) -> Any:  # noqa: ANN401  # a tree
-        schema: Schema = source.value._schema  # noqa: SLF001  # as whoever reads it has it
-        return freeze_with(schema, value, "its answer")
-
-    def _failed(self, source: Source, error: BaseException, at_ms: float) -> None:
-        source.failures += 1
-        if source.asking.is_retried(error, source.failures):
-            self._try_later(source, source.asking.retry.delay_ms(source.failures, self._space.jitter()))
-        else:
-            self._give_up(source, error, at_ms)
-
-    def _try_later(self, source: Source, ms: float) -> None:
-        source.retry_at = self._space.timers.now() + ms
-
-    def _give_up(self, source: Source, error: BaseException, at_ms: float) -> None:
-        """What it is tried for no more, readers are told."""
-        tries, source.failures = max(source.failures, 1), 0
-        source.is_called = source.is_anew = False
-        kind, text = type(error).__name__, _text_of(error)
-        before = ABSENT if source.is_unfit else self._space.replica.read(source.doc)
-        source.is_unfit = False
-        with suppress(HeadwaterError):
-            self._write(source, lambda: failed_record(before, kind, text, tries, at_ms))
-
-    def _write(self, source: Source, record: Callable[[], Any]) -> None:
-        """In a transaction of its own."""
-        tx = self._space.begin(f"the answer of {source.label}")
-        token = HERE.set(Frame(self._space, tx, None))
-        try:
-            write_record(tx, source.doc, self._space.replica.read(source.doc), record())
-            tx.callbacks += (lambda tx: self._decided(source, tx),)
-            tx.commit()
-        except BaseException:
-            if tx.is_open:
-                tx.abort()
-            raise
-        finally:
-            HERE.reset(token)
-
-    def _decided(self, source: Source, tx: Transaction) -> None:
-        if tx.is_rejected and not self._is_over:
-            # The store could not: what came is lost.
-            self._try_later(source, DISK_MS)
-            self._note(source)
+            if not self._is_over:
+                if not request.is_stopped:
+                    self._answers.take(request)
+                self._note(source)
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -422,13 +353,3 @@ class Fetcher:
         """As `shut`, and let requests clean up; none is waited for that does not end. In the loop."""
         self.shut()
         await self._performing.end()
-
-
-def _text_of(error: BaseException) -> str:
-    if isinstance(error, HeadwaterError):
-        return error.message[:TEXT_MAX]
-    try:
-        text = f"{type(error).__name__}: {error}"
-    except Exception as odd:  # noqa: BLE001  # the author's, too
-        text = f"{type(error).__name__}, whose text cannot be told: {type(odd).__name__}"
-    return text[:TEXT_MAX]
