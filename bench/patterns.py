@@ -171,14 +171,12 @@ def memory(path: Path, pieces: int) -> Memory:
         empty = _used(space)
         found = [space.start(small, f"first {n}", n=n) for n in range(pieces)]
         full = _used(space)
-        for piece in found:
-            piece.stop()
-        del found, piece
+        while found:
+            found.pop().stop()
         stopped = _used(space)
         found = [space.start(small, f"second {n}", n=n) for n in range(pieces)]
-        for piece in found:
-            piece.stop()
-        del found, piece
+        while found:
+            found.pop().stop()
         return Memory(empty, full, stopped, _used(space))
 
 

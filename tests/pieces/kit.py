@@ -19,7 +19,7 @@ class Told:
     def __headwater_print__(self) -> tuple[object, ...]:
         return ("told",)
 
-    def __call__(self, *what: Any) -> None:  # noqa: ANN401  # whatever a test wants to know
+    def __call__(self, *what: Any) -> None:  # whatever a test wants to know
         self.log.append(what[0] if len(what) == 1 else what)
 
     def taken(self) -> list[Any]:

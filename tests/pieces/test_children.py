@@ -53,7 +53,7 @@ class Wall:
             told("view")
             if mode.value.islower():
                 return mode.value
-            return card(who=mode.value)  # type: ignore[return-value]  # it is started, and read as a piece
+            return card(who=mode.value)
 
         @app.sink
         def show() -> None:
@@ -105,8 +105,8 @@ def test_value_and_pattern_results_alternate(wall: Wall) -> None:
         empty = held(space)
         wall.mode.value = "text"
         assert told.taken() == ["view", ("show", "text")]
+        nodes = held(space)
         for _ in range(3):
-            nodes = held(space)
             wall.mode.value = "X"
             assert told.taken()[-2:] == [("show", "X 0"), ("watch", "X 0")]
             assert held(space).running == 1
@@ -125,7 +125,7 @@ def test_returning_the_same_structure_does_not_restart_the_child(wall: Wall) -> 
     @wall.app.computed
     def again() -> hw.Piece[dict[str, Any]]:
         told("again", other.value)
-        return card(who="same")  # type: ignore[return-value]  # it is started, and read as a piece
+        return card(who="same")
 
     with wall.app.open("memory:") as space:
         first = again()

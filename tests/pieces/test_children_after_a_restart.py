@@ -39,7 +39,7 @@ class Wall:
 
         @app.computed
         def first() -> hw.Piece[Card]:
-            return card(names.value[0], times)  # type: ignore[return-value]  # it is started, and read as a piece
+            return card(names.value[0], times)
 
         @app.computed
         def shouted() -> list[str]:

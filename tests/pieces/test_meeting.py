@@ -94,7 +94,7 @@ def test_a_handler_may_stop_its_own_piece() -> None:
 
 def test_what_raises_in_a_piece_is_told_with_its_name_and_harms_no_other() -> None:
     @hw.pattern
-    def fragile(p: hw.Builder, fails: bool) -> dict[str, Any]:  # noqa: FBT001
+    def fragile(p: hw.Builder, fails: bool) -> dict[str, Any]:
         @p.computed
         def value() -> int:
             if fails:
@@ -233,7 +233,7 @@ def test_an_event_that_waits_when_its_piece_is_stopped_is_kept_and_can_be_delive
         with space.transaction():
             ticket = piece.outputs["click"].send()
             piece.stop()
-        with pytest.raises(EventFailedError, match=r"click\(\) was removed before its turn came") as error:
+        with pytest.raises(EventFailedError, match=r"click\(\) of card k was removed before its turn came") as error:
             ticket.result()
         space.start(card, "k", who="x")
         assert piece.outputs["clicks"].value == 0
@@ -396,7 +396,7 @@ def test_what_is_read_in_the_body_of_a_pattern_is_nobodys_dependency() -> None:
         return name.value.upper()
 
     @hw.pattern
-    def fixed(p: hw.Builder) -> dict[str, Any]:
+    def fixed(_p: hw.Builder) -> dict[str, Any]:
         return {"at_start": loud()}
 
     @app.computed

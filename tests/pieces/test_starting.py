@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def timer(p: hw.Builder, start: int, step: hw.Cell[int]) -> Timer:
 
 
 @hw.pattern
-def noted(p: hw.Builder, item: Item, label: str = "item") -> dict[str, hw.Computed[[], str]]:
+def noted(p: hw.Builder, item: Item, label: str = "item") -> dict[str, Any]:
     @p.computed
     def title() -> str:
         told("title", label)
@@ -63,7 +64,7 @@ def noted(p: hw.Builder, item: Item, label: str = "item") -> dict[str, hw.Comput
         told("state")
         return item.done
 
-    return {"title": title, "state": state}  # type: ignore[dict-item]  # of different types
+    return {"title": title, "state": state}
 
 
 @pytest.fixture(autouse=True)

@@ -127,7 +127,7 @@ def test_a_piece_that_was_at_work_before_a_transaction_that_failed_is_what_it_wa
 
 
 @pytest.mark.parametrize("outer_fails", [False, True])
-def test_a_part_of_a_transaction_that_fails_is_undone_alone(outer_fails: bool) -> None:  # noqa: FBT001
+def test_a_part_of_a_transaction_that_fails_is_undone_alone(outer_fails: bool) -> None:
     with hw.App("t").open("memory:") as space:
         old = space.start(card, "old", who="1")
         told.taken()
@@ -300,7 +300,7 @@ def test_a_transaction_that_loses_against_another_thread_leaves_nothing_and_hold
 
 def test_an_error_that_was_read_from_a_piece_ends_with_it() -> None:
     @hw.pattern
-    def risky(p: hw.Builder, fails: bool) -> hw.Computed[[], int]:  # noqa: FBT001
+    def risky(p: hw.Builder, fails: bool) -> hw.Computed[[], int]:
         start = p.cell("start", 1)
 
         @p.computed

@@ -40,12 +40,12 @@ def opened(app: hw.App | None = None) -> hw.Space:
 async def asynchronous(p: hw.Builder) -> None: ...
 
 
-def generating(p: hw.Builder) -> Any:  # noqa: ANN401
+def generating(p: hw.Builder) -> Any:
     yield p
 
 
 @pytest.mark.parametrize("what", [asynchronous, generating, dict, 3, "card"])
-def test_a_pattern_is_a_plain_function(what: Any) -> None:  # noqa: ANN401
+def test_a_pattern_is_a_plain_function(what: Any) -> None:
     with pytest.raises(DeclarationError, match=r"hw\.pattern is put in front of a plain function"):
         hw.pattern(what)
 
@@ -66,18 +66,18 @@ def test_a_pattern_takes_named_inputs() -> None:
 
 def test_a_pattern_without_a_name_is_given_one() -> None:
     with pytest.raises(DeclarationError, match="needs a name"):
-        hw.pattern(lambda p: None)
-    assert hw.pattern(name="named")(lambda p: None).name == "named"
+        hw.pattern(lambda _p: None)
+    assert hw.pattern(name="named")(lambda _p: None).name == "named"
 
 
 @pytest.mark.parametrize("what", [card.__wrapped__, card("x"), None, "card"])
-def test_only_a_pattern_can_be_started(what: Any) -> None:  # noqa: ANN401
+def test_only_a_pattern_can_be_started(what: Any) -> None:
     with opened() as space, pytest.raises(UsageError, match=r"cannot be started: a function with @hw\.pattern"):
         space.start(what, "k")
 
 
 @pytest.mark.parametrize("key", [3, None, ("a", 1), b"k"])
-def test_a_key_is_a_text(key: Any) -> None:  # noqa: ANN401
+def test_a_key_is_a_text(key: Any) -> None:
     with opened() as space, pytest.raises(UsageError, match="is no key of a piece of card: a text is expected"):
         space.start(card, key, who="x")
 
@@ -104,7 +104,10 @@ def test_inputs_have_to_fit(inputs: dict[str, Any], error: type[Exception], word
 def test_a_cell_for_a_plain_parameter_says_how_to_declare_it() -> None:
     app = hw.App("t")
     name = app.cell("name", "x")
-    with opened(app) as space, pytest.raises(SchemaError, match=r"take who: expected str, got .*; declare who: hw\.Cell\[str\]"):
+    with (
+        opened(app) as space,
+        pytest.raises(SchemaError, match=r"take who: expected str, got .*; declare who: hw\.Cell\[str\]"),
+    ):
         space.start(card, "k", who=name)  # type: ignore[arg-type]  # as it says
 
 
@@ -114,12 +117,12 @@ def test_a_cell_for_a_plain_parameter_says_how_to_declare_it() -> None:
         (lambda: {"x": object()}, r"output 'x' cannot be stored"),
         (lambda: {1: 2}, r"output 1: outputs are named by texts"),
         (lambda: {"x": {1, 2}}, r"output 'x' cannot be stored"),
-        (lambda: object(), r"output 'result' cannot be stored"),
+        (object, r"output 'result' cannot be stored"),
     ],
 )
 def test_outputs_have_to_be_storable(returned: Callable[[], object], words: str) -> None:
     @hw.pattern
-    def odd(p: hw.Builder) -> object:
+    def odd(_p: hw.Builder) -> object:
         return returned()
 
     with opened() as space:
@@ -204,7 +207,7 @@ def test_a_pattern_builds_and_writes_nothing() -> None:
     count = app.cell("count", 0)
 
     @hw.pattern
-    def writes(p: hw.Builder) -> None:
+    def writes(_p: hw.Builder) -> None:
         count.value += 1
 
     with opened(app) as space, pytest.raises(WriteError, match="a pattern's function builds"):
@@ -213,7 +216,7 @@ def test_a_pattern_builds_and_writes_nothing() -> None:
 
 def test_pieces_may_be_started_in_a_pattern_without_its_builder() -> None:
     @hw.pattern
-    def whole(p: hw.Builder) -> dict[str, Any]:
+    def whole(_p: hw.Builder) -> dict[str, Any]:
         return {"part": hw.start(card, "a", who="1")}
 
     with opened() as space:
@@ -275,7 +278,7 @@ def test_recursion_that_ends_is_a_tree() -> None:
 
 
 def test_two_patterns_of_one_name_do_not_take_each_other_for_the_same() -> None:
-    def made() -> Any:  # noqa: ANN401
+    def made() -> Any:
         @hw.pattern(name="card")
         def other(p: hw.Builder, who: str) -> None: ...
 
@@ -283,7 +286,7 @@ def test_two_patterns_of_one_name_do_not_take_each_other_for_the_same() -> None:
 
     with opened() as space:
         first = space.start(card, "k", who="x")
-        with pytest.raises(UsageError, match="card 'k' is at work, built by .*card.*: .*other needs another name"):
+        with pytest.raises(UsageError, match=r"card 'k' is at work, built by .*card.*: .*other needs another name"):
             space.start(made(), "k", who="x")
         first.stop()
         space.start(made(), "k", who="x")

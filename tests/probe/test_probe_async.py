@@ -287,6 +287,19 @@ def test_clocks_tick_in_the_time_of_the_test(app: hw.App) -> None:
             assert seen[-1] == 6
 
 
+def test_loop_that_never_comes_to_rest_is_told(app: hw.App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.testing.stage.TURNS_MAX", 100)
+    go = app.cell("go", 0)
+
+    @app.sink
+    async def spin() -> None:
+        while go.value:  # noqa: ASYNC110  # that is the mistake
+            await asyncio.sleep(0)
+
+    with pytest.raises(UsageError, match="does not come to rest"), probe(app):
+        go.value = 1
+
+
 def test_probe_inside_of_an_event_loop_is_refused(app: hw.App) -> None:
     @app.computed
     async def slow() -> int:

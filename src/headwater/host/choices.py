@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
-from headwater.cells.elements import as_linked, entry_for
+from headwater.cells.elements import entry_for
 from headwater.cells.here import find
 from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
@@ -32,7 +32,7 @@ from headwater.values.codec import encode
 from headwater.values.hints import freeze_with, infer
 from headwater.values.link import link_to, parse_link
 from headwater.values.schema import Schema, short
-from headwater.values.tree import ABSENT, Value, same
+from headwater.values.tree import Maybe, Value, same
 
 if TYPE_CHECKING:
     from headwater.cells.here import Owner
@@ -152,14 +152,10 @@ class Choice(Computed[[], T]):
             successor = self._successor(home)
             return self._untold(home, tx) if successor is None else cast("T", successor())
         self.current_in(home, tx)
-        stored = self._stored(home, tx)
-        for branch in (self._then, self._otherwise):
-            if same(branch.reference(), stored):
-                return cast("T", branch.read(home))
-        # Of a run that is outdated, as whoever reads this will find that he is, too.
-        return cast("T", as_linked(home, stored))
+        is_then = same(self._then.reference(), self._stored(home, tx))
+        return cast("T", (self._then if is_then else self._otherwise).read(home))
 
-    def _stored(self, home: BaseSpace, tx: Transaction | None) -> Value:
+    def _stored(self, home: BaseSpace, tx: Transaction | None) -> Maybe:
         """The reference, noted, and not followed."""
         source: Source = home.untracked if tx is None else tx
         doc = doc_key(self._doc)
@@ -168,7 +164,7 @@ class Choice(Computed[[], T]):
         if link is not None and link.doc == self._doc and link.scope is not None:
             # The condition is one user's own, and so is what follows from it.
             stored = source.read(home.key(self._doc, link.scope))
-        return None if stored is ABSENT else stored
+        return stored
 
     def __repr__(self) -> str:
         return f"<choice {self._doc}>"

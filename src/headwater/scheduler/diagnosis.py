@@ -17,7 +17,7 @@ import msgspec
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.attempt import Attempt, RetryImmediately
-from headwater.scheduler.node import Node
+from headwater.scheduler.node import Node, titled
 from headwater.scheduler.pull import TooDeep
 from headwater.scheduler.runner import Runner
 from headwater.scheduler.steps import Perform
@@ -51,11 +51,13 @@ class Difference(msgspec.Struct, frozen=True):
     """Where the function stands: `search.py:11`."""
     on_top: bool = False
     """The second time was on top of what the first had written."""
+    piece: str = ""
+    """Which piece it is of, if it is of one."""
 
     @property
     def head(self) -> str:
         """Which function, and what was tried."""
-        name = self.node if self.node.endswith(")") else f"{self.node}()"
+        name = titled(self.node if self.node.endswith(")") else f"{self.node}()", self.piece)
         where = f" {self.line}" if self.line else ""
         how = "run again on top of what it had written" if self.on_top else "run again on the same inputs"
         return f"{name}{where} is not idempotent: {how}, it came out differently"
@@ -189,13 +191,13 @@ class Diagnosis:
 
     def _raised(self, node: Node, second: Exception | None, *, on_top: bool = False) -> Iterator[Difference]:
         if shown(second) != shown(node.error):
-            yield Difference(node.name, RAISED, node.error, second, _line(node), on_top)
+            yield Difference(node.name, RAISED, node.error, second, _line(node), on_top, node.spec.piece)
 
     def _places(
         self, node: Node, doc: DocKey, first: Maybe, second: Maybe, *, on_top: bool = False
     ) -> Iterator[Difference]:
         for path, one, other in differences(first, second):
-            yield Difference(node.name, address_text(doc, path), one, other, _line(node), on_top)
+            yield Difference(node.name, address_text(doc, path), one, other, _line(node), on_top, node.spec.piece)
 
 
 def _line(node: Node) -> str:

@@ -22,7 +22,7 @@ from headwater.scheduler.event import TRANSITIONS, Event, Handler, Handling, Sta
 from headwater.scheduler.lane import Lane
 from headwater.scheduler.limits import LOOKED_MAX, RETRY_MAX_MS, RUNS_MAX
 from headwater.scheduler.lineage import Fate
-from headwater.scheduler.node import Node, Status
+from headwater.scheduler.node import Node, Status, titled
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import Decided, Dispatched, Ended, Parked, Pass, Record, Sent, Started
 from headwater.store.commit import CommitEntry, DeleteDoc, Entry, SetDoc
@@ -254,7 +254,8 @@ def i11_handlers(scheduler: Scheduler) -> None:
 
 def _fitting_handler(handler: Handler, waiting: int, now: float) -> Iterable[tuple[str, bool]]:
     spec = handler.spec
-    yield "it is what it was registered as", (handler.name, handler.title) == (spec.name, f"{spec.name}()")
+    title = titled(f"{spec.name}()", spec.piece)
+    yield "it is what it was registered as", (handler.name, handler.title) == (spec.name, title)
     yield f"{waiting} of its events wait, not {handler.backlog}", handler.backlog == waiting
     yield "what it is known to read is bounded", len(handler.closure) <= LOOKED_MAX
     yield "counts do not go below nothing", min(handler.sent, handler.runs, handler.failures) >= 0

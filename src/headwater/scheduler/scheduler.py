@@ -151,8 +151,7 @@ class Scheduler(Onlooker, Receiver, Timing):
 
     def sweep(self) -> None:
         """Tell those whom nobody reads any more, without waiting for a pass; in one, its end does it."""
-        if not self._settle.settling:
-            self._settle.sweep()
+        self._settle.sweep()
 
     def renew(self, node: Node) -> None:
         """Whoever has read the result of a computation is to look again: it is made by another from now on."""

@@ -160,7 +160,7 @@ class Settle:
         self._rest(exhausted)
         self._expire()
         if self._graph.unread:
-            self.sweep()
+            self._sweep()
         if self._trace.on:
             self._trace.emit(Pass(self._now(), "", runner.pass_number, runner.runs - runs))
 
@@ -318,6 +318,11 @@ class Settle:
                     self._graph.unread[node] = None
 
     def sweep(self) -> None:
+        """As at the end of a pass, if none is under way."""
+        if not self.settling:
+            self._sweep()
+
+    def _sweep(self) -> None:
         """Whoever nobody reads any more is told, and then those whom only such had read. Not in the middle of a run."""
         unread = self._graph.unread
         later: list[Node] = []

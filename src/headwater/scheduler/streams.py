@@ -18,8 +18,8 @@ from headwater.scheduler.books import write_down
 from headwater.scheduler.event import Event, Handler, HandlerSpec, State
 from headwater.scheduler.lane import EVERYTHING, Lanes
 from headwater.scheduler.limits import TAKEN_UP_MAX
-from headwater.scheduler.node import titled
 from headwater.scheduler.lineage import Launch, Lineage
+from headwater.scheduler.node import titled
 from headwater.scheduler.outcome import Outcomes
 from headwater.scheduler.outside import Outside
 from headwater.scheduler.trace import Sent, Trace

@@ -29,6 +29,9 @@ ROUNDS_MAX: Final = 1000
 ENDLESS_MAX: Final = 1
 """Times in a row that a space may say it has more to do of the same: it says so after ten thousand events."""
 
+TURNS_MAX: Final = 10_000
+"""Rounds of an event loop without any time passing. Each may run a hundred events; few tests want a thousand rounds."""
+
 CLOSING_S: Final = 1.0
 """How much time passes at least for whoever sleeps while a space is closed: that waits for a few seconds, not steps."""
 
@@ -149,6 +152,8 @@ class HandLoop(SimLoop):
     def __init__(self) -> None:
         super().__init__()
         self._until: float | None = None
+        # Rounds since time has passed.
+        self._turns = 0
         # Called when nothing is ready, before time passes: what it makes ready comes first.
         self.on_quiet: Callable[[], None] = lambda: None
 
@@ -161,6 +166,11 @@ class HandLoop(SimLoop):
             self._until = None
 
     def select(self, timeout: float | None) -> list[object]:
+        """Besides: as long as something is ready no time passes, and that has to have an end."""
+        self._turns = self._turns + 1 if timeout == 0 else 0
+        if self._turns > TURNS_MAX and self._until is not None:
+            self._turns = 0
+            raise restless()
         if timeout != 0 and not self._rung.is_set():
             self.on_quiet()
             is_late = self._until is not None and (timeout is None or self._now + timeout > self._until)

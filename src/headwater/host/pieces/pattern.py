@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
 
 from headwater.cells.here import Owner
 from headwater.cells.reading import Readable
 from headwater.cells.sealed import Sealed
-from headwater.errors import DeclarationError, HeadwaterError
+from headwater.errors import DeclarationError, HeadwaterError, UsageError
 from headwater.host.code import is_async, is_generator, signature_of
 from headwater.host.payload import Payload, check_parameters, hints_of
 from headwater.values.schema import ANY, Schema
@@ -20,6 +20,7 @@ from headwater.values.tree import Value
 
 if TYPE_CHECKING:
     from headwater.host.pieces.building import Builder
+    from headwater.host.pieces.piece import Piece
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,9 +58,10 @@ class Pattern(Generic[P, R]):
             self._schemas = {name: field._schema for name, field in made.fields.items()}  # noqa: SLF001  # to be shared
         return Inputs(owner, doc, self, self._signature, self._schemas)
 
-    def __call__(self, *args: P.args, **inputs: P.kwargs) -> Invocation[R]:
-        """What a function returns to have a piece in the place of a value."""
-        return Invocation(self, args, inputs)
+    def __call__(self, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+        """What a computed returns to have a piece in the place of a value: started as its child, and read as that."""
+        # Of the type that readers get: whoever returns it has declared that.
+        return cast("Piece[R]", Invocation(self, args, inputs))
 
     def __repr__(self) -> str:
         return f"<pattern {self.name}>"
@@ -74,6 +76,13 @@ class Invocation(Generic[R]):
         self.pattern = pattern
         self.args = args
         self.inputs = inputs
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """It is no piece yet. Raises UsageError; of what Python itself looks for, AttributeError."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        message = f"{self.pattern.name}(...) is not started, and has no {name}: a computed that returns it starts it"
+        raise UsageError(f"{message}; use hw.start({self.pattern.name}, key, ...) to have the piece at once")
 
     def __repr__(self) -> str:
         return f"<{self.pattern.name}(...), to be started>"
