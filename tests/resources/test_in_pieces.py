@@ -99,3 +99,39 @@ def test_a_clock_in_a_piece_stops_with_it() -> None:
         assert (world.taken(), space.wake_in()) == ([], None)
 
     world.run(main)
+
+
+def test_a_function_that_goes_on_when_its_piece_is_built_anew_asks_the_resource_that_comes_now() -> None:
+    world = World()
+
+    @hw.pattern
+    def panel(p: hw.Builder, title: str) -> None:
+        @p.resource(fresh_for="10m")
+        async def weather(name: str) -> int:
+            found: int = await world.wire.ask(name)
+            return found
+
+        @p.computed
+        def degrees() -> int | None:
+            found = weather("Oslo")
+            return found.value if isinstance(found, hw.Ready) else None
+
+        @p.sink
+        def show() -> None:
+            world.note(title, degrees())
+
+    async def main(space: hw.AsyncSpace) -> None:
+        space.start(panel, "only", title="a")
+        await breathe()
+        space.start(panel, "only", title="b")
+        await breathe()
+        assert (world.wire.open, world.wire.most) == (["Oslo"], 1)
+        await world.says("Oslo", 7)
+        space.start(panel, "only", title="c")
+        await pause(601)
+        assert world.wire.open == ["Oslo"]
+        await world.says("Oslo", 8)
+
+    world.run(main)
+    assert world.taken() == [("a", None), ("b", None), ("b", 7), ("c", 7), ("c", 8)]
+    assert world.errors == []

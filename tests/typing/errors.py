@@ -443,6 +443,42 @@ def workflows() -> None:
     raise hw.TransientError  # refused
 
 
+# --- pieces -------------------------------------------------------------------------------------------------
+
+
+@hw.pattern
+def card(p: hw.Builder, who: str, size: hw.Cell[int]) -> dict[str, hw.Computed[[], str]]:
+    @p.computed
+    def label() -> str:
+        return who * size.value
+
+    p.cell("n", 0, typ=int)  # refused
+    p.start(card, "inner", who=3, size=size)  # refused
+    return {"label": label}
+
+
+@app.computed
+def chosen_card() -> hw.Piece[int]:
+    return card("a", number)  # refused
+
+
+def pieces() -> None:
+    with app.open("a.db") as space:
+        space.start(card, 3, "a", number)  # refused
+        space.start(card, "k", who=3, size=number)  # refused
+        space.start(card, "k", who="a", size=text)  # refused
+        space.start(card, "k", who="a", size=number, colour="red")  # refused
+        space.start(card, "k", who="a")  # refused
+        space.start(pieces, "k")  # refused
+        hw.start(card, "k", "a", number, 3)  # refused
+        piece = space.start(card, "k", "a", number)
+        wrong: hw.Piece[int] = piece  # refused
+        piece.generation = 3  # refused
+        piece.outputs = {}  # refused
+        print(wrong, piece.outputs["label"]() + 1, piece.output)  # refused
+        piece.stop(now=True)  # refused
+
+
 # --- spaces -------------------------------------------------------------------------------------------------
 
 

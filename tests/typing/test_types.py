@@ -1,6 +1,6 @@
 """Types as authors meet them: a folder of programs, headwater installed, and a checker as strict as it can be.
 
-`api.py` and `outside.py` hold what must pass, and `errors.py` what must not: a line there that ends in `# refused` is
+`api.py`, `outside.py` and `started.py` hold what must pass, and `errors.py` what must not: a line there that ends in `# refused` is
 refused by both checkers, one that ends in `# refused by pyright` by that one alone, and any other line by neither.
 """
 
@@ -25,6 +25,7 @@ PROGRAMS = [
     *sorted((HERE.parents[1] / "examples").glob("*.py")),
     HERE / "api.py",
     HERE / "outside.py",
+    HERE / "started.py",
     HERE / "errors.py",
 ]
 
@@ -154,7 +155,7 @@ def test_marked_lines_are_refused_and_no_others(project: Path, checker: Callable
     assert not missing, f"{checker.__name__} accepts {', '.join(missing)}"
 
 
-@pytest.mark.parametrize("program", ["api.py", "outside.py"])
+@pytest.mark.parametrize("program", ["api.py", "outside.py", "started.py"])
 def test_what_is_typed_also_runs(project: Path, program: str) -> None:
     done = run(project, program)
     assert done.returncode == 0, done.stderr

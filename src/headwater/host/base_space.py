@@ -196,7 +196,7 @@ class BaseSpace(Facing, Home):
             gone += [self.nodes.pop(function)] if function in self.nodes else []
             self.mail.drop(function)
             if self._fetcher is not None:
-                self._fetcher.drop(function, is_told=True)
+                self._fetcher.drop(function)
             for node in gone:
                 self.scheduler.renew(node)
                 self.scheduler.remove(node)
@@ -208,7 +208,8 @@ class BaseSpace(Facing, Home):
             gone += [self.nodes.pop(function)] if function in self.nodes else []
             self.mail.drop(function)
             if self._fetcher is not None:
-                self._fetcher.drop(function, is_told=False)
+                # Whoever has read it and goes on, as what is built anew does, asks the one that comes now.
+                self._fetcher.drop(function)
             for node in gone:
                 if is_told or node.error is not None:
                     # An error is no result: it ends with whoever raised it.

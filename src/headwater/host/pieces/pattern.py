@@ -73,9 +73,9 @@ class Invocation(Generic[R]):
     __slots__ = ("args", "inputs", "pattern")
 
     def __init__(self, pattern: Pattern[..., R], args: tuple[object, ...], inputs: dict[str, Any]) -> None:
-        self.pattern = pattern
-        self.args = args
-        self.inputs = inputs
+        self.pattern: Pattern[..., R] = pattern
+        self.args: tuple[object, ...] = args
+        self.inputs: dict[str, Any] = inputs
 
     def __getattr__(self, name: str) -> NoReturn:
         """It is no piece yet. Raises UsageError; of what Python itself looks for, AttributeError."""

@@ -15,6 +15,7 @@ from headwater.host.functions import Computed, Sink
 from headwater.host.handlers import Handler, Stream
 from headwater.host.pieces.pattern import ARGUMENTS, Pattern
 from headwater.host.pieces.piece import PieceStatus
+from headwater.host.resources.resource import Resource
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.ids import DocId, DocKey
 from headwater.values.link import Link
@@ -154,6 +155,9 @@ def _reference(output: object) -> object:
         return None if output.is_parametrised else Link(doc=DocId(output.doc)).to_value()
     if isinstance(output, Handler | Stream):
         return output.address
+    if isinstance(output, Resource):
+        # It has as many places as there are arguments.
+        return output.doc
     if isinstance(output, Mapping):
         return {str(name): _reference(each) for name, each in output.items()}
     if isinstance(output, list | tuple):

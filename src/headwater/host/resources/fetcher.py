@@ -130,11 +130,10 @@ class Fetcher:
         self._space.scheduler.remove(source.node)
         self._note(source)
 
-    def drop(self, resource: object, *, is_told: bool) -> None:
+    def drop(self, resource: object) -> None:
         """It is declared no longer. Whoever has read it is told, to read the one that was declared in its place."""
         for source in self._sources.pop(resource, {}).values():
-            if is_told:
-                self._space.scheduler.renew(source.node)
+            self._space.scheduler.renew(source.node)
             self._remove(resource, source)
 
     def requests_of(self, resource: object) -> int:
