@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import ParamSpec, TypeVar, cast
@@ -25,6 +27,16 @@ def apart(limit_s: float, work: Callable[P, R], *args: P.args, **kwargs: P.kwarg
     finally:
         child.kill()
         child.join()
+
+
+@contextmanager
+def traced() -> Iterator[None]:
+    """Processes that are started meanwhile count what they hand out, from their very beginning."""
+    os.environ["PYTHONTRACEMALLOC"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONTRACEMALLOC"]
 
 
 def _answer(pipe: Connection, work: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:

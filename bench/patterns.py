@@ -16,7 +16,7 @@ from typing import Final
 
 import headwater as hw
 from bench import pattern_counts
-from bench.apart import apart
+from bench.apart import apart, traced
 from bench.pattern_counts import small
 from bench.table import Table
 
@@ -150,7 +150,7 @@ def _resuming(table: Table, place: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that Python has handed out and not got back, since before the space was opened: data, and not code."""
+    """Bytes that Python has handed out and not got back since the process began: code, too."""
 
     empty: int
     """An open space in which some pieces were started and stopped."""
@@ -164,9 +164,6 @@ class Memory:
 
 def memory(path: Path, pieces: int) -> Memory:
     """Of pieces that are started under keys of their own, twice."""
-    # So that modules are loaded: code is not what is counted here.
-    opened(path).close()
-    tracemalloc.start()
     with opened(path) as space:
         empty = _used(space)
         found = [space.start(small, f"first {n}", n=n) for n in range(pieces)]
@@ -187,16 +184,16 @@ def _used(space: hw.Space) -> int:
 
 
 def _memory(table: Table, place: Path) -> None:
-    found = apart(600, memory, place / "memory.db", TRACED)
+    with traced():
+        found = apart(600, memory, place / "memory.db", TRACED)
     assert found is not None
     each = (found.full - found.empty) / TRACED
     what = f"memory of {TRACED:,} small pieces (Python's count)"
     table.add(f"{what}: one", f"{each:,.0f} B")
     figure = f"{found.empty / 1e3:,.0f}, {found.full / 1e3:,.0f}, {found.stopped / 1e3:,.0f} KB"
     is_back = found.stopped <= 1.05 * found.empty
-    table.add("the same: the open space before, with them, with them stopped", figure, "<= +5% of before", is_back)
-    # What stays is tables of dicts, which Python keeps for what comes next. Told beside it: how much that is of what
-    # the pieces took, and that more of the same take no more.
+    table.add("the same: the process before, with them, with them stopped", figure, "<= +5% of before", is_back)
+    # Told beside it: how much stays of what the pieces took, and that more of the same take no more.
     stays = found.stopped - found.empty
     share = stays / (found.full - found.empty)
     table.add("the same: what stays, of what they took", f"{stays / 1e3:,.0f} KB: {share:.1%}", "<= 5%", share <= 0.05)

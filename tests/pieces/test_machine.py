@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import headwater as hw
 from headwater.errors import EventFailedError
+from headwater.scheduler.invariants import Watch
 from headwater.testing import probe
 from tests.pieces.kit import Told, check_held, stored
 
@@ -95,6 +96,9 @@ class Pieces(RuleBasedStateMachine):
         @app.sink
         def parent() -> None:
             for name in self.names.value:
+                if name == "c" and self.child_x.value == 2:
+                    # As if nothing of this run had been said.
+                    raise Undone
                 hw.start(box, f"child {name}", key=f"child {name}", x=self.child_x.value, scale=self.scale)
 
         @app.handler
@@ -109,9 +113,12 @@ class Pieces(RuleBasedStateMachine):
         self.t.space.pieces  # noqa: B018  # so that there are some
         # That it stands there is a change, too.
         self.scale.value = 1
+        self.watch = Watch(self.t.space.scheduler)
         self.believed: dict[str, Believed] = {}
         self.now = {"scale": 1, "child_x": 0}
         self.children: list[str] = []
+        # The parent cannot say which it wants.
+        self.fails = False
         self.expected: Counter[str] = Counter()
         self.at_most: Counter[str] = Counter()
 
@@ -253,6 +260,11 @@ class Pieces(RuleBasedStateMachine):
         with self.t.space.transaction():
             self.names.value = names
             self.child_x.value = x
+        if x == 2 and "c" in names:
+            # Children are as they were.
+            self.fails = True
+            return
+        self.fails = False
         self.children, self.now["child_x"] = names, x
         wanted = {f"child {name}" for name in names}
         for key, piece in self.believed.items():
@@ -268,10 +280,14 @@ class Pieces(RuleBasedStateMachine):
     @rule(again=st.lists(KEYS, unique=True))
     def restart(self, again: list[str]) -> None:
         """A new process: children come by themselves, others are started again, with what they had."""
+        self.watch.end()
         self.t.restart()
+        self.watch = Watch(self.t.space.scheduler)
         before = self.running()
         for piece in self.believed.values():
             piece.is_running = False
+        if self.fails:
+            self.children = []
         for name in self.children:
             self.begin(f"child {name}", self.now["child_x"])
         for key in again:
@@ -288,6 +304,10 @@ class Pieces(RuleBasedStateMachine):
         self.expected, self.at_most = Counter(), Counter()
         for name in ("a", "b", "c", "show"):
             assert expected[name] <= ran[name] <= most[name], f"{name} ran {ran[name]} times, {expected} expected"
+
+    @invariant()
+    def what_happened_is_as_it_must_be(self) -> None:
+        self.watch.check()
 
     @invariant()
     def what_is_at_work_is_what_was_said(self) -> None:

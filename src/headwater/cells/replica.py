@@ -41,6 +41,7 @@ from headwater.store.wellformed import check_operation
 from headwater.values.change import Change, Kind, Notification
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.room import fitted
 from headwater.values.tree import Maybe
 
 _DEAD_MAX: Final = 4096
@@ -390,6 +391,11 @@ class Replica(View):
         step: Step[Document] = Step()
         self._render(doc, record, step)
         self._announce(step, Kind.PULL)
+
+    def fit(self) -> None:
+        """Much was held here that is not any more: give back the room it took."""
+        with self.turn:
+            self._documents, self._pending = fitted(self._documents), fitted(self._pending)
 
     # -- telling -------------------------------------------------------------------------------------------
 

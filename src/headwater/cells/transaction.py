@@ -111,7 +111,7 @@ class Transaction:
         self.replica = replica
         self.name = name
         # Why writing is refused, as a sentence with {} for the place; empty: it is allowed.
-        self.read_only = read_only
+        self.read_only: str = read_only
         # What the ids of documents made in here are derived from.
         self.cause = cause
         self.journal: Journal = Journal()

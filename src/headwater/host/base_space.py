@@ -49,6 +49,7 @@ from headwater.store.engine import Engine
 from headwater.values.address import doc_key, parse_address, settle_path
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import MAIN, BranchId, DocKey
+from headwater.values.room import fitted
 from headwater.values.schema import ANY
 from headwater.values.tree import ABSENT, Maybe, Value
 
@@ -200,6 +201,12 @@ class BaseSpace(Facing, Home):
             for node in gone:
                 self.scheduler.renew(node)
                 self.scheduler.remove(node)
+
+    def fit(self) -> None:
+        """Much was here that is not any more: give back the room it took. Whoever calls has the turn."""
+        self.nodes = fitted(self.nodes)
+        self.scheduler.registry.fit()
+        self.replica.fit()
 
     def retire(self, function: object, *, is_told: bool = False) -> None:
         """A function of a piece that is stopped. Whoever has read its result keeps that, unless he is told."""
@@ -458,8 +465,8 @@ class BaseSpace(Facing, Home):
 
     def _run_counts(self) -> dict[str, int]:
         counted = [(node.name, node.runs) for node in self.nodes.values()]
-        for function in [*self.instances, *(() if self._fetcher is None else self._fetcher.resources)]:
-            counted.append((str(getattr(function, "name", function)), self.runs(function)))
+        resources = () if self._fetcher is None else self._fetcher.resources
+        counted += [(str(getattr(each, "name", each)), self.runs(each)) for each in [*self.instances, *resources]]
         counted += [(handler.name, handler.runs) for handler in list(self.handlers.values())]
         counts: dict[str, int] = {}
         for name, runs in counted:

@@ -83,7 +83,7 @@ class Prints:
         # Of each object that was met, so that it is not another with the same number; and for which package.
         self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
         self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
-        self._chance = urandom(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
+        self._chance: bytes = urandom(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
         # What could not be told by its value.
         self.unknown: dict[str, None] = {}
 

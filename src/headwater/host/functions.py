@@ -162,7 +162,7 @@ class Computed(Generic[P, R]):
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911  # each call passes here: in one piece
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911, PLR0912  # each call passes here: in one piece
         frame = HERE.get()
         if frame is not None and not args and not kwargs:
             # As for a cell: read before in this transaction, and nothing was written since.

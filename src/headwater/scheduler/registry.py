@@ -14,6 +14,7 @@ from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.node import Kind, Node, NodeSpec, Signal, titled
 from headwater.scheduler.trace import Registered, Removed, Trace
+from headwater.values.room import fitted
 
 COMPUTATION_TIER = 0
 EFFECT_TIER = 1
@@ -92,6 +93,11 @@ class Registry:
             self.on_remove(node)
         if self._trace.on:
             self._trace.emit(Removed(self._now(), node.id))
+
+    def fit(self) -> None:
+        """Give back the room of nodes that are gone."""
+        self.nodes = fitted(self.nodes)
+        self._graph.writers = fitted(self._graph.writers)
 
     @staticmethod
     def _check(spec: NodeSpec) -> None:

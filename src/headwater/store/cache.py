@@ -20,6 +20,7 @@ from headwater.values.address import Depth
 from headwater.values.codec import encode
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq, SessionId
 from headwater.values.patch import Touches
+from headwater.values.room import fitted
 from headwater.values.tree import ABSENT, Maybe, Path
 
 _STATE_BYTES: Final = 600
@@ -174,6 +175,7 @@ class StateCache:
         for doc in gone.values():
             state = states.pop(doc)
             self._bytes -= _STATE_BYTES + _BLOWUP * state.bound
+        self._states[branch] = fitted(states)
 
     def after_fold(self, fold: Fold) -> None:
         """Snapshots were taken: rebuilding starts there. Writes are remembered until the next fold."""

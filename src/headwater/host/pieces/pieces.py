@@ -29,6 +29,7 @@ from headwater.host.pieces.work import Work
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.node import Node
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc
+from headwater.values.room import fitted
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
@@ -307,6 +308,7 @@ class Pieces:
         """Hold no longer what pieces have made that are stopped."""
         with self._space.turn:
             self.work.sweep()
+            self.running = fitted(self.running)
 
 
 def _write(tx: Transaction, written: list[Operation]) -> None:

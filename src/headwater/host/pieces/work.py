@@ -164,3 +164,4 @@ class Work:
             replica.let_go(doc)
         if gone:
             self._space.ask_store(lambda engine: engine.let_go(self._space.branch, gone))
+            self._space.fit()
