@@ -86,7 +86,7 @@ def test_what_comes_out_differently_in_a_piece_is_told_with_its_name() -> None:
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_a_restart_in_memory_resumes_with_nothing_run(crash: bool) -> None:  # noqa: FBT001
+def test_a_restart_in_memory_resumes_with_nothing_run(crash: bool) -> None:
     app, names = wall()
     with probe(app) as t:
         piece = t.space.start(card, "k", who="k")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
 import headwater as hw
+from headwater.cli.main import cli
 from headwater.errors import UserCodeError
 from headwater.host.looking import look
 from headwater.host.told import VERSION, Ask
@@ -111,3 +115,22 @@ def test_children_are_drawn_with_their_parents() -> None:
         snapshot = space.scheduler.get_graph_snapshot()
         edges = {(edge.source.partition("#")[0], edge.target.partition("#")[0]) for edge in snapshot.edges}
         assert {("parent", "doubled"), ("parent", "show")} <= edges
+
+
+def test_the_command_line_names_the_pieces_of_a_space_that_is_closed(tmp_path: Path) -> None:
+    with hw.App("t").open(tmp_path / "t.db") as space:
+        kitchen, _ = two(space)
+        kitchen.outputs["left"].value = 7
+
+    def said(*args: str) -> str:
+        result = CliRunner().invoke(cli, [*args, "--url", str(tmp_path / "t.db")])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    drawn = said("graph")
+    for name in ("show of timer kitchen", "doubled of timer hall", "tick of timer hall"):
+        assert name in drawn
+    words = said("why", "doubled of timer kitchen")
+    assert "doubled() of timer kitchen is a computation" in words
+    assert "because left of timer kitchen changed" in words
+    assert "timer hall" not in words

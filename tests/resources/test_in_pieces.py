@@ -8,7 +8,7 @@ import headwater as hw
 from tests.resources.outside import World, breathe, pause
 
 
-def panel_of(world: World) -> hw.Pattern[[str], dict[str, Any]]:
+def panel_of(world: World) -> hw.Pattern[..., dict[str, Any]]:
     @hw.pattern
     def panel(p: hw.Builder, city: str) -> dict[str, Any]:
         @p.resource(fresh_for="10m")

@@ -437,7 +437,7 @@ def workflows() -> None:
     flow.skip("a")  # refused
     print(flow.status.stat)  # refused
     print(flow.status.pending[0])  # refused
-    print(flow.runs()[0].state)  # refused
+    print(flow.runs()[0].stat)  # refused
     with app.open("a.db") as space:
         space.workflows.drain("all")  # refused
     raise hw.TransientError  # refused

@@ -180,7 +180,7 @@ def _meant(view: View, node: str) -> list[Why]:
     from headwater.host.told import is_called
 
     opening = view.opening
-    return [why for why in opening.whys if view.pid or is_called(why.id, why.name, node, opening.app)]
+    return [why for why in opening.whys if view.pid or is_called(why.id, why.name, node, opening.app, why.piece)]
 
 
 def _print_whys(whys: list[Why], count: int) -> None:

@@ -332,7 +332,7 @@ def _with_size(window: Window, taken: TakenOver | None) -> TakenOver:
 
 
 def _why(window: Window, node: Node | Handler) -> Why:
-    return Why(node.id, node.name, _named(window, window.space.scheduler.why(node)))
+    return Why(node.id, node.name, _named(window, window.space.scheduler.why(node)), node.spec.piece)
 
 
 def _named(window: Window, words: str) -> str:
@@ -344,8 +344,7 @@ def _named(window: Window, words: str) -> str:
 
 def _explain(window: Window, opening: Opening, text: str) -> Opening:
     nodes = _functions(window)
-    meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app) or text == node.title]
-    meant = meant or [node for node in nodes if node.spec.piece and text == f"{node.name} of {node.spec.piece}"]
+    meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app, node.spec.piece)]
     if not meant:
         names = dict.fromkeys(node.name for node in nodes)
         return msgspec.structs.replace(opening, names=tuple(names)[:NAMES_MAX])

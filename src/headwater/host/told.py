@@ -172,6 +172,8 @@ class Why(msgspec.Struct, frozen=True):
     id: str
     name: str
     words: str
+    piece: str = ""
+    """Which piece it is of, if it is of one."""
 
 
 class EventTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -275,9 +277,14 @@ def function_of(name: str) -> str:
     return name.partition("(")[0] if name.endswith(")") else name
 
 
-def is_called(node_id: str, name: str, text: str, app: str) -> bool:
-    """Whether a node can be meant by this: its name, its function's, either with the app in front; `…` for anything."""
+def is_called(node_id: str, name: str, text: str, app: str, piece: str = "") -> bool:
+    """Whether a node can be meant by this: its name, its function's, either with the app in front; `…` for anything.
+
+    Of one that is of a piece, also with that: `doubled of timer kitchen`.
+    """
     wanted = text.removeprefix(f"{app}.").replace("...", "…")
+    if piece and wanted.endswith(f" of {piece}"):
+        wanted = wanted.removesuffix(f" of {piece}")
     if wanted in (node_id, name, function_of(name), f"{name}()"):
         return True
     if "…" in wanted:

@@ -14,10 +14,12 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater.cells.here import HERE
+from headwater.cells.lifecycle import SETTLED
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, UsageError
 from headwater.host.pieces.building import BUILDER, Builder
@@ -55,6 +57,8 @@ class Pieces:
         # Children of functions, by id; and those that a run which is under way has asked for.
         self._children: dict[Node, dict[str, Piece[Any]]] = {}
         self._asked: dict[Node, tuple[Transaction, set[str]]] = {}
+        # What came with transactions that are not decided.
+        self._origins: dict[str, Transaction] = {}
         # To be done by whoever has the turn next.
         self._due: deque[Callable[[], None]] = deque()
 
@@ -241,11 +245,37 @@ class Pieces:
             # A run that stops a piece, perhaps its own, has done so.
             return
         # I10: it survives only if what it was started in comes to be.
-        bring = partial(self._soon, partial(self.work.bring, pieces))
+        for piece in pieces:
+            self._origins[piece.id] = tx
+        bring = partial(self._soon, partial(self._bring, pieces, tx))
         # When all of it is undone, so that nothing is at work in between.
         self._space.scheduler.lineage.launch(tx, partial(self._soon, undo), bring)
         if not is_run:
             tx.on_sent = (*tx.on_sent, bring)
+
+    def _bring(self, pieces: list[Piece[Any]], tx: Transaction) -> None:
+        """A transaction is sent, or decided."""
+        for piece in pieces:
+            if tx.status in SETTLED and self._origins.get(piece.id) is tx:
+                del self._origins[piece.id]
+        self.work.bring(pieces)
+
+    def claim(self, piece: Piece[Any], tx: Transaction | None) -> bool:
+        """Somebody asks for a piece that is at work as it is. If it came with what may yet fail, it stays all the same.
+
+        Returns whether it has to be built once more, to be written down by this one, too.
+        """
+        origin = self._origins.get(piece.id)
+        if origin is None or origin is tx or origin.status in SETTLED or piece.wanted is None:
+            return False
+        if not isinstance(origin.node, Node):
+            return True
+        # What a run starts is written down by itself: it is only not to be undone.
+        mine = replace(piece.wanted)
+        if piece.at_work is piece.wanted:
+            self.work.relabel(piece, mine)
+        self._want(piece, mine)
+        return False
 
     def _want(self, piece: Piece[Any], build: Build[Any] | None) -> None:
         piece.wanted = build

@@ -23,7 +23,7 @@ from headwater.scheduler.node import Node
 from headwater.values.address import doc_key
 from headwater.values.causal import derive_id
 from headwater.values.ids import DocKey
-from headwater.values.tree import Maybe, Value, is_map, same
+from headwater.values.tree import ABSENT, Maybe, Value, is_map, same
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
@@ -111,14 +111,21 @@ class Planning:
         else:
             given = kept.named(asked.args, asked.inputs)
             sealed = kept.sealed(asked.args, asked.inputs)
+        is_claimed = False
         if known is not None and wanted is not None and wanted.pattern is pattern and same(wanted.sealed, sealed):
-            return Plan(known)
+            is_claimed = self._pieces.claim(known, asked.tx)
+            if not is_claimed:
+                return Plan(known)
         unsealed = self._unsealed(kept, sealed)
         # A cell that was given is known by more than its place: by its default.
         unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
         prints = space.prints.apart(pattern.__wrapped__)
         within = Within(f"{pattern.name} {asked.key}", f"{doc}.", asked.parent, prints, depth)
-        return self._built(asked, Builder(space, doc, pattern.name, within, asked.tx), unsealed, sealed, stored)
+        plan = self._built(asked, Builder(space, doc, pattern.name, within, asked.tx), unsealed, sealed, stored)
+        if is_claimed and plan.change is not None:
+            # Whatever becomes of what stands there now.
+            plan.change = plan.change._replace(stored=ABSENT)
+        return plan
 
     def _built(self, asked: Asked, builder: Builder, given: Mapping[str, object], sealed: Value, stored: Maybe) -> Plan:
         pattern, doc = asked.pattern, builder.prefix[:-1]

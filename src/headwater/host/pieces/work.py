@@ -33,8 +33,8 @@ class Work:
         # Stopped, and what they have made is still held.
         self._leaving: list[tuple[Piece[Any], list[DocKey]]] = []
         self._leaving_max = LEAVING_MAX
-        # Of these, what their functions had seen, by id and by the document of each.
-        self._seen: dict[str, dict[str, Seen]] = {}
+        # What functions had seen that were retired lately, by the document of each.
+        self._seen: dict[str, Seen] = {}
         # Handlers of pieces that come to be with a transaction that is open.
         self._early: dict[str, list[Handler[..., Any]]] = {}
         # Since the space was opened.
@@ -57,6 +57,11 @@ class Work:
         for function in left.values():
             self._space.retire(function)
 
+    @staticmethod
+    def relabel(piece: Piece[Any], build: Build[Any]) -> None:
+        """It goes on as it is, and counts as another."""
+        piece.at_work = build
+
     def bring_handlers(self, pieces: Sequence[Piece[Any]]) -> None:
         """Of pieces that come to be with the transaction around: events can be sent to them in that."""
         for piece in pieces:
@@ -78,20 +83,21 @@ class Work:
         piece.at_work = build
         self.started += 1
         fresh: list[Function] = []
+        before: dict[str, Seen] = {}
         for function in build.functions:
             if isinstance(function, Computed | Sink) and function.doc in left:
                 former = left.pop(function.doc)
                 if self._goes_on(former, function):
                     continue
+                before |= self._seen_by([former])
                 space.retire(former, is_told=former in space.instances)
             if function not in space.handlers:
                 function.register(space)
             fresh.append(function)
-        seen = self._seen.pop(piece.id, {})
-        if seen:
-            plain = [each for each in fresh if type(each) is Computed and each in space.nodes]
-            known = {each: seen[each.doc] for each in plain if each.doc in seen}
-            take_over(space, known)
+        plain = [each for each in fresh if type(each) is Computed and each in space.nodes]
+        take_over(space, {each: self._seen.pop(each.doc) for each in plain if each.doc in self._seen})
+        # What comes now may be undone.
+        self._seen |= before
         nodes = [space.nodes[function] for function in fresh if function in space.nodes]
         has_instances = any(function in space.instances for function in fresh)
         if build.is_resumed and (has_instances or any(node.spec.print and not node.restored for node in nodes)):
@@ -99,6 +105,11 @@ class Work:
         streams = {function.stream for function in fresh if isinstance(function, Handler)}
         if build.is_resumed and streams:
             space.mail.resume_streams(streams)
+
+    def _seen_by(self, functions: Sequence[Function]) -> dict[str, Seen]:
+        space = self._space
+        plain = [each for each in functions if type(each) is Computed and each in space.nodes]
+        return {each.doc: found for each in plain if (found := seen_by(space, each)) is not None}
 
     def _goes_on(self, former: Computed[..., Any] | Sink, function: Computed[..., Any] | Sink) -> bool:
         """Whether it is the same function, made once more: then its node goes on, with what it knows."""
@@ -132,10 +143,7 @@ class Work:
             for doc in node.outputs
         ]
         if piece.wanted is None:
-            plain = [each for each in build.functions if type(each) is Computed and each in space.nodes]
-            seen = {each.doc: found for each in plain if (found := seen_by(space, each)) is not None}
-            if seen:
-                self._seen[piece.id] = seen
+            self._seen |= self._seen_by(build.functions)
         for function in reversed(build.functions):
             if piece.wanted is not None and isinstance(function, Computed | Sink) and self._is_plain(function):
                 left[function.doc] = function
@@ -150,11 +158,11 @@ class Work:
         """Hold no longer what pieces have made that are stopped, if what they have written is decided."""
         replica = self._space.replica
         leaving, self._leaving = self._leaving, []
+        self._seen.clear()
         gone: list[DocKey] = []
         for piece, docs in leaving:
             if piece.is_running:
                 continue
-            self._seen.pop(piece.id, None)
             if any(replica.is_layered(doc) for doc in docs):
                 self._leaving.append((piece, docs))
             gone += docs

@@ -204,6 +204,8 @@ class Fetcher:
         while self._ready:
             self._leave(self._ready.popleft())
         if self._asked:
+            # Here, and not by whoever comes to know that the disk is ready: there may be several of those.
+            self._performing.prepare()
             asked, self._asked = self._asked, []
             self._space.when_on_disk(lambda error: self._on_disk(asked, error))
 

@@ -40,6 +40,10 @@ class Performing:
         self._landed = landed
         self._requests: set[Request] = set()
 
+    def prepare(self) -> None:
+        """Have a loop, if there is none. By whoever has the turn."""
+        self._loop()
+
     def start(self, request: Request) -> None:
         """Have it run. From any thread."""
         with suppress(RuntimeError):

@@ -6,15 +6,12 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from copy import deepcopy
 from inspect import BoundArguments
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
-from headwater.cells.doc import Doc
 from headwater.cells.here import Owner, find, sole_open
 from headwater.cells.lifecycle import Status
-from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, UsageError
 from headwater.host.base_space import BaseSpace
@@ -195,11 +192,19 @@ class Resource(Generic[P, R]):
         label = f"{self.name}({label_of(bound.arguments)})"
         # It may be asked for again in an hour: by then a list may hold something else.
         for name, given in bound.arguments.items():
-            if not isinstance(given, Doc | Readable):
-                bound.arguments[name] = deepcopy(given)
+            bound.arguments[name] = _as_given(given)
         fn, args, kwargs = self.__wrapped__, bound.args, bound.kwargs
         value: Cell[Any] = Cell(home, doc, ("value",), schema=schema)
         return Source(self.asking, label, doc_key(doc), lambda: fn(*args, **kwargs), value)
 
     def __repr__(self) -> str:
         return f"<resource {self._doc}>"
+
+
+def _as_given(given: object) -> object:
+    """What is in lists and dicts now, in others that nobody has hold of. Documents and cells are what they are."""
+    if isinstance(given, list):
+        return [_as_given(each) for each in given]
+    if isinstance(given, tuple):
+        return tuple(_as_given(each) for each in given)
+    return {name: _as_given(each) for name, each in given.items()} if isinstance(given, dict) else given
