@@ -251,7 +251,7 @@ app.resource(retry=3)  # refused
 def resources(tea: Item) -> None:
     weather()  # refused
     weather(3)  # refused
-    weather("Oslo").value  # refused
+    print(weather("Oslo").value)  # refused
     weather.refresh(tea)  # refused
     weather("Oslo") + 1  # refused
     hw.clock(every=tea)  # refused

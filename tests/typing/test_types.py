@@ -1,7 +1,8 @@
 """Types as authors meet them: a folder of programs, headwater installed, and a checker as strict as it can be.
 
-`api.py`, `outside.py` and `started.py` hold what must pass, and `errors.py` what must not: a line there that ends in `# refused` is
-refused by both checkers, one that ends in `# refused by pyright` by that one alone, and any other line by neither.
+`api.py`, `outside.py` and `started.py` hold what must pass, and `errors.py` what must not: a line there that ends in
+`# refused` is refused by both checkers, one that ends in `# refused by pyright` by that one alone, and any other line
+by neither.
 """
 
 import inspect
