@@ -373,6 +373,52 @@ def test_whoever_looks_is_told_once_and_again_when_it_is_mended(desk: Desk) -> N
         assert (desk.shown, len(desk.errors)) == ([[1.0, 2.0, 3.0]], 1)
 
 
+@pytest.mark.parametrize("place", [0, 5, 9])
+@pytest.mark.parametrize("verb", ["each", "select", "flat_each"])
+def test_one_that_fails_and_is_mended_runs_no_other(desk: Desk, verb: str, place: int) -> None:
+    made = {"each": root, "select": root, "flat_each": lambda number: [root(number)]}[verb]
+    app: Any = desk.app
+    desk.look_at(getattr(app, verb)(desk.numbers, made, name="all"))
+    with desk.open():
+        desk.numbers.value = [1] * 10
+        before, nodes = desk.shown, desk.nodes
+        desk.runs()
+        desk.numbers.at(place).value = -1
+        assert [str(error.__cause__) for error in desk.errors] == ["no root of -1"]
+        assert (desk.runs()["all.element"], desk.nodes) == (1, nodes)
+        desk.numbers.at(place).value = 1
+        assert (desk.runs()["all.element"], desk.nodes, desk.shown) == (1, nodes, before)
+        assert len(desk.errors) == 1
+
+
+def test_of_several_that_fail_the_first_is_told(desk: Desk) -> None:
+    roots = hw.each(desk.numbers, root)
+    desk.look_at(roots)
+    with desk.open():
+        desk.numbers.value = [1, -4, 9, -16]
+        assert [str(error.__cause__) for error in desk.errors] == ["no root of -4"]
+        assert desk.runs()["each_root.element"] == 4
+        desk.numbers.at(1).value = 4
+        assert [str(error.__cause__) for error in desk.errors] == ["no root of -4", "no root of -16"]
+        desk.numbers.at(3).value = 16
+        assert (desk.shown, desk.runs()) == ([[1.0, 2.0, 3.0, 4.0]], {"each_root.element": 2})
+
+
+@pytest.mark.parametrize("verb", ["select", "flat_each"])
+def test_what_is_made_of_a_list_that_failed_runs_for_nobody_when_it_is_mended(desk: Desk, verb: str) -> None:
+    made = {"select": root, "flat_each": lambda number: [root(number)]}[verb]
+    app: Any = desk.app
+    first = getattr(app, verb)(desk.numbers, made, name="first")
+    desk.look_at(app.each(first, square, name="second"))
+    with desk.open():
+        desk.numbers.value = [1] * 10
+        desk.runs()
+        desk.numbers.at(3).value = -1
+        desk.numbers.at(3).value = 1
+        assert desk.runs()["first.element"] == 2
+        assert desk.shown == [[1] * 10]
+
+
 def test_a_selection_fails_as_a_whole_until_it_is_mended(desk: Desk) -> None:
     chosen = desk.app.select(desk.numbers, lambda number: root(number) > 1, name="large")
     with desk.open():

@@ -108,6 +108,28 @@ def test_whatever_is_true_counts(desk: Desk) -> None:
         assert chosen() == [1, 2, 4, 5]
 
 
+def test_a_list_that_is_handed_out_is_asked_for_elements_as_long_as_somebody_looks(desk: Desk) -> None:
+    chosen = hw.select(desk.board.items, lambda item: item.tags, name="tagged")
+    desk.look_at(chosen)
+    with desk.open():
+        desk.fill(3)
+        tags = desk.board.items[1].tags
+        tags.append("a")
+        assert (titles(desk.shown[0]), desk.runs()) == (["t1"], {"tagged": 1, "tagged.element": 1})
+        tags.append("b")
+        assert desk.runs().get("tagged") is None
+        tags.clear()
+        assert titles(desk.shown[0]) == []
+
+
+def test_what_cannot_be_asked_whether_it_is_true_is_told(desk: Desk) -> None:
+    chosen = desk.app.select(desk.numbers, lambda _: desk.numbers, name="cells")
+    with desk.open():
+        desk.fill(1)
+        with pytest.raises(hw.HeadwaterError, match="value"):
+            chosen()
+
+
 def test_with_the_index(desk: Desk) -> None:
     chosen = desk.app.select(desk.board.items, lambda _item, index: index > 2, name="late")
     with desk.open():
@@ -245,6 +267,25 @@ def test_a_tuple_or_a_list_of_a_document_will_do(desk: Desk) -> None:
         desk.fill(2)
         desk.board.items[0].tags.append("a")
         assert (flat(), tags()) == ([0, 0, 1, -1], ["a"])
+
+
+def test_a_list_of_a_document_that_is_handed_out_is_looked_at_as_long_as_somebody_looks(desk: Desk) -> None:
+    app: Any = desk.app
+    tags = app.flat_each(desk.board.items, lambda item: item.tags, name="tags")
+    desk.look_at(tags)
+    with desk.open():
+        desk.fill(2)
+        item = desk.board.items[0]
+        item.tags.append("a")
+        assert desk.shown == [["a"]]
+        item.tags.append("b")
+        item.tags[0] = "z"
+        assert desk.shown == [["z", "b"]]
+        desk.runs()
+        desk.board.items[1].tags.append("c")
+        assert (desk.shown, desk.runs()) == ([["z", "b", "c"]], {"tags": 1, "tags.element": 1})
+        item.tags.clear()
+        assert desk.shown == [["c"]]
 
 
 def test_what_is_no_list_is_told(desk: Desk) -> None:

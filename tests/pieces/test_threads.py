@@ -12,6 +12,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import ConflictError
+from headwater.host.pieces.pieces import Pieces
 from tests.pieces.kit import Held, check_held, held
 
 
@@ -112,4 +113,31 @@ def test_a_crowd_leaves_pieces_whole(tmp_path: Path, seed: int) -> None:
         for piece in [piece for piece in space.pieces.running.values() if piece.whole is None]:
             piece.stop()
         assert held(space) == Held(nodes=0, handlers=1, running=0, children=0, instances=0)
+        check_held(space)
+
+
+def test_threads_that_are_first_to_start_something_do_so_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Pieces] = []
+    init = Pieces.__init__
+
+    def slowly(self: Pieces, *args: Any) -> None:
+        made.append(self)
+        # Long enough for the others to come.
+        threading.Event().wait(0.02)
+        init(self, *args)
+
+    monkeypatch.setattr(Pieces, "__init__", slowly)
+    with hw.App("first").open("memory:") as space:
+        barrier = threading.Barrier(4)
+
+        def work(number: int) -> None:
+            barrier.wait()
+            space.start(card, str(number), who="x")
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert (len(made), len(space.pieces.running)) == (1, 4)
         check_held(space)

@@ -237,9 +237,13 @@ class BaseSpace(Facing, Home):
 
         if self._pieces is None:
             self.check_open()
-            made = self._pieces = Pieces(self, getattr(self.owner, "name", ""))
-            self.scheduler.registry.on_remove = made.removed
-            self.scheduler.runner.ended = made.after
+            with self._turn:
+                # Unless another thread was faster.
+                if self._pieces is None:
+                    made = Pieces(self, getattr(self.owner, "name", ""))
+                    self.scheduler.registry.on_remove = made.removed
+                    self.scheduler.runner.ended = made.after
+                    self._pieces = made
         return self._pieces
 
     def start(self, pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:

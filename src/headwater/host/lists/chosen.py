@@ -18,7 +18,7 @@ from headwater.host.base_space import BaseSpace
 from headwater.host.functions import Computed
 from headwater.host.lists.each import Each, Row
 from headwater.host.lists.element import Element, Spread
-from headwater.host.lists.listed import Listed
+from headwater.host.lists.listed import Listed, all_of
 from headwater.host.lists.sources import plain_list
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey
@@ -53,7 +53,7 @@ class Select(Listed[E]):
 
     def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
         rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
-        return [row.entry for row in rows if self.each.read_row(row)]
+        return [row.entry for row, is_meant in zip(rows, all_of(rows, self.each.read_row), strict=True) if is_meant]
 
 
 class Part(Entry):
@@ -99,14 +99,15 @@ class FlatEach(Listed[R]):
         return cast("list[R]", found)
 
     def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
-        found: list[Entry | None] = []
+        rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
         traverse = Traverse(tx, home.scope)
-        for row in self.each.entries_in(home, tx):
-            if not isinstance(row, Row):
-                continue
+
+        def count(row: Row) -> int:
             self.each.row_cell(row)
             # How many there are, and nothing of what they are.
             place = traverse.place(doc_key(row.doc), ())
             made = None if place is None else tx.read(place.doc, place.path, _SHALLOW)
-            found += [Part(self.each, row, index) for index in range(len(made) if is_array(made) else 0)]
-        return found
+            return len(made) if is_array(made) else 0
+
+        counts = zip(rows, all_of(rows, count), strict=True)
+        return [Part(self.each, row, index) for row, size in counts for index in range(size)]

@@ -110,7 +110,11 @@ class Element(Computed[..., R]):
 
     def _called(self, entry: Entry, given: tuple[int, ...]) -> object:
         element = entry.read()
-        return _HOLE if element is None else self.__wrapped__(element, *given)
+        return _HOLE if element is None else self._taken(self.__wrapped__(element, *given))
+
+    def _taken(self, value: object) -> object:
+        """What the function returned, in its run: what has to be read to make a value of it is read there, and noted."""
+        return value
 
     async def _called_later(self, entry: Entry, given: tuple[int, ...]) -> object:
         element = entry.read()
@@ -136,6 +140,9 @@ class Predicate(Element[bool]):
             self._result = Cell(self._app, self._doc, schema=self._type)
         return self._result
 
+    def _taken(self, value: object) -> object:
+        return bool(value)
+
     def _store(self, value: object) -> Value:
         return value is not _HOLE and bool(value)
 
@@ -160,10 +167,11 @@ class Spread(Element[list[R]]):
             self._result = Cell(self._app, self._doc, schema=self._type)
         return self._result
 
+    def _taken(self, value: object) -> object:
+        return _HOLE if value is None else self.checked(value)
+
     def _store(self, value: object) -> Value:
-        if value is _HOLE or value is None:
-            return array_of([])
-        return super()._store(self.checked(value))
+        return array_of([]) if value is _HOLE else super()._store(value)
 
     def checked(self, value: object) -> list[object] | tuple[object, ...]:
         """What a function returned for an element, without what is None."""

@@ -9,7 +9,7 @@ Must never know: where the elements come from.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
@@ -28,6 +28,7 @@ from headwater.values.codec import encode
 from headwater.values.tree import ABSENT, Array, Maybe, Path, Value, array_of, is_array, is_link
 
 R = TypeVar("R")
+T = TypeVar("T")
 _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW
 
@@ -109,22 +110,9 @@ class Listed(Computed[[], list[R]]):
             return list(ready)
         home, tx = ready
         stored = self._stored(home, tx)
-        found = self._read(home, list(stored) if is_array(stored) else [])
+        found = all_of(stored if is_array(stored) else (), lambda value: self._value(home, value))
         if tx is None and home.restless:
             home.catch_up()
-        return found
-
-    def _read(self, home: BaseSpace, stored: list[Value]) -> list[R]:
-        found: list[R] = []
-        waits: NotReadyError | None = None
-        for value in stored:
-            try:
-                found.append(self._value(home, value))
-            except NotReadyError as error:
-                # The others are asked for as well, or each would be begun only when the one before it has ended.
-                waits = waits or error
-        if waits is not None:
-            raise waits
         return found
 
     def __len__(self) -> int:
@@ -205,6 +193,27 @@ class Listed(Computed[[], list[R]]):
 
 
 _END: Final = object()
+
+
+def all_of(things: Iterable[T], read: Callable[[T], R]) -> list[R]:
+    """What is read of each. Raises what the first raised that failed; else, that one is not ready.
+
+    The others are read all the same. If one is under way, each would else be begun only when the one before it has
+    ended. If one failed, whoever reads no further would let go of those behind it, and they would all run again when
+    that one is mended.
+    """
+    found: list[R] = []
+    failed: Exception | None = None
+    for thing in things:
+        try:
+            found.append(read(thing))
+        except NotReadyError as error:
+            failed = failed or error
+        except Exception as error:  # noqa: BLE001  # raised below
+            failed = error if failed is None or isinstance(failed, NotReadyError) else failed
+    if failed is not None:
+        raise failed
+    return found
 
 
 def _token(reference: Value) -> str | bytes:

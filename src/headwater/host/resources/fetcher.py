@@ -20,10 +20,9 @@ from headwater.cells.transaction import Transaction
 from headwater.host.instances import Key
 from headwater.host.resources.answers import Answers
 from headwater.host.resources.performing import Performing
-from headwater.host.resources.source import READY, Request, Source
+from headwater.host.resources.source import Request, Source
 from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Kind, Node, NodeSpec
-from headwater.values.tree import get
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
@@ -175,7 +174,7 @@ class Fetcher:
         """Somebody reads it: a call, if the scheduler will not know of him as of one who looks. From any thread."""
         reader = None if tx is None else tx.node
         if not source.node.is_live and not (isinstance(reader, Node) and reader.is_live):
-            source.is_called = source.is_anew = True
+            source.is_called = True
             self._note(source)
 
     def refresh(self, source: Source) -> None:
@@ -232,9 +231,10 @@ class Fetcher:
                 source.timer = timers.wait(left, lambda: self._note(source))
                 return
         else:
-            due_at = source.due_at(self._space.replica.read(source.doc))
+            record = self._space.replica.read(source.doc)
+            due_at = source.due_at(record)
             # Whoever has set the clock back would wait for as long as that: it is asked for at once.
-            if due_at is None or timers.wall() < due_at <= timers.wall() + (source.asking.fresh_ms or 0.0):
+            if due_at is None or timers.wall() < due_at <= timers.wall() + (source.counts_ms(record) or 0.0):
                 source.is_called = False
                 if source.node.is_live and due_at is not None:
                     source.timer = timers.at(due_at, lambda: self._note(source))
@@ -245,8 +245,7 @@ class Fetcher:
 
     def _let_age(self, source: Source) -> None:
         """Nobody looks, so no timer rings for it; but somebody who has read it may be called again."""
-        record = self._space.replica.read(source.doc)
-        due_at = source.due_at(record) if get(record, ("state",)) == READY else 0.0
+        due_at = source.due_at(self._space.replica.read(source.doc))
         if due_at is not None and due_at != source.ages_at:
             source.ages_at = due_at
             heappush(self._ageing, (due_at, next(self._number), source))
@@ -266,7 +265,7 @@ class Fetcher:
         """Nobody wants it: the next one who does begins anew."""
         source.failures = 0
         source.retry_at = None
-        source.is_forced = False
+        source.is_forced = source.is_anew = False
         if source.timer is not None:
             source.timer.cancel()
             source.timer = None

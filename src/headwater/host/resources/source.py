@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 READY: Final = "ready"
 FAILED: Final = "failed"
 
+FAILED_MS: Final = 5000.0
+"""How long a failure counts for calls if there is no `fresh_for`: who asks in a circle does not ask a server that is
+down in a circle, and who has repaired it need not wait for long."""
+
 
 @dataclass(slots=True, eq=False)
 class Request:
@@ -93,8 +97,15 @@ class Source:
         if state == FAILED and self.is_anew:
             return 0.0
         came = get(record, ("at" if state == READY else "failed_at",))
+        counts_ms = self.counts_ms(record)
+        return None if counts_ms is None or not isinstance(came, int | float) else came + counts_ms
+
+    def counts_ms(self, record: Maybe) -> float | None:
+        """For how long it is not asked for again after what stands there; None: for ever."""
         fresh_ms = self.asking.fresh_ms
-        return None if fresh_ms is None or not isinstance(came, int | float) else came + fresh_ms
+        if fresh_ms is None and get(record, ("state",)) == FAILED and not self.node.is_live:
+            return FAILED_MS
+        return fresh_ms
 
     def state(self, space: BaseSpace, tx: Transaction | None) -> State[Any]:
         """What stands there, read in a transaction if there is one. When it came is not part of that."""
