@@ -32,6 +32,14 @@ from headwater.host.http.target import follow, read_url
         ("http://my_host/", "http://my_host/"),
         ("http://localhost/", "http://localhost/"),
         ("http://134744072/", "http://8.8.8.8/"),
+        ("http://example.com/x/../a", "http://example.com/a"),
+        ("http://example.com/x/./a/.", "http://example.com/x/a/"),
+        ("http://example.com/../../a/..", "http://example.com/"),
+        ("http://example.com/x/%2e%2E/a", "http://example.com/a"),
+        ("http://example.com/a//b/../.c/..d?e/../f", "http://example.com/a//.c/..d?e/../f"),
+        ("http://example.com/%c3%b8?%c3%b8", "http://example.com/%C3%B8?%C3%B8"),
+        ("http://example.com/%61%7e%2f%26?%61=%2b", "http://example.com/a~%2F%26?a=%2B"),
+        ("http://example.com/100%?%%361", "http://example.com/100%25?%2561"),
     ],
 )  # fmt: skip
 def test_url_has_one_spelling(url: str, one: str) -> None:

@@ -245,6 +245,7 @@ def test_other_branches_are_another_choice(tmp_path: Path) -> None:
         (lambda app, _: app.when(lambda x: x, 2, name="n"), "the condition takes parameters"),
         (lambda app, flag: (app.if_else(flag, 1, 2), app.if_else(flag, 1, 2)), "has 'if_flag' already"),
         (lambda _, __: hw.if_else(lambda: 1, 1, 2, name="n"), "hw.if_else: nothing here says which app it is for"),
+        (lambda _, __: hw.unless(3, 1), "hw.unless: int 3 is no condition; give a cell, a computed"),  # type: ignore[call-overload]  # so
         (lambda _, flag: hw.when(flag, 1, on="x"), "on='x'; an app is expected"),  # type: ignore[call-overload]  # so
     ],
 )

@@ -90,6 +90,9 @@ def test_in_a_pattern_they_are_part_of_the_piece(desk: Desk) -> None:
         ),
         (lambda desk: desk.app.each(desk.numbers, lambda *, a: a, name="n"), "a function of one element is expected"),
         (lambda _: hw.each(lambda: [1], square), "hw.each: nothing here says which app it is for; call it on the app"),
+        (lambda _: hw.each([1, 2], square), "hw.each: list of 2 items is no source of a list; give a cell, a computed"),  # type: ignore[call-overload]  # so
+        (lambda _: hw.select(None, square), "hw.select: None is no source of a list"),  # type: ignore[call-overload]  # so
+        (lambda _: hw.flat_each((1,), square), "hw.flat_each: tuple of 1 item is no source of a list"),  # type: ignore[call-overload]  # so
         (lambda desk: hw.each(desk.numbers, square, on="x"), "hw.each: on='x'; an app is expected"),  # type: ignore[call-overload]  # so
     ],
 )

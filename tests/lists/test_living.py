@@ -404,21 +404,6 @@ def test_of_several_that_fail_the_first_is_told(desk: Desk) -> None:
         assert (desk.shown, desk.runs()) == ([[1.0, 2.0, 3.0, 4.0]], {"each_root.element": 2})
 
 
-@pytest.mark.parametrize("verb", ["select", "flat_each"])
-def test_what_is_made_of_a_list_that_failed_runs_for_nobody_when_it_is_mended(desk: Desk, verb: str) -> None:
-    made = {"select": root, "flat_each": lambda number: [root(number)]}[verb]
-    app: Any = desk.app
-    first = getattr(app, verb)(desk.numbers, made, name="first")
-    desk.look_at(app.each(first, square, name="second"))
-    with desk.open():
-        desk.numbers.value = [1] * 10
-        desk.runs()
-        desk.numbers.at(3).value = -1
-        desk.numbers.at(3).value = 1
-        assert desk.runs()["first.element"] == 2
-        assert desk.shown == [[1] * 10]
-
-
 def test_a_selection_fails_as_a_whole_until_it_is_mended(desk: Desk) -> None:
     chosen = desk.app.select(desk.numbers, lambda number: root(number) > 1, name="large")
     with desk.open():

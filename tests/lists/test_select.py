@@ -261,8 +261,7 @@ def test_a_tuple_or_a_list_of_a_document_will_do(desk: Desk) -> None:
     def of(item: Item) -> hw.List[str]:
         return item.tags
 
-    app: Any = desk.app  # to type checkers, a list is what is asked for
-    flat, tags = app.flat_each(desk.numbers, both), app.flat_each(desk.board.items, of)
+    flat, tags = hw.flat_each(desk.numbers, both), hw.flat_each(desk.board.items, of)
     with desk.open():
         desk.fill(2)
         desk.board.items[0].tags.append("a")
@@ -270,8 +269,7 @@ def test_a_tuple_or_a_list_of_a_document_will_do(desk: Desk) -> None:
 
 
 def test_a_list_of_a_document_that_is_handed_out_is_looked_at_as_long_as_somebody_looks(desk: Desk) -> None:
-    app: Any = desk.app
-    tags = app.flat_each(desk.board.items, lambda item: item.tags, name="tags")
+    tags = hw.flat_each(desk.board.items, lambda item: item.tags, name="tags")
     desk.look_at(tags)
     with desk.open():
         desk.fill(2)

@@ -58,7 +58,8 @@ def check_held(space: hw.Space | hw.AsyncSpace) -> None:
     for piece in pieces.running.values():
         assert piece.is_running
         assert piece.at_work is piece.wanted is piece.build, piece
-        functions |= set(piece.build.functions)
+        assert piece.asleep is (piece.parent is not None and not piece.parent.is_live), piece
+        functions |= {each for each in piece.build.functions if not (piece.asleep and isinstance(each, hw.Handler))}
         for part in piece.build.parts:
             assert pieces.running[part.id] is part
             assert part.whole is piece

@@ -316,3 +316,18 @@ def test_what_a_computed_calls_for_in_a_second_run_does_not_run_again(app: hw.Ap
         assert outer() == 2
         assert sorted(ran) == ["inner", "inner", "outer", "outer"], "each once, and once more for itself"
         assert (t.runs(inner), t.runs(outer)) == (1, 1)
+
+
+def test_what_writes_and_returns_what_cannot_be_stored_is_told_as_that(app: hw.App) -> None:
+    """Nothing that it wrote was kept: there is nothing for it to be run on top of."""
+    count, twice = app.cell("count", 1), app.cell("twice", 0)
+
+    @app.computed(writes=[twice], eager=True)
+    def double() -> object:
+        twice.value = count.value * 2
+        return count.value if count.value == 1 else object()
+
+    with probe(app) as t:
+        count.value = 2
+        t.errors.clear()
+        assert twice.value == 2

@@ -100,6 +100,14 @@ def test_value_goes_to_the_option_that_fits_and_back(hint: Any, value: Any, stor
     assert same(schema.store(back), tree)
 
 
+def test_options_are_told_in_the_order_in_which_they_are_declared() -> None:
+    assert [schema_of(hint).expected for hint in (float | bytes, bytes | float, float | bytes)] == [
+        "float or bytes",
+        "bytes or float",
+        "float or bytes",
+    ]
+
+
 @pytest.mark.parametrize(
     ("hint", "value", "reason", "path"),
     [

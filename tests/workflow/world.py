@@ -87,6 +87,8 @@ class World:
         self._begun: set[int] = set()
         self._old: Any = None
         self.open()
+        # Whoever watches has to have seen how it began: the clock may be set in the first thing that happens.
+        self.check()
 
     # -- the app -------------------------------------------------------------------------------------------
 

@@ -52,6 +52,15 @@ def place_of(thing: Doc | Readable, home: Home) -> tuple[DocKey, Path]:
     return thing._key(home), thing._path
 
 
+def place_anywhere(thing: Doc | Readable) -> tuple[str, Path]:
+    """Where a document or a cell stands, for comparing before a space is open: a user's own is that of any user."""
+    if isinstance(thing, Doc):
+        name, scope = thing._hw_scope
+        return thing._hw_key or f"{scope}/{name}", ()
+    name, scope = thing._scope
+    return thing._doc or f"{scope}/{name}", thing._path
+
+
 def told_apart(doc: Doc) -> str:
     """What tells a document from others of its class: its id, and whose it is."""
     name, scope = doc._hw_scope

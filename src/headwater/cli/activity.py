@@ -133,7 +133,7 @@ def _status(activity: Activity) -> str:
     found = {word: count for word, count in counts.items() if count}
     if not found:
         return "clean" if not activity.restored else _restored(activity)
-    return ", ".join(word if activity.nodes == count else f"{count:,} {word}" for word, count in found.items())
+    return ", ".join(_of_all(word, count, activity) for word, count in found.items())
 
 
 def _restored(activity: Activity) -> str:
@@ -147,9 +147,18 @@ def _handler_status(activity: Activity) -> str:
         "running": activity.running,
         "failed": activity.failed,
         waiting: activity.waiting,
-        "never ran": activity.never_ran and not activity.waiting,
+        "never ran": 0 if activity.waiting else activity.never_ran,
     }
-    return ", ".join(word for word, is_so in words.items() if is_so) or "idle"
+    found = {word: count for word, count in words.items() if count}
+    return (
+        ", ".join(_of_all(word, count, activity) if word != waiting else word for word, count in found.items())
+        or "idle"
+    )
+
+
+def _of_all(word: str, count: int, activity: Activity) -> str:
+    """How many, if not all."""
+    return word if count >= activity.nodes else f"{count:,} {word}"
 
 
 def _stay_on_top(sort: str, app: str | None, url: str | None, space: str | None) -> None:

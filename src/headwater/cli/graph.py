@@ -159,7 +159,7 @@ def explain_node(*, node: str, app: str | None, url: str | None, space: str | No
     """Tell in words why a function last ran, why it does not run now, and what would wake it.
 
     NODE is a function, APP.FUNCTION, or one of several by its arguments: `row(3)`; in `row(…)` the dots stand for
-    anything.
+    anything. One of a piece is `label of timer eggs`; `label of timer` are those of all pieces of the pattern.
     """
     views = inquire(url, space, app, request("why", node=node)).views
     found = [(view, why) for view in views for why in _meant(view, node)]
@@ -188,7 +188,7 @@ def _print_whys(whys: list[Why], count: int) -> None:
         write(("\n" if number else "") + inert_lines(why.words))
     if count > _WHYS:
         left = count_text(count - _WHYS, "more of them", "more of them")
-        write(f"\nThere are {left}: name one, such as {inert_lines(whys[_WHYS].name)}")
+        write(f"\nThere are {left}: name one, such as {inert_lines(_titled(whys[_WHYS]))}")
 
 
 def _why_record(view: View, why: Why) -> Record:
@@ -196,10 +196,16 @@ def _why_record(view: View, why: Why) -> Record:
         "app": view.opening.app,
         "node": why.name,
         "id": why.id,
+        **({"piece": why.piece} if why.piece else {}),
         "words": why.words.split("\n"),
         "live": bool(view.pid),
         "at": utc(view.opening.at_ms),
     }
+
+
+def _titled(why: Why) -> str:
+    """As it is named to be told of."""
+    return f"{why.name} of {why.piece}" if why.piece else why.name
 
 
 def _missing(node: str, views: list[View]) -> NotFoundError:
@@ -208,7 +214,7 @@ def _missing(node: str, views: list[View]) -> NotFoundError:
 
     names: dict[str, None] = {}
     for view in views:
-        called = view.opening.names or [why.name for why in view.opening.whys]
+        called = view.opening.names or [_titled(why) for why in view.opening.whys]
         for name in called:
             prefix = f"{view.opening.app}." if node.startswith(f"{view.opening.app}.") else ""
             names |= {f"{prefix}{function_of(name)}": None, f"{prefix}{name}": None}

@@ -39,6 +39,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "trace": "trace:show_trace",
         "stats": "activity:show_stats",
         "events": "events:events",
+        "pieces": "pieces:pieces",
     },
     "Workflows": {
         "workflow": "workflow:workflow",

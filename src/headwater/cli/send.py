@@ -49,6 +49,7 @@ def send_event(
     headwater send submit note=gift              text, if it is no JSON
     headwater send submit amount=3 'tags=["a"]'
     headwater send submit --json '{"amount": 3}' --id order-17
+    headwater send "tick of timer eggs"          a handler of a piece
 
     By the process that has the space open; if nobody has, by the app that --app names. With --no-wait, an event that
     is not handled yet is only in the memory of that process: it is lost if that is killed, not if it closes the space.

@@ -20,8 +20,9 @@ from msgspec import structs
 from headwater.errors import ClosedError, EventTimeoutError, HeadwaterError, NotFoundError, UsageError
 from headwater.host.kept_events import droppable, find_failed, json_of
 from headwater.host.looking_events import choose, show_event
-from headwater.host.told import EventTold, Trouble
+from headwater.host.told import EventTold, Trouble, is_called
 from headwater.scheduler.event import Event, State
+from headwater.scheduler.node import titled
 from headwater.scheduler.outcome import HANDLED
 from headwater.values.codec import from_json
 from headwater.values.ids import BranchId
@@ -37,6 +38,9 @@ TURN_MS: Final = 10_000.0
 
 _LOOK_S: Final = 0.3
 """How long a turn is waited for to look whether an event is there. Without one, it is seen in passing."""
+
+_NAMED_MAX: Final = 8
+"""Handlers that are named if none, or more than one, could be meant: pieces may have thousands."""
 
 _DISK_S: Final = 5.0
 """How long what was written is waited for."""
@@ -98,32 +102,51 @@ def _fields(text: str) -> dict[str, object]:
 
 def _addressee(windows: list[Window], text: str) -> tuple[Window, Handler[..., Any], Record]:
     found: list[tuple[Window, Handler[..., Any], Record]] = []
+    there: dict[str, None] = {}
     known: dict[str, None] = {}
     for window in windows:
         for function, record in list(window.space.handlers.items()):
-            app, stream = window.app, record.spec.stream
-            names: dict[str, None] = dict.fromkeys(
-                (record.name, stream.removeprefix(f"{app}."), f"{app}.{record.name}", stream)
-            )
-            known |= names
-            if text.removesuffix("()") in names:
+            app, stream, piece = window.app, record.spec.stream, record.spec.piece
+            title = titled(record.name, piece)
+            there |= dict.fromkeys((title, stream.removeprefix(f"{app}.")) if not piece else (title,))
+            known |= dict.fromkeys((title, stream.removeprefix(f"{app}."), f"{app}.{title}", stream))
+            is_stream = text.removesuffix("()") in (stream, stream.removeprefix(f"{app}."))
+            if is_stream or is_called(record.id, record.name, text, app, piece):
                 found.append((window, function, record))  # type: ignore[arg-type]  # only handlers are among them
+    # A name alone is that of the app's own, if it has one: those of pieces have another.
+    found = [each for each in found if not each[2].spec.piece] or found
     if len(found) > 1:
-        meant = ", ".join(dict.fromkeys(f"{window.app}.{record.name}" for window, _, record in found))
-        message = f"{text} could be any of {len(found)} here ({meant}); say which with the app in front, or with --app"
-        raise UsageError(message, handler=text)
+        raise _several(text, [(window, record) for window, _, record in found])
     if not found:
-        raise no_handler(text, list(known))
+        raise no_handler(text, list(known), list(there))
     return found[0]
 
 
-def no_handler(text: str, known: list[str]) -> NotFoundError:
+def _several(text: str, found: list[tuple[Window, Record]]) -> UsageError:
+    """By names of which each means one, as far as there are such."""
+    names = [titled(record.name, record.spec.piece) for _, record in found]
+    hint = "say which"
+    if len({window.app for window, _ in found}) > 1:
+        names = [f"{window.app}.{name}" for (window, _), name in zip(found, names, strict=True)]
+        hint = "say which with the app in front, or with --app"
+    elif len(set(names)) == 1 and found[0][1].spec.piece:
+        names = [record.spec.stream for _, record in found]
+    elif len(set(names)) == 1:
+        hint = "say which with --app"
+    names = list(dict.fromkeys(names))
+    more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
+    message = f"{text} could be any of {len(found):,} here ({', '.join(names[:_NAMED_MAX])}{more}); {hint}"
+    return UsageError(message, handler=text)
+
+
+def no_handler(text: str, known: list[str], there: list[str]) -> NotFoundError:
     """Nobody is called that; somebody may be nearly."""
     from difflib import get_close_matches  # noqa: PLC0415  # seldom needed
 
     close = get_close_matches(text, known, n=3, cutoff=0.65)
-    there = ", ".join(name for name in known if "." not in name)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {there}" if there else "there is none"
+    more = f" and {len(there) - _NAMED_MAX:,} more" if len(there) > _NAMED_MAX else ""
+    listed = ", ".join(there[:_NAMED_MAX]) + more
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed}" if there else "there is none"
     return NotFoundError(f"there is no handler {text}; {hint}", handler=text)
 
 

@@ -256,6 +256,10 @@ class BaseSpace(Facing, Home):
         """
         return self.pieces.start(pattern, key, args, inputs)
 
+    def has_at_work(self, piece: str) -> bool:
+        """Whether the piece with this id was started in this opening, and is not stopped."""
+        return self._pieces is not None and piece in self._pieces.running
+
     def told(self, words: str) -> str:
         """Words for people, with names in the place of ids that nobody has chosen."""
         return words if self._pieces is None else self._pieces.told(words)
@@ -265,6 +269,8 @@ class BaseSpace(Facing, Home):
         self.resuming.keep()
         if self._pieces is not None:
             self._pieces.sweep()
+        if self._fetcher is not None:
+            self._fetcher.let_go()
 
     def _begin_pass(self) -> None:
         """Take in what came from outside, and do what is due."""
@@ -274,6 +280,8 @@ class BaseSpace(Facing, Home):
 
     def _end_pass(self) -> None:
         """Ask for what is wanted now."""
+        if self._pieces is not None:
+            self._pieces.sleeping.end_pass()
         self._look_outside()
 
     # -- workflows -----------------------------------------------------------------------------------------

@@ -265,21 +265,32 @@ class ChoiceVerbs(ABC):
     def _choice_name(self, verb: str, word: str, condition: object, name: str | None) -> tuple[str, str]:
         """A name that was given, or one after the condition: `if_ready`."""
         where = f"{self.verb}.{verb}"
-        if not isinstance(condition, Cell) and (not callable(condition) or isinstance(condition, type)):
-            message = f"{where}: {short(condition)} is no condition; give a cell, a computed, or a function"
-            raise DeclarationError(message)
-        if not isinstance(condition, Cell):
-            takes = condition.is_parametrised if isinstance(condition, Computed) else signature_of(condition).parameters
-            if takes:
-                message = f"{where}: the condition takes parameters, and nobody is there to give them; wrap it: lambda:"
-                raise DeclarationError(f"{message} ...")
-            if is_async(condition) and not isinstance(condition, Computed):
-                raise DeclarationError(f"{where}: the condition is async; make a computed of it, with @app.computed")
+        _check_condition(condition, where)
         found = name or _name_of(condition)
         if not found or "<" in found or "/" in found:
             raise DeclarationError(f"{where} needs a name for {condition!r}: give it one with name=...")
         chosen = name or f"{word}_{found}"
         return chosen, f"{where} {chosen!r}"
+
+
+def _check_condition(condition: object, where: str) -> None:
+    """Refuse what cannot be asked. Raises DeclarationError."""
+    if not isinstance(condition, Cell) and (not callable(condition) or isinstance(condition, type)):
+        message = f"{where}: {short(condition)} is no condition; give a cell, a computed, or a function"
+        raise DeclarationError(message)
+    if not isinstance(condition, Cell):
+        takes = condition.is_parametrised if isinstance(condition, Computed) else signature_of(condition).parameters
+        if takes:
+            message = f"{where}: the condition takes parameters, and nobody is there to give them; wrap it: lambda:"
+            raise DeclarationError(f"{message} ...")
+        if is_async(condition) and not isinstance(condition, Computed):
+            raise DeclarationError(f"{where}: the condition is async; make a computed of it, with @app.computed")
+
+
+def _choice_declarer(what: str, on: object, condition: object, *branches: object) -> Any:  # noqa: ANN401  # see declarer
+    """Who declares a choice here. What is no condition is told first: it does not say either whose it is."""
+    _check_condition(condition, what)
+    return declarer(what, on, condition, *branches)
 
 
 def _name_of(condition: object) -> str:
@@ -313,7 +324,7 @@ def if_else(
     condition: Condition, then: object, otherwise: object, *, name: str | None = None, on: ChoiceVerbs | None = None
 ) -> Choice[Any]:
     """One of two, by a condition, as `app.if_else`: `shown = hw.if_else(ready, report, "not yet")`."""
-    whose = declarer("hw.if_else", on, condition, then, otherwise)
+    whose = _choice_declarer("hw.if_else", on, condition, then, otherwise)
     return cast("Choice[Any]", whose.if_else(condition, then, otherwise, name=name))
 
 
@@ -331,7 +342,7 @@ def when(
 ) -> Choice[T | U]: ...
 def when(condition: Condition, value: object, *, name: str | None = None, on: ChoiceVerbs | None = None) -> Choice[Any]:
     """The value if the condition holds, else what the condition came to, as `app.when`."""
-    return cast("Choice[Any]", declarer("hw.when", on, condition, value).when(condition, value, name=name))
+    return cast("Choice[Any]", _choice_declarer("hw.when", on, condition, value).when(condition, value, name=name))
 
 
 @overload
@@ -350,4 +361,4 @@ def unless(
     condition: Condition, value: object, *, name: str | None = None, on: ChoiceVerbs | None = None
 ) -> Choice[Any]:
     """The value unless the condition holds, else what the condition came to, as `app.unless`."""
-    return cast("Choice[Any]", declarer("hw.unless", on, condition, value).unless(condition, value, name=name))
+    return cast("Choice[Any]", _choice_declarer("hw.unless", on, condition, value).unless(condition, value, name=name))

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from types import NoneType
+from typing import Any, TypeAlias, cast
 
 from headwater.cells.doc import Doc
 from headwater.cells.home import Home
 from headwater.cells.reading import Readable
-from headwater.cells.whole import place_of, told_apart
+from headwater.cells.whole import place_anywhere, place_of, told_apart
 from headwater.errors import DeclarationError, UsageError
 from headwater.scheduler.node import OnInvalid, Place
 from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import DocKey
+from headwater.values.schema import short
 
 Writable: TypeAlias = Readable | Doc
 """What a computed may be allowed to write: a cell, a part of one, or a document."""
@@ -35,15 +37,23 @@ class Declared:
     change_group: str | None = None
     writes: tuple[Writable, ...] = ()
     materializes: tuple[Writable, ...] = ()
+    # All that it does is to write: there is no result.
+    is_materializer: bool = False
     # A sink that is not run by an opening if nothing it read has changed since the last.
     is_quiet: bool = False
     # Part of what stands for the code.
     version: str = ""
 
-    def shares(self, other: Declared) -> str | None:
-        """A cell or document that both write besides their results."""
-        mine = {_named(each) for each in self.writes}
-        return next((name for name in map(_named, other.writes) if name in mine), None)
+    def shares(self, other: Declared) -> tuple[str, str] | None:
+        """What this one names and another writes: in which option, and a cell or document. None if there is nothing."""
+        for option, mine in (("writes", self.writes), ("materializes", self.materializes)):
+            for each in mine:
+                # What is named in `writes` is that and no more; below what is in `materializes`, all may be written.
+                if any(_meets(each, theirs, is_below=option == "materializes") for theirs in other.writes) or any(
+                    _meets(each, theirs, is_below=True) for theirs in other.materializes
+                ):
+                    return option, _named(each)
+        return None
 
     def write_surface(self, home: Home) -> tuple[tuple[DocKey, ...], tuple[Place, ...]]:
         """The documents it writes besides its result, and the places below which it may write anywhere."""
@@ -74,6 +84,7 @@ COMPUTED_OPTIONS = (
     "writes",
     "materializes",
 )
+MATERIALIZER_OPTIONS = ("name", "writes", "version", "debounce", "throttle")
 
 
 def check_options(where: str, given: Iterable[str], known: tuple[str, ...]) -> None:
@@ -84,7 +95,15 @@ def check_options(where: str, given: Iterable[str], known: tuple[str, ...]) -> N
 
 
 def _named(target: Writable) -> str:
-    return target.address if isinstance(target, Readable) else told_apart(target)
+    return target.address if isinstance(target, Readable) else told_apart(target).removeprefix("space!")
+
+
+def _meets(one: Writable, other: Writable, *, is_below: bool) -> bool:
+    """Whether two are one place, or, if that counts, one is below the other."""
+    (doc, path), (other_doc, other_path) = place_anywhere(one), place_anywhere(other)
+    shorter = min(len(path), len(other_path))
+    is_around = path[:shorter] == other_path[:shorter]
+    return doc == other_doc and (is_around if is_below else path == other_path)
 
 
 _UNSAID = (None, None, None, None, "restart", False, True, "draw", "")
@@ -107,6 +126,7 @@ def declare(
     resume: str = "draw",
     version: object = "",
     is_async: bool = False,
+    is_materializer: bool = False,
 ) -> Declared:
     """Check what was said. Raises DeclarationError."""
     written = writables(where, "writes", writes)
@@ -138,9 +158,23 @@ def declare(
         change_group=change_group,
         writes=written,
         materializes=materialized,
+        is_materializer=is_materializer,
         is_quiet=resume == "quiet",
         version=str(version),
     )
+
+
+def check_nothing(name: str, hint: object) -> None:
+    """Raise DeclarationError if a materializer says that it returns something."""
+    if hint not in (Any, None, NoneType):
+        message = f"{name}() is a materializer and says that it returns {getattr(hint, '__name__', hint)}"
+        raise DeclarationError(f"{message}; what it writes is all that is kept of it", name=name)
+
+
+def returned(name: str, value: object) -> UsageError:
+    """For a materializer that has returned something all the same."""
+    message = f"{name}() is a materializer and returned {short(value)}; what it writes is all that is kept of it"
+    return UsageError(f"{message}: return nothing", node=name)
 
 
 def milliseconds(duration: Duration | None, what: str) -> float | None:

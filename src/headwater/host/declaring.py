@@ -21,6 +21,7 @@ from headwater.host.code import is_async, is_generator, signature_of
 from headwater.host.declared import (
     COMPUTED_OPTIONS,
     HANDLER_OPTIONS,
+    MATERIALIZER_OPTIONS,
     SINK_OPTIONS,
     Writable,
     check_options,
@@ -36,7 +37,7 @@ from headwater.scheduler.node import OnInvalid
 from headwater.values.address import doc_key
 from headwater.values.duration import Duration
 from headwater.values.hints import freeze_with, infer, schema_of
-from headwater.values.schema import ANY
+from headwater.values.schema import ANY, short
 from headwater.values.tree import ABSENT, Maybe
 from headwater.workflow.policy import Retry
 
@@ -180,37 +181,58 @@ class Declaring(ListVerbs, ChoiceVerbs, ABC):
         chosen = self._function_name(fn, name, kind)
         where = f"@{self.verb}.{kind} {chosen}()"
         check_options(where, options, COMPUTED_OPTIONS)
-        declared = declare(where, is_async=is_async(fn), **options)
-        for other in self._declared_functions().values() if declared.writes else ():
+        is_materializer = kind == "materializer"
+        declared = declare(where, is_async=is_async(fn), is_materializer=is_materializer, **options)
+        for other in self._declared_functions().values() if declared.writes or declared.materializes else ():
             if (
                 not isinstance(other, Handler)
                 and other.name != chosen
                 and (shared := declared.shares(other.declared)) is not None
             ):
-                message = f"{where}: writes= names {shared}, which {other.name}() writes already; one function for each"
-                raise DeclarationError(message, name=chosen)
+                option = "writes" if is_materializer else shared[0]
+                message = f"{where}: {option}= names {shared[1]}, which {other.name}() writes already"
+                raise DeclarationError(f"{message}; one function for each", name=chosen)
         made: Computed[..., Any] = Computed(self.owner, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, where)
         self._start(chosen, made)
         return made
 
+    @overload
     def materializer(
         self,
+        /,
         *,
-        writes: Writable | Sequence[Writable],
+        writes: Writable,
         name: str | None = None,
-        version: str | int = "",
-        debounce: Duration | None = None,
-        throttle: Duration | None = None,
-    ) -> Callable[[Callable[[], None]], Computed[[], None]]:
+        version: str | int = ...,
+        debounce: Duration | None = ...,
+        throttle: Duration | None = ...,
+    ) -> Callable[[Callable[[], None]], Computed[[], None]]: ...
+    @overload
+    def materializer(
+        self,
+        /,
+        *,
+        writes: Sequence[Writable],
+        name: str | None = None,
+        version: str | int = ...,
+        debounce: Duration | None = ...,
+        throttle: Duration | None = ...,
+    ) -> Callable[[Callable[[], None]], Computed[[], None]]: ...
+    def materializer(self, fn: object = None, /, *, name: str | None = None, writes: Any = (), **options: Any) -> Any:
         """A function that writes below these cells and documents, wherever its run says: an index, a cache, a mirror.
 
         Nobody needs to look: it runs when nothing else is left to do, or before whoever reads where it may write. It
         has to come out the same each time; it returns nothing.
         """
+        where = f"@{self.verb}.materializer"
+        if fn is not None:
+            what = f"{fn.__name__}()" if hasattr(fn, "__name__") else short(fn)
+            raise DeclarationError(f"{where} {what}: what it may write below is missing; {where}(writes=[...])")
+        check_options(where, options, MATERIALIZER_OPTIONS)
         if not isinstance(writes, Readable | Doc) and not writes:
-            raise DeclarationError(f"@{self.verb}.materializer: writes= names nothing that it may write below")
-        options = {"version": version, "debounce": debounce, "throttle": throttle, "materializes": writes}
+            raise DeclarationError(f"{where}: writes= names nothing that it may write below")
+        options["materializes"] = writes
 
         def declared(function: Callable[[], None]) -> Computed[[], None]:
             chosen = self._function_name(function, name, "materializer")

@@ -15,7 +15,7 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import NO_PARAMETERS, is_async, signature_of
-from headwater.host.declared import Declared
+from headwater.host.declared import Declared, check_nothing, returned
 from headwater.host.instances import Instance, Instances, Key, key_of, label_of
 from headwater.host.pieces.pattern import Invocation
 from headwater.scheduler.node import Kind, Node, NodeSpec
@@ -93,6 +93,9 @@ class Computed(Generic[P, R]):
             except NameError as error:
                 message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
                 raise DeclarationError(message, name=self.name) from None
+            if self.declared.is_materializer:
+                check_nothing(self.name, hint)
+                hint = None
             self._type = schema_of(hint, where=where)
             self._result = Cell(self._app, self._doc, schema=self._type)
         return self._result
@@ -105,6 +108,8 @@ class Computed(Generic[P, R]):
         try:
             return freeze_with(self._type, value, "")
         except HeadwaterError:
+            if self.declared.is_materializer:
+                raise returned(self.name, value) from None
             # Once more, to say of what: every run comes here, and few are told anything.
             return freeze_with(self._type, value, f"the result of {self.name}()")
 

@@ -16,6 +16,7 @@ import msgspec
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import NotFoundError, UsageError
+from headwater.host import kept_pieces
 from headwater.host.told import EventTold
 from headwater.scheduler import failures, outbox
 from headwater.store.browse import read
@@ -47,7 +48,7 @@ def failed(engine: Engine, branch: BranchId) -> list[EventTold]:
 def waiting(engine: Engine, branch: BranchId) -> list[EventTold]:
     """Those that stand in the outbox, in the order in which they were sent."""
     found = outbox.entries(read(engine, outbox.OUTBOX, branch).value)
-    return [shortened(_waiting(letters, entry)) for letters, entry in found]
+    return [shortened(_in_file(engine, branch, letters, entry)) for letters, entry in found]
 
 
 def shown(engine: Engine, branch: BranchId, text: str) -> EventTold:
@@ -60,7 +61,7 @@ def shown(engine: Engine, branch: BranchId, text: str) -> EventTold:
         return _handled(engine, branch, letters)
     one = _only(text, meant)
     found = _failed(engine, branch, one)
-    return found if found is not None else _waiting(one, stored.get(one, {}))
+    return found if found is not None else _in_file(engine, branch, one, stored.get(one, {}))
 
 
 def find_failed(engine: Engine, branch: BranchId, text: str) -> EventTold:
@@ -178,6 +179,16 @@ def _waiting(letters: str, entry: Mapping[str, Value]) -> EventTold:
         reason="its app has to be opened",
         payload=json_of(entry.get("payload")),
     )
+
+
+def _in_file(engine: Engine, branch: BranchId, letters: str, entry: Mapping[str, Value]) -> EventTold:
+    """The same, and for which piece it waits if it is for one."""
+    event = _waiting(letters, entry)
+    address = kept_pieces.piece_in(event.stream)
+    piece = kept_pieces.piece_of(address, read(engine, doc_key(address), branch).value) if address else None
+    if piece is None:
+        return event
+    return msgspec.structs.replace(event, reason=f"{event.reason}, and {piece.pattern} {piece.key} started")
 
 
 def _handled(engine: Engine, branch: BranchId, letters: str) -> EventTold:

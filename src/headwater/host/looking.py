@@ -18,7 +18,8 @@ import msgspec
 
 from headwater.errors import ClosedError, HeadwaterError, UsageError
 from headwater.host.acting import trouble_of
-from headwater.host.looking_events import failed_events, handler_activities, show_event, waiting_events
+from headwater.host.kept_pieces import pieces_of
+from headwater.host.looking_events import failed_events, handler_activities, settle_disk, show_event, waiting_events
 from headwater.host.told import (
     FLOW_QUESTIONS,
     MISSED_MAX,
@@ -28,14 +29,16 @@ from headwater.host.told import (
     Ask,
     Missed,
     Opening,
+    PieceTold,
     Reply,
     TakenOver,
     Why,
     fewer,
     function_of,
     is_called,
+    kind_of,
 )
-from headwater.scheduler.node import Status
+from headwater.scheduler.node import Status, titled
 from headwater.scheduler.snapshot import NodeKind, Snapshot
 from headwater.scheduler.trace import Gated, Parked, Record, Started
 from headwater.store.resumption import kept_size
@@ -140,13 +143,9 @@ def look(window: Window, ask: Ask, wait_s: float) -> Opening | None:
                 pass
     # What is in the file: the disk is waited for without a turn.
     try:
-        if ask.ask == "events" and not ask.waiting:
-            return msgspec.structs.replace(opening, events=failed_events(window))
-        if ask.ask == "stats" and ask.resume:
-            return msgspec.structs.replace(opening, taken=_with_size(window, opening.taken))
+        return _with_file(window, opening, ask)
     except ClosedError:
         return None
-    return opening
 
 
 def last_look(window: Window) -> Opening | None:
@@ -276,13 +275,13 @@ def _activities(window: Window) -> tuple[Activity, ...]:
     at_work = {*runner.in_flight, *runner.stack}
     groups: dict[tuple[str, NodeKind], list[Node]] = {}
     for node in _nodes(window):
-        groups.setdefault((function_of(node.name), node.kind.value), []).append(node)
+        groups.setdefault((kind_of(node.name, node.spec.piece), node.kind.value), []).append(node)
     of_nodes = tuple(
         Activity(
             name=name,
             kind=kind,
             nodes=len(nodes),
-            has_arguments=any(node.name != name for node in nodes),
+            has_arguments=any(node.name != function_of(node.name) for node in nodes),
             live=sum(node.is_live for node in nodes),
             clean=sum(node.is_clean for node in nodes),
             invalid=sum(node.status is Status.INVALID for node in nodes),
@@ -325,6 +324,18 @@ def _taken(window: Window, limit: int = MISSED_MAX) -> TakenOver:
     )
 
 
+def _with_file(window: Window, opening: Opening, ask: Ask) -> Opening:
+    match ask.ask:
+        case "events" if not ask.waiting:
+            return msgspec.structs.replace(opening, events=failed_events(window))
+        case "pieces":
+            return msgspec.structs.replace(opening, pieces=_pieces(window))
+        case "stats" if ask.resume:
+            return msgspec.structs.replace(opening, taken=_with_size(window, opening.taken))
+        case _:
+            return opening
+
+
 def _with_size(window: Window, taken: TakenOver | None) -> TakenOver:
     branch, prefix = BranchId(window.branch), doc_key(f"{window.app}.")
     rows, size = window.storage.call(lambda engine: kept_size(engine, branch, prefix))
@@ -346,11 +357,19 @@ def _explain(window: Window, opening: Opening, text: str) -> Opening:
     nodes = _functions(window)
     meant = [node for node in nodes if is_called(node.id, node.name, text, opening.app, node.spec.piece)]
     if not meant:
-        names = dict.fromkeys(node.name for node in nodes)
+        names = dict.fromkeys(titled(node.name, node.spec.piece) for node in nodes)
         return msgspec.structs.replace(opening, names=tuple(names)[:NAMES_MAX])
     whys = (_seen(lambda node=node: _why(window, node)) for node in meant[:WHYS_MAX])  # type: ignore[misc]
     found = tuple(why for why in whys if why is not None)
     return msgspec.structs.replace(opening, whys=found, left_out=len(meant) - len(found))
+
+
+def _pieces(window: Window) -> tuple[PieceTold, ...]:
+    """Of this app, as far as they are on disk."""
+    settle_disk(window)
+    found = window.storage.call(lambda engine: pieces_of(engine, BranchId(window.branch), window.app))
+    has = window.space.has_at_work
+    return tuple(msgspec.structs.replace(each, at_work=has(each.piece)) for each in found)
 
 
 def _kept_trace(window: Window, kind: str | None) -> tuple[dict[str, object], ...]:

@@ -12,11 +12,12 @@ import msgspec
 
 from headwater.cells.here import OPEN
 from headwater.errors import NotFoundError, UnavailableError, UsageError
-from headwater.host import kept_events
-from headwater.host.told import Activity, Ask, EventTold, labels
+from headwater.host import kept_events, kept_pieces
+from headwater.host.told import Activity, Ask, EventTold, kind_of, labels
 from headwater.scheduler.event import Handler
 from headwater.scheduler.inquiry import Waiting, error_of
 from headwater.scheduler.outbox import OUTBOX
+from headwater.values.address import doc_key
 from headwater.values.ids import BranchId
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _DISK_S: Final = 1.0
 
 def failed_events(window: Window) -> tuple[EventTold, ...]:
     """Those that are kept in the file, as far as they are on disk."""
-    _settle_disk(window)
+    settle_disk(window)
     return tuple(window.storage.call(lambda engine: kept_events.failed(engine, BranchId(window.branch))))
 
 
@@ -58,10 +59,20 @@ def _streams(window: Window) -> set[str]:
 def _explained(window: Window, event: EventTold) -> EventTold:
     """Of one that stands in the file: it may be that its app is open, and nobody handles it all the same."""
     apps = [home.window.app for home in _homes(window)]
-    app = next((app for app in apps if event.stream.startswith(f"{app}.")), None)
+    app = next((app for app in apps if event.stream.startswith((f"{app}.", f"{app}+"))), None)
     if event.state != "waiting" or app is None or event.stream in _streams(window):
         return event
     reason = f"no function of app {app} handles stream {event.stream}"
+    piece = kept_pieces.piece_in(event.stream)
+    if piece and not any(home.has_at_work(piece) for home in _homes(window)):
+        kept = kept_pieces.piece_of(piece, window.space.replica.read(doc_key(piece)))
+        title = piece if kept is None else f"{kept.pattern} {kept.key}"
+        why = (
+            "it is stopped"
+            if kept is not None and kept.status == "stopped"
+            else f"it was not started since {app} was opened"
+        )
+        reason = f"{title} is not at work: {why}"
     return msgspec.structs.replace(event, reason=reason, app=app)
 
 
@@ -74,7 +85,7 @@ def show_event(windows: list[Window], ask: Ask, wait_s: float) -> EventTold:
         with window.in_turn(max(wait_s, 0.0)):
             waiting = window.space.scheduler.inquiry.waiting()
             live |= {each.event.id: _told(window, each) for each in waiting if each.event.letters.startswith(letters)}
-    _settle_disk(chosen[0])
+    settle_disk(chosen[0])
     try:
         kept = chosen[0].storage.call(lambda engine: kept_events.shown(engine, BranchId(ask.branch), ask.event))
     except NotFoundError:
@@ -107,28 +118,33 @@ def choose(windows: Sequence[Window], ask: Ask) -> list[Window]:
 
 
 def handler_activities(window: Window) -> tuple[Activity, ...]:
-    """What the handlers have done."""
+    """What the handlers have done; those that the pieces of a pattern have, together."""
     inquiry = window.space.scheduler.inquiry
-    waiting: dict[Handler, list[Waiting]] = {}
+    groups: dict[str, list[Handler]] = {}
+    for handler in inquiry.handlers():
+        groups.setdefault(kind_of(handler.name, handler.spec.piece), []).append(handler)
+    states: dict[str, list[str]] = {}
     for each in inquiry.waiting():
-        waiting.setdefault(each.event.handler, []).append(each)
-    return tuple(_activity(handler, waiting.get(handler, [])) for handler in inquiry.handlers())
+        handler = each.event.handler
+        states.setdefault(kind_of(handler.name, handler.spec.piece), []).append(each.event.state.value)
+    return tuple(_activity(name, handlers, states.get(name, [])) for name, handlers in groups.items())
 
 
-def _activity(handler: Handler, waiting: list[Waiting]) -> Activity:
-    states = [each.event.state.value for each in waiting]
+def _activity(name: str, handlers: list[Handler], states: list[str]) -> Activity:
+    have_run = sum(handler.runs > 0 for handler in handlers)
     return Activity(
-        name=handler.name,
+        name=name,
         kind="handler",
-        live=1,
-        clean=1 if handler.runs else 0,
-        never_ran=0 if handler.runs else 1,
-        failed=1 if error_of(handler) else 0,
+        nodes=len(handlers),
+        live=len(handlers),
+        clean=have_run,
+        never_ran=len(handlers) - have_run,
+        failed=sum(bool(error_of(handler)) for handler in handlers),
         running=states.count("running"),
         waiting=states.count("queued"),
-        runs=handler.runs,
-        total_ms=round(handler.total_ms, 3),
-        last_ms=round(handler.last_ms, 3),
+        runs=sum(handler.runs for handler in handlers),
+        total_ms=round(sum(handler.total_ms for handler in handlers), 3),
+        last_ms=round(max(handler.last_ms for handler in handlers), 3),
     )
 
 
@@ -147,7 +163,8 @@ def _told(window: Window, waiting: Waiting) -> EventTold:
     )
 
 
-def _settle_disk(window: Window) -> None:
+def settle_disk(window: Window) -> None:
+    """Wait for what was written, but not for long."""
     try:
         window.storage.wait(_DISK_S)
     except UnavailableError:

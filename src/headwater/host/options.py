@@ -19,6 +19,8 @@ from headwater.values.ids import MAIN, Millis
 from headwater.values.seams import Entropy
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from headwater.host.base_space import BaseSpace
     from headwater.host.opening import Lease
     from headwater.store.backends.sqlite_file import Durability
@@ -58,6 +60,8 @@ class Options:
     prepare: Callable[[BaseSpace], None] | None = None
     # For tests: what plain code that waits does instead of sleeping, for so many seconds.
     sleep: Callable[[float], None] | None = None
+    # For tests: the loop in which plain code's requests run, instead of one in a thread.
+    request_loop: Callable[[], AbstractEventLoop] | None = None
 
     def __post_init__(self) -> None:
         demand: object = self.demand

@@ -43,6 +43,7 @@ class Space(BaseSpace):
         self._owed: list[Transaction] = []
         # Where requests run.
         self._beside: BesideLoop | None = None
+        self._given_loop = options.request_loop
         super().__init__(lease, replica, owner, options)
         self.is_woken = wake is not None
         self._sleep = options.sleep
@@ -124,7 +125,9 @@ class Space(BaseSpace):
             self._wake()
 
     def request_loop(self) -> AbstractEventLoop:
-        """One in a thread of its own, made when it is needed."""
+        """One in a thread of its own, made when it is needed; unless there is another."""
+        if self._given_loop is not None:
+            return self._given_loop()
         from headwater.host.resources.performing import BesideLoop  # noqa: PLC0415  # plain programs need no asyncio
 
         if self._beside is None:

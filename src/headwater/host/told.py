@@ -30,7 +30,7 @@ WAIT_MS: Final = 300
 FlowQuestion: TypeAlias = Literal["workflows", "runs", "run", "inputs"]
 """What is looked at of workflows: `workflows` of all of them, or of the one that is named."""
 
-Question: TypeAlias = Literal["ping", "snapshot", "stats", "why", "trace", "events", "event"] | FlowQuestion
+Question: TypeAlias = Literal["ping", "snapshot", "stats", "why", "trace", "events", "event", "pieces"] | FlowQuestion
 """What is looked at."""
 
 Deed: TypeAlias = Literal["send", "redeliver", "drop", "workflow"]
@@ -123,9 +123,10 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     """What one function has done, all its instances together."""
 
     name: str
+    """Of one that pieces have, with their pattern: `doubled of timer`."""
     kind: NodeKind
     nodes: int = 1
-    """How many there are: one, or one for each set of arguments."""
+    """How many there are: one, or one for each set of arguments, in each piece."""
     has_arguments: bool = False
     live: int = 0
     clean: int = 0
@@ -199,6 +200,24 @@ class EventTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     handled_before: bool = False
 
 
+class PieceTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One piece, as its document has it."""
+
+    piece: str
+    """Where that is."""
+    app: str
+    pattern: str
+    key: str
+    status: str
+    generation: int
+    inputs: str
+    """As they are now, as JSON."""
+    by: str = ""
+    """The function that built it."""
+    at_work: bool = False
+    """In an opening that is asked. What a file says is running may wait for being started again."""
+
+
 class Trouble(msgspec.Struct, frozen=True):
     """Why something was not done: a class of `headwater.errors`, and what it says."""
 
@@ -230,6 +249,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: tuple[dict[str, object], ...] = ()
     """The records that were kept, oldest first, at times since 1970."""
     events: tuple[EventTold, ...] = ()
+    pieces: tuple[PieceTold, ...] = ()
     taken: TakenOver | None = None
 
 
@@ -277,14 +297,26 @@ def function_of(name: str) -> str:
     return name.partition("(")[0] if name.endswith(")") else name
 
 
+def pattern_of(piece: str) -> str:
+    """`timer` of `timer kitchen`: what the pattern of a piece is called."""
+    return piece.partition(" ")[0]
+
+
+def kind_of(name: str, piece: str) -> str:
+    """`doubled of timer`: what those have in common that are counted together."""
+    function = function_of(name)
+    return f"{function} of {pattern_of(piece)}" if piece else function
+
+
 def is_called(node_id: str, name: str, text: str, app: str, piece: str = "") -> bool:
     """Whether a node can be meant by this: its name, its function's, either with the app in front; `…` for anything.
 
-    Of one that is of a piece, also with that: `doubled of timer kitchen`.
+    Of one that is of a piece, also with that, or with its pattern: `doubled of timer kitchen`, `doubled of timer`.
     """
     wanted = text.removeprefix(f"{app}.").replace("...", "…")
-    if piece and wanted.endswith(f" of {piece}"):
-        wanted = wanted.removesuffix(f" of {piece}")
+    if piece:
+        of_piece, of_pattern = f" of {piece}", f" of {pattern_of(piece)}"
+        wanted = wanted.removesuffix(of_piece if wanted.endswith(of_piece) else of_pattern)
     if wanted in (node_id, name, function_of(name), f"{name}()"):
         return True
     if "…" in wanted:

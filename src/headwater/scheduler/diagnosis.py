@@ -109,7 +109,7 @@ class Diagnosis:
         if not isinstance(image, _Image) or self._has_moved(attempt.node, image):
             return
         found = self._same_again(attempt, image)
-        if not found and image.written and attempt.error is None:
+        if not found and image.written and attempt.node.error is None:
             found = self._on_top(attempt)
         if not self._has_moved(attempt.node, image):
             self.differences += found

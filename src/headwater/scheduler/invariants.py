@@ -150,7 +150,7 @@ def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after
     lent = scheduler._settle.lent  # noqa: SLF001  # looked at, not touched
     for node in edges.nodes:
         spec = node.spec
-        standing = spec.kind is Kind.EFFECT or spec.eager or bool(spec.side_write_envelope)
+        standing = (spec.kind is Kind.EFFECT or spec.eager or bool(spec.side_write_envelope)) and not node.resting
         if node.demand != standing + node.provisional:
             raise broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
         if node.provisional is not (node in lent) or (node.provisional and node.runs and node.attempt is None):
@@ -484,7 +484,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
     "reads": index_is_exact,
     **dict.fromkeys(("queued", "gate"), waiting_is_exact),
-    **dict.fromkeys(("demand", "live_refs", "provisional"), i2_liveness),
+    **dict.fromkeys(("demand", "live_refs", "provisional", "resting"), i2_liveness),
     **dict.fromkeys(("rank", "ring"), i9_ranks),
     **dict.fromkeys(("invalid_causes", "last_causes", "commit"), i8_provenance),
     "status": i1_live_consistency,

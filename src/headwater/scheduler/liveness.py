@@ -28,7 +28,7 @@ class Edges(Protocol):
 
 
 class Liveness:
-    """The only writer of `demand`, `live_refs` and `provisional`."""
+    """The only writer of `demand`, `live_refs`, `provisional` and `resting`."""
 
     def __init__(self, edges: Edges, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None]) -> None:
         self._edges = edges
@@ -48,6 +48,18 @@ class Liveness:
         """One reason of its own less."""
         node.demand -= 1
         self.withdraw(node)
+
+    def rest(self, node: Node) -> None:
+        """What it is wanted for by itself does not count for now: whoever has made it is not looked at."""
+        if node.demand and not node.resting:
+            node.resting = True
+            self.release(node)
+
+    def rouse(self, node: Node) -> None:
+        """It counts again."""
+        if node.resting:
+            node.resting = False
+            self.demand(node)
 
     def lend(self, node: Node) -> None:
         """Wanted for now, because whoever made it is: until it has run, and the pass that it was made in is over."""
@@ -91,7 +103,7 @@ class Liveness:
     def forget(self, node: Node) -> None:
         """It is taken out: whatever it holds is gone. Its reads are gone before, with what they granted."""
         node.demand = node.live_refs = 0
-        node.provisional = False
+        node.provisional = node.resting = False
 
     def _drop_if_rootless(self, node: Node) -> list[Node]:
         """If nobody below has a reason of its own, all of them are dormant; returns whom they no longer hold."""

@@ -168,6 +168,7 @@ class Node:
     demand: int = 0
     live_refs: int = 0
     provisional: bool = False
+    resting: bool = False
     # order: greater than that of every node it reads, or equal to those of its ring, in which all read each other.
     rank: int = 0
     ring: list[Node] | None = None

@@ -87,17 +87,38 @@ class Stage(ABC):
 
 
 class PlainStage(Stage):
-    """In plain code: what follows from a write has run before the next statement."""
+    """In plain code: what follows from a write has run before the next statement.
+
+    Requests run in a simulated loop, which is made for the first and is turned when time passes, and to settle.
+    """
 
     def __init__(self, app: App) -> None:
         super().__init__(app)
         self._now_ms = 0.0
         self._closing = False
+        self._loop: HandLoop | None = None
+        self._runner = asyncio.Runner(loop_factory=self._made_loop)
+
+    def _made_loop(self) -> HandLoop:
+        self._loop = HandLoop()
+        self._loop.turn(self._now_ms / 1000)
+        return self._loop
+
+    def _request_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            check_outside_of_loops(self.app)
+        return self._runner.get_loop()
+
+    def _turn(self) -> None:
+        if self._loop is not None and not self._loop.is_running():
+            self._loop.turn(max(self._now_ms / 1000, self._loop.time()))
 
     def now_ms(self) -> float:
-        return self._now_ms
+        # Outside of it, as it was said: what is lost in rounding stays in the loop.
+        return self._loop.now_ms() if self._loop is not None and self._loop.is_running() else self._now_ms
 
     def open(self, options: Options) -> None:
+        options.request_loop = self._request_loop
         space = self.space = self.app.open_with(None, options)
         space.enter()
 
@@ -111,16 +132,20 @@ class PlainStage(Stage):
             if endless > ENDLESS_MAX:
                 break
             space.wait_for_disk()
-            if not space.news and not endless:
+            self._turn()
+            if not space.news and not space.has_come and not endless:
                 return
         raise restless()
 
     def due_at(self) -> float | None:
         wake_in = self._space().wake_in()
-        return None if wake_in is None else round(self._now_ms + wake_in * 1000, EXACT)
+        node = None if wake_in is None else self._now_ms + wake_in * 1000
+        timer = None if self._loop is None else self._loop.due_at_ms()
+        return min((round(each, EXACT) for each in (node, timer) if each is not None), default=None)
 
     def move_to(self, at_ms: float) -> None:
         self._now_ms = max(round(at_ms, EXACT), self._now_ms)
+        self._turn()
 
     def close(self, *, crashed: bool = False) -> None:
         space = self._space()
@@ -133,12 +158,14 @@ class PlainStage(Stage):
                 space.close()
         finally:
             self._closing = False
+            # What was cancelled cleans up.
+            self._turn()
 
     def sleep(self, seconds: float) -> None:
         super().sleep(max(seconds, CLOSING_S) if self._closing else seconds)
 
     def end(self) -> None:
-        pass
+        self._runner.close()
 
     def _space(self) -> Space:
         space = self.opened()
@@ -164,6 +191,11 @@ class HandLoop(SimLoop):
             self.run_forever()
         finally:
             self._until = None
+
+    def due_at_ms(self) -> float | None:
+        """When the next timer rings, if one is set."""
+        found: list[asyncio.TimerHandle] = self._scheduled
+        return found[0].when() * 1000 if found else None
 
     def select(self, timeout: float | None) -> list[object]:
         """Besides: as long as something is ready no time passes, and that has to have an end."""
@@ -239,13 +271,7 @@ class LoopStage(Stage):
 
     def __init__(self, app: App) -> None:
         super().__init__(app)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            message = f"probe(...) has an event loop of its own for {app!r}, and cannot be used inside of another one"
-            raise UsageError(f"{message}; make the test a plain function")
+        check_outside_of_loops(app)
         self._loop = HandLoop()
         self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
         self._opening: AsyncOpening | None = None
@@ -291,6 +317,16 @@ class LoopStage(Stage):
 
     def end(self) -> None:
         self._runner.close()
+
+
+def check_outside_of_loops(app: App) -> None:
+    """Raise UsageError in a loop: there cannot be two in one thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    message = f"probe(...) has an event loop of its own for {app!r}, and cannot be used inside of another one"
+    raise UsageError(f"{message}; make the test a plain function")
 
 
 def restless() -> UsageError:

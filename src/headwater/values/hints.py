@@ -130,7 +130,11 @@ def _key(hint: object) -> object:
         hash(hint)
     except TypeError:
         return None
-    return None if not isinstance(hint, type) and "typing.Self" in repr(hint) else (type(hint), hint)
+    if isinstance(hint, type):
+        return type(hint), hint
+    # By its text, too: unions in another order are equal, and are told in another order.
+    text = repr(hint)
+    return None if "typing.Self" in text else (type(hint), hint, text)
 
 
 # --- from hints ---------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """What a URL leads to, read strictly: what is checked is what is connected to, so nothing is left to a second reader.
 
 A URL is refused rather than repaired: names and passwords in it, spaces, backslashes, `%` in a host, zones of
-addresses. Hosts come out in one spelling: lower case, ASCII (IDNA), no dot at the end, addresses as `ipaddress` writes
-them.
+addresses. It comes out in one spelling. Hosts: lower case, ASCII (IDNA), no dot at the end, addresses as `ipaddress`
+writes them. Paths: no dots to go by, and escapes in upper case, where there have to be any.
 
 Must never know: which targets are allowed.
 """
@@ -26,7 +26,9 @@ PORTS: Final = {"http": 80, "https": 443}
 
 _LABEL: Final = re.compile(rf"[a-z0-9_-]{{1,{LABEL_MAX}}}")
 _PORT: Final = re.compile(r"[0-9]{1,5}")
+_PERCENT: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
 _PLAIN: Final = ascii_letters + digits
+_UNRESERVED: Final = frozenset(f"{_PLAIN}-._~")
 _IN_QUERY: Final = _PLAIN + "".join(sorted(set(punctuation) - set("\"#<>'")))
 _IN_PATH: Final = "".join(sorted(set(_IN_QUERY) - set("?^`{}")))
 
@@ -87,10 +89,39 @@ def read_url(url: str) -> Target:
         raise HttpRefusedError(message)
     host, port = _split(parts.netloc, url)
     name, address = read_host(host, url)
-    path = quote(parts.path or "/", safe=_IN_PATH)
+    path = _without_dots(_escaped(parts.path or "/", _IN_PATH))
     if parts.query:
-        path += f"?{quote(parts.query, safe=_IN_QUERY)}"
+        path += f"?{_escaped(parts.query, _IN_QUERY)}"
     return Target(scheme=parts.scheme, host=name, port=port or PORTS[parts.scheme], path=path, address=address)
+
+
+def _escaped(text: str, safe: str) -> str:
+    """In the one spelling of RFC 3986, 6.2.2: upper-case escapes, none for what needs none, and no % besides."""
+    return _PERCENT.sub(_one_escape, quote(text, safe=safe))
+
+
+def _one_escape(found: re.Match[str]) -> str:
+    given = found[1]
+    if given is None:
+        return "%25"
+    meant = chr(int(given, 16))
+    return meant if meant in _UNRESERVED else f"%{given.upper()}"
+
+
+def _without_dots(path: str) -> str:
+    """With "." and ".." taken out, as who answers would do it, and as redirects are read."""
+    if "/." not in path:
+        return path
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in {".", ".."}:
+        kept.append("")
+    return f"/{'/'.join(kept)}"
 
 
 def follow(target: Target, location: str) -> Target:

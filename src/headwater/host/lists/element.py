@@ -113,7 +113,7 @@ class Element(Computed[..., R]):
         return _HOLE if element is None else self._taken(self.__wrapped__(element, *given))
 
     def _taken(self, value: object) -> object:
-        """What the function returned, in its run: what has to be read to make a value of it is read there, and noted."""
+        """What the function returned, in its run: what has to be read for a value of it is read there, and noted."""
         return value
 
     async def _called_later(self, entry: Entry, given: tuple[int, ...]) -> object:

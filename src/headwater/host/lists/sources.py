@@ -43,6 +43,8 @@ class Giver(Protocol[E_co]):
 
 Source: TypeAlias = Holder[E] | List[E] | Giver[E]
 """Where the elements of a list come from: a cell, a list in a document, a computed, or a function."""
+Several: TypeAlias = list[E] | tuple[E, ...] | List[E]
+"""What a function may make of one element that makes several of it."""
 
 
 class ValueEntry(Entry):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headwater.host.lists.chosen import FlatEach, Select
     from headwater.host.lists.each import Each
     from headwater.host.lists.element import Element
-    from headwater.host.lists.sources import Source
+    from headwater.host.lists.sources import Several, Source
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -96,15 +96,15 @@ class ListVerbs(ABC):
 
     @overload
     def flat_each(
-        self, source: Source[E], fn: Callable[[E], list[R] | None], *, name: str | None = ...
+        self, source: Source[E], fn: Callable[[E], Several[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
     @overload
     def flat_each(
-        self, source: Source[E], fn: Callable[[E, int], list[R] | None], *, name: str | None = ...
+        self, source: Source[E], fn: Callable[[E, int], Several[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
     @overload
     def flat_each(
-        self, source: Source[E | None], fn: Callable[[E], list[R] | None], *, name: str | None = ...
+        self, source: Source[E | None], fn: Callable[[E], Several[R] | None], *, name: str | None = ...
     ) -> FlatEach[R]: ...
     def flat_each(self, source: Source[Any], fn: Callable[..., Any], *, name: str | None = None) -> FlatEach[Any]:
         """As `each`, for a function that returns a list: all of these, one after the other, without what is None."""
@@ -189,6 +189,14 @@ def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # 
     raise DeclarationError(f"{message}, or give on=app")
 
 
+def _list_declarer(what: str, on: object, source: object, fn: object) -> Any:  # noqa: ANN401  # likewise
+    """Who declares a list here. What cannot be the source of one is told first: it does not say either whose it is."""
+    from headwater.host.lists.sources import check_source  # noqa: PLC0415  # likewise
+
+    check_source(source, what)
+    return declarer(what, on, source, fn)
+
+
 @overload
 def each(
     source: Source[E], fn: Callable[[E], Coroutine[Any, Any, R]], *, name: str | None = ..., on: ListVerbs | None = ...
@@ -207,7 +215,7 @@ def each(
     source: Source[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Each[Any]:
     """What a function comes to for each element of a list, as `app.each`: `rows = hw.each(board.items, row)`."""
-    made: Each[Any] = declarer("hw.each", on, source, fn).each(source, fn, name=name)
+    made: Each[Any] = _list_declarer("hw.each", on, source, fn).each(source, fn, name=name)
     return made
 
 
@@ -227,25 +235,29 @@ def select(
     source: Source[Any], predicate: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> Select[Any]:
     """The elements of a list for which a function is true, as `app.select`."""
-    made: Select[Any] = declarer("hw.select", on, source, predicate).select(source, predicate, name=name)
+    made: Select[Any] = _list_declarer("hw.select", on, source, predicate).select(source, predicate, name=name)
     return made
 
 
 @overload
 def flat_each(
-    source: Source[E], fn: Callable[[E], list[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: Source[E], fn: Callable[[E], Several[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
 ) -> FlatEach[R]: ...
 @overload
 def flat_each(
-    source: Source[E], fn: Callable[[E, int], list[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: Source[E], fn: Callable[[E, int], Several[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
 ) -> FlatEach[R]: ...
 @overload
 def flat_each(
-    source: Source[E | None], fn: Callable[[E], list[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
+    source: Source[E | None],
+    fn: Callable[[E], Several[R] | None],
+    *,
+    name: str | None = ...,
+    on: ListVerbs | None = ...,
 ) -> FlatEach[R]: ...
 def flat_each(
     source: Source[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
 ) -> FlatEach[Any]:
     """All that a function makes of the elements of a list, one after the other, as `app.flat_each`."""
-    made: FlatEach[Any] = declarer("hw.flat_each", on, source, fn).flat_each(source, fn, name=name)
+    made: FlatEach[Any] = _list_declarer("hw.flat_each", on, source, fn).flat_each(source, fn, name=name)
     return made

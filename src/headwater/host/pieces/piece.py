@@ -70,6 +70,8 @@ class Piece(Generic[R]):
     # once, and what is at work follows when that is sent.
     build: Build[R]
     wanted: Build[R] | None = None
+    # sleeping: nobody looks at the function whose child it is.
+    asleep: bool = False
     # work: what is registered in the space.
     at_work: Build[R] | None = None
 

@@ -27,6 +27,7 @@ from headwater.host.pieces.pattern import Invocation, Pattern
 from headwater.host.pieces.piece import Build, Piece
 from headwater.host.pieces.plan import Asked, Change, Plan, Planning
 from headwater.host.pieces.record import operations
+from headwater.host.pieces.sleeping import Sleeping
 from headwater.host.pieces.work import Work
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.node import Node
@@ -57,6 +58,7 @@ class Pieces:
         # Children of functions, by id; and those that a run which is under way has asked for.
         self._children: dict[Node, dict[str, Piece[Any]]] = {}
         self._asked: dict[Node, tuple[Transaction, set[str]]] = {}
+        self.sleeping = Sleeping(space, lambda node: list(self._children.get(node, {}).values()))
         # What came with transactions that are not decided.
         self._origins: dict[str, Transaction] = {}
         # To be done by whoever has the turn next.
@@ -130,6 +132,8 @@ class Pieces:
         piece = self._carry_out(Asked(pattern, key, args, inputs, place, node, tx=tx))
         asked.add(piece.id)
         self._children.setdefault(node, {})[piece.id] = piece
+        self.sleeping.turn(piece, asleep=False)
+        self.sleeping.watch(node)
         return piece
 
     def _carry_out(self, asked: Asked) -> Piece[Any]:
@@ -204,6 +208,7 @@ class Pieces:
         children = self._children.get(node)
         if children is None:
             return
+        self.sleeping.watch(node)
         run, asked = self._asked.pop(node, (None, set[str]()))
         if node.error is not None:
             return
@@ -280,6 +285,7 @@ class Pieces:
     def _want(self, piece: Piece[Any], build: Build[Any] | None) -> None:
         piece.wanted = build
         if build is None:
+            self.sleeping.forget(piece)
             self.running.pop(piece.id, None)
         else:
             piece.build = build

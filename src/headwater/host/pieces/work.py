@@ -120,7 +120,10 @@ class Work:
             space.instances[function] = space.instances.pop(former)
             return True
         node = space.nodes[former]
-        if not space.scheduler.registry.remake(node, function.spec_in(space)):
+        spec = function.spec_in(space)
+        # It has the children that it had.
+        spec.on_live, spec.on_dormant = node.spec.on_live, node.spec.on_dormant
+        if not space.scheduler.registry.remake(node, spec):
             return False
         space.nodes[function] = space.nodes.pop(former)
         return True

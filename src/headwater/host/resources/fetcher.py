@@ -12,20 +12,23 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from heapq import heappop, heappush
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.cells.transaction import Transaction
 from headwater.host.instances import Key
+from headwater.host.resources.ageing import Ageing
 from headwater.host.resources.answers import Answers
 from headwater.host.resources.performing import Performing
 from headwater.host.resources.source import Request, Source
 from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Kind, Node, NodeSpec
+from headwater.values.ids import DocKey
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
+
+GONE_MAX: Final = 256
+"""Documents that nobody looks at any more and that are held all the same: the store is asked for many at once."""
 
 
 class Fetcher:
@@ -46,13 +49,14 @@ class Fetcher:
         self._asked: list[Request] = []
         self._ready: deque[Request] = deque()
         self._landed: deque[Request] = deque()
-        # Fresh until then, and nobody looks: no timer rings for these.
-        self._ageing: list[tuple[float, int, Source]] = []
-        self._number = count()
+        self._ageing = Ageing()
+        # Documents of those that were forgotten, which are held until they are decided; and how many are let be.
+        self._gone: dict[DocKey, None] = {}
+        self._gone_max = GONE_MAX
         # Held for leaving and for being stopped: it is one or the other.
         self._leaving = threading.Lock()
         self._is_over = False
-        # Requests of those that were forgotten.
+        # Requests of those that were forgotten, while their resource is declared.
         self._forgotten: dict[object, int] = {}
 
     # -- sources -------------------------------------------------------------------------------------------
@@ -107,6 +111,7 @@ class Fetcher:
                 # Its node went with whoever made it.
                 self._note(gone)
             sources[key] = source
+            self._gone.pop(source.doc, None)
             self._calls += 1
             source.used = self._calls
             if len(sources) > KEPT_MAX and len(sources) % KEPT_MAX == 1:
@@ -125,8 +130,10 @@ class Fetcher:
     def _remove(self, resource: object, source: Source) -> None:
         self._forgotten[resource] = self._forgotten.get(resource, 0) + source.requests
         source.is_called = False
+        source.ages_at = None
         self._rest(source)
         self._space.scheduler.remove(source.node)
+        self._gone[source.doc] = None
         self._note(source)
 
     def drop(self, resource: object) -> None:
@@ -134,6 +141,19 @@ class Fetcher:
         for source in self._sources.pop(resource, {}).values():
             self._space.scheduler.renew(source.node)
             self._remove(resource, source)
+        self._forgotten.pop(resource, None)
+
+    def let_go(self) -> None:
+        """Hold no longer what stands in the documents of those that were forgotten: the store has it."""
+        space, replica = self._space, self._space.replica
+        gone = [doc for doc in self._gone if not replica.is_layered(doc)]
+        for doc in gone:
+            del self._gone[doc]
+            replica.let_go(doc)
+        self._gone_max = len(self._gone) + GONE_MAX
+        if gone:
+            space.ask_store(lambda engine: engine.let_go(space.branch, gone))
+            space.fit()
 
     def requests_of(self, resource: object) -> int:
         """How many have left."""
@@ -207,6 +227,8 @@ class Fetcher:
             self._performing.prepare()
             asked, self._asked = self._asked, []
             self._space.when_on_disk(lambda error: self._on_disk(asked, error))
+        if len(self._gone) >= self._gone_max:
+            self.let_go()
 
     def _decide(self, source: Source) -> None:
         """Ask, or stop asking, or see when to ask."""
@@ -245,20 +267,20 @@ class Fetcher:
 
     def _let_age(self, source: Source) -> None:
         """Nobody looks, so no timer rings for it; but somebody who has read it may be called again."""
-        due_at = source.due_at(self._space.replica.read(source.doc))
-        if due_at is not None and due_at != source.ages_at:
-            source.ages_at = due_at
-            heappush(self._ageing, (due_at, next(self._number), source))
+        due_at = None if source.node.removed else source.due_at(self._space.replica.read(source.doc))
+        if due_at is not None:
+            self._ageing.put(source, due_at)
+
+    @property
+    def ageing_count(self) -> int:
+        """How many are waited for in this way."""
+        return len(self._ageing)
 
     def expire(self) -> None:
         """Of what grew old while nobody looked, whoever has read it is to read it again, if called: so it is asked."""
-        ageing = self._ageing
-        while ageing and ageing[0][0] <= self._space.timers.wall():
-            due_at, _, source = heappop(ageing)
-            if source.ages_at == due_at:
-                source.ages_at = None
-                if not source.is_wanted and not source.node.removed:
-                    self._space.scheduler.invalidation.failed_otherwise(source.node)
+        for source in self._ageing.take(self._space.timers.wall()):
+            if not source.is_wanted and not source.node.removed:
+                self._space.scheduler.invalidation.failed_otherwise(source.node)
 
     @staticmethod
     def _rest(source: Source) -> None:
