@@ -28,6 +28,7 @@ from headwater.host.functions import Computed, Sink
 from headwater.host.handlers import Handler, Stream
 from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.options import DemandPolicy, Options
+from headwater.host.pieces.pattern import BUILDER
 from headwater.host.process import Stay
 from headwater.host.report import OnError
 from headwater.host.resources.resource import Resource
@@ -116,6 +117,11 @@ class App(Declaring):
         return made
 
     def _declare(self, name: str, thing: object, where: str) -> None:
+        builder = BUILDER.get()
+        if builder is not None and builder.space.owner is self:
+            message = f"{where}: app {self.name!r} declares nothing while pattern {builder.name}() builds"
+            verb = where.replace("app.", "p.", 1).partition("(")[0].partition(" ")[0]
+            raise DeclarationError(f"{message}; use {verb}", app=self.name, name=name)
         if name in self._declared and not hasattr(builtins, "__IPYTHON__"):
             message = (
                 f"{where}: app {self.name!r} has {name!r} already, {_described(self._declared[name])}; "

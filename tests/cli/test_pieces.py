@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+import headwater as hw
+from headwater.host import door, looking_pieces
 from tests.cli.conftest import Run, Terminal
-from tests.support.doors import BEGINNING, end, hear, running
+from tests.support.doors import BEGINNING, door_of, end, hear, running
 
 KETTLES = """
 import headwater as hw
@@ -276,6 +278,37 @@ def test_a_process_tells_which_pieces_are_at_work(run: Run, closed: str) -> None
             ("old", "running", True),
         ]
     assert [each["at_work"] for each in listed(run)] == [False, False]
+
+
+def test_an_input_that_is_a_cell_is_shown_by_its_name(terminal: Terminal) -> None:
+    @hw.pattern
+    def lamp(p: hw.Builder, on: hw.Cell[bool]) -> dict[str, hw.Cell[bool]]:
+        return {"on": on, "dim": p.cell("dim", False)}
+
+    app = hw.App("house")
+    switch = app.cell("switch", False)
+    with app.open("house.db") as space:
+        space.start(lamp, "desk", on=switch)
+        space.sync()
+    assert terminal(80, "pieces").splitlines()[1].split() == ["lamp", "desk", "running", "1", "on=house.switch"]
+
+
+def test_of_very_many_pieces_a_process_tells_some(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    @hw.pattern
+    def lamp(p: hw.Builder) -> hw.Cell[bool]:
+        return p.cell("on", False)
+
+    monkeypatch.setattr(door, "GRACE_S", 0)
+    monkeypatch.setattr(looking_pieces, "PIECES_MAX", 2)
+    with hw.App("house").open("house.db") as space:
+        for number in range(5):
+            space.start(lamp, str(number))
+        door_of("house.db")
+        result = run("pieces")
+        assert len(result.stdout.splitlines()) == 2
+        assert "3 pieces more of house can be listed with --pattern" in result.stderr
+        assert run("pieces", "--pattern", "pan").stdout == ""
+    assert len(run("pieces").stdout.splitlines()) == 5
 
 
 def test_what_only_looks_like_a_piece_is_none(run: Run, terminal: Terminal, closed: str) -> None:

@@ -379,7 +379,7 @@ def test_openings_of_one_app_are_told_apart_by_their_labels(run: Run) -> None:
     with orders_open() as process:
         have(process, "second = app.open(sys.argv[1], actor='ann')")
         error = run("send", "submit", "note=tea", exit=2).stderr
-        assert "submit could be any of 2 here (orders.submit); say which" in error
+        assert "submit could be any of 2 here (orders.submit); say which opening with --app" in error
         assert run("send", "submit", "note=tea", "--app", "orders#2").stdout == "250\n"
         assert run("send", "submit", "note=tea", "--app", "orders").stdout == "500\n"
 

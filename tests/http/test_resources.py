@@ -352,6 +352,53 @@ def test_a_call_that_makes_no_sense_is_told_at_once(options: dict[str, Any]) -> 
         hw.http.json("https://api.example/", **options)
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("timeout", r"hw\.http\.json\(\) takes no timeout=: .* hw\.http\.Client\(timeout=\.\.\.\)"),
+        ("params", "write them into the URL"),
+        ("colour", "headers=, fresh_for= and retry= are expected"),
+    ],
+)
+def test_an_option_that_a_call_has_not_is_told_with_where_it_belongs(option: str, told: str) -> None:
+    given: dict[str, Any] = {option: "1s"}
+    with hw.App("x").open("memory:"):
+        for call in (hw.http.json, hw.http.json.refresh):
+            with pytest.raises(UsageError, match=told):
+                call("https://api.example/", **given)
+
+
+def test_what_is_no_url_is_named_in_the_failure_without_its_secrets() -> None:
+    async def main() -> None:
+        async with hw.App("x").aopen("memory:") as space:
+            for url, told in (
+                ("https://api.example/a b?token=hush", "http.json('https://api.example/a b') failed: "),
+                ("https://ann:hush@api.example/", "http.json(a URL that is not shown) failed: "),
+            ):
+                hw.http.json(url)
+                await space.settle()
+                assert isinstance(found := hw.http.json(url), hw.Failed)
+                assert told in str(found.error)
+                assert "hush" not in str(found.error)
+
+    asyncio.run(main())
+
+
+def test_why_tells_of_a_url_as_of_other_resources(server: Server) -> None:
+    server["/"] = as_json(7)
+    client = local()
+
+    async def main() -> None:
+        async with hw.App("x").aopen("memory:") as space:
+            client.json(server.url(), fresh_for="10m")
+            await space.settle()
+            told = hw.why(client.json, server.url(), fresh_for="10m")
+            assert f"http.json({server.url()}) is a resource, and nobody looks; 1 request has left" in told
+            assert "has not been called here" in hw.why(client.json, server.url("/other"))
+
+    asyncio.run(main())
+
+
 def print_of(client: hw.http.Client) -> bytes:
     """As another process would find it."""
     return Prints().of(lambda: (client.json("https://api.example/"), client.text))

@@ -391,6 +391,17 @@ def test_one_that_fails_and_is_mended_runs_no_other(desk: Desk, verb: str, place
         assert len(desk.errors) == 1
 
 
+def test_whoever_reads_a_part_of_it_lets_go_of_no_other_either(desk: Desk) -> None:
+    roots = hw.each(desk.numbers, root)
+    desk.look_at(lambda: roots[2:8])
+    with desk.open():
+        desk.numbers.value = [1] * 10
+        desk.runs()
+        desk.numbers.at(2).value = -1
+        desk.numbers.at(2).value = 4
+        assert (desk.shown, desk.runs()) == ([[2.0] + [1.0] * 5], {"each_root.element": 2})
+
+
 def test_of_several_that_fail_the_first_is_told(desk: Desk) -> None:
     roots = hw.each(desk.numbers, root)
     desk.look_at(roots)

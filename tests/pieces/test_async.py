@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.errors import UsageError
 from tests.app.simulated import Lab, pause
 from tests.pieces.kit import check_held, held, stored
 
@@ -185,5 +186,22 @@ def test_closing_while_pieces_wait_leaves_nothing_under_way(lab: Lab, slow: Any)
                 space.start(slow, key, text=key)
             await pause(50)
         assert sorted(map(str, lab.taken())) == [str((50, "cancelled", key)) for key in "abc"]
+
+    lab.run(main)
+
+
+def test_an_async_function_of_a_stopped_piece_says_that_it_is_stopped(lab: Lab, slow: Any) -> None:
+    async def main() -> None:
+        async with lab.open() as space:
+            piece = space.start(slow, "s", text="a")
+            assert await space.fresh(piece.outputs["hits"]) == "a"
+            piece.stop()
+            told = r"hits\(\) of searching s is async and cannot be called: the piece is stopped; start it again"
+            with pytest.raises(UsageError, match=told):
+                piece.outputs["hits"]()
+            with pytest.raises(UsageError, match=told):
+                await space.fresh(piece.outputs["hits"])
+            space.start(slow, "s", text="a")
+            assert await space.fresh(piece.outputs["hits"]) == "a"
 
     lab.run(main)

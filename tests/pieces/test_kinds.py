@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.testing import probe
-from tests.pieces.kit import Told, check_held, held
+from tests.pieces.kit import Told, check_held, held, stored
 
 told = Told()
 
@@ -157,3 +157,29 @@ def test_streams_of_a_piece_are_handled_there() -> None:
         space.start(inbox, "a")
         one.outputs["amounts"].send(4).result()
         assert one.outputs["total"].value == 7
+
+
+def test_a_single_piece_or_resource_is_an_output_too() -> None:
+    @hw.pattern
+    def small(p: hw.Builder) -> hw.Cell[int]:
+        return p.cell("c", 1)
+
+    @hw.pattern
+    def around(p: hw.Builder) -> hw.Piece[hw.Cell[int]]:
+        return p.start(small, "in")
+
+    @hw.pattern
+    def asking(p: hw.Builder) -> Any:
+        @p.resource
+        async def hits(q: str) -> str:
+            return q
+
+        return hits
+
+    with hw.App("t").open("memory:") as space:
+        piece = space.start(around, "a")
+        assert piece.outputs.outputs.value == 1
+        assert stored(space, piece)["outputs"] == {"result": piece.outputs.__headwater_value__()}
+        asked = space.start(asking, "b")
+        assert asked.outputs("x") == hw.Pending()
+        check_held(space)

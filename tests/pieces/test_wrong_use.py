@@ -44,7 +44,7 @@ def generating(p: hw.Builder) -> Any:
     yield p
 
 
-@pytest.mark.parametrize("what", [asynchronous, generating, dict, 3, "card"])
+@pytest.mark.parametrize("what", [dict, 3, "card"])
 def test_a_pattern_is_a_plain_function(what: Any) -> None:
     with pytest.raises(DeclarationError, match=r"hw\.pattern is put in front of a plain function"):
         hw.pattern(what)
@@ -359,3 +359,76 @@ def test_what_is_stopped_cannot_be_sent_to() -> None:
             ring.send()
         space.start(bell, "door")
         assert (ring.send().result(), piece.outputs.send().result()) == (1, 1)
+
+
+def test_a_key_that_one_run_uses_for_different_inputs_is_refused() -> None:
+    app = hw.App("t")
+    other = app.cell("other", "a")
+    errors: list[str] = []
+
+    @app.sink
+    def both() -> None:
+        hw.start(card, "same", who="a")
+        hw.start(card, "same", who="a")
+        hw.start(card, "same", who=other.value)
+
+    with app.open("memory:", on_error=lambda error: errors.append(str(error))) as space:
+        piece = next(iter(space.pieces.running.values()))
+        generation = piece.build
+        assert not errors
+        other.value = "b"
+        assert "card same is started twice in one run, with different inputs; give each its own key" in errors[0]
+        assert piece.build is generation
+        check_held(space)
+        other.value = "a"
+        assert len(errors) == 1
+        check_held(space)
+
+
+def test_a_pattern_that_is_not_started_is_told_from_a_piece() -> None:
+    @hw.pattern
+    def wrap(_p: hw.Builder) -> object:
+        return card(who="x")
+
+    app = hw.App("t")
+
+    @app.computed
+    def several() -> list[hw.Piece[Any]]:
+        return [card(who="x")]
+
+    @app.computed
+    def number() -> int:
+        return card(who="x")  # type: ignore[return-value]  # what is refused
+
+    with app.open("memory:") as space:
+        with pytest.raises(DeclarationError, match=r"returns it; use p\.start\(card, key, \.\.\.\)"):
+            space.start(wrap, "k")
+        with pytest.raises(HeadwaterError, match=r"only as the whole result; within it, use hw\.start\(card, key"):
+            several()
+        with pytest.raises(HeadwaterError, match="expected int, got Piece <piece card: running"):
+            number()
+        check_held(space)
+
+
+def test_a_pattern_says_why_it_is_not_async() -> None:
+    with pytest.raises(DeclarationError, match=r"asynchronous\(\) is async, and only builds"):
+        hw.pattern(asynchronous)
+    with pytest.raises(DeclarationError, match=r"generating\(\) is a generator, and only builds"):
+        hw.pattern(generating)
+
+
+def test_an_app_declares_nothing_while_a_pattern_builds() -> None:
+    app = hw.App("t")
+
+    @hw.pattern
+    def odd(_p: hw.Builder) -> None:
+        @app.computed
+        def value() -> int:
+            return 1
+
+    with app.open("memory:") as space:
+        for _ in range(2):
+            with pytest.raises(DeclarationError, match=r"while pattern odd\(\) builds; use @p\.computed"):
+                space.start(odd, "k")
+        check_held(space)
+    assert "value" not in app.declared

@@ -189,7 +189,7 @@ def test_why_says_what_stands_there_and_what_is_under_way(world: World) -> None:
             "Whoever reads it runs again when it says something else",
         ]
         await world.says("Oslo", OSError("down"))
-        assert "It failed 1 times in a row, and is tried again in 5 s" in hw.why(town.weather, "Oslo")
+        assert "It failed 1 times in a row, and is tried again in 5s" in hw.why(town.weather, "Oslo")
         await pause(5)
         await world.says("Oslo", OSError("down"))
         assert "It failed at 2023-11-14 22:13:26 UTC: OSError: down" in hw.why(town.weather, "Oslo")
@@ -198,7 +198,7 @@ def test_why_says_what_stands_there_and_what_is_under_way(world: World) -> None:
         assert hw.why(town.weather, "Oslo").splitlines()[1:] == [
             "Its answer came at 2023-11-14 22:13:26 UTC",
             "No request is under way",
-            "It is asked for again in 600 s",
+            "It is asked for again in 10m",
         ]
         town.city.value = ""
         await space.settle()

@@ -79,8 +79,8 @@ def test_a_piece_that_is_stopped_leaves_nothing_of_its_resources() -> None:
             piece = space.start(feed, "a")
             made.pop()("x")
             piece.stop()
+            del piece
             space.sync()
-        del piece
         space.settle()
         gc.collect()
         found = [each for each in gc.get_objects() if isinstance(each, hw.Resource)]

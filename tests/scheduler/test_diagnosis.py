@@ -262,7 +262,7 @@ def test_diagnosis_names_who_does_not_settle_and_by_what_it_is_woken() -> None:
     shop.effect("pong", lambda tx: write(tx, "pong", number(tx, "ping")))
     shop.run()
     assert shop.scheduler.run_diagnosis() == [
-        "ping() does not settle: it ran 10 times in one pass and rests for 250 ms; it was woken by pong"
+        "ping() does not settle: it ran 10 times in one pass and rests for 250ms; it was woken by pong"
     ]
 
 

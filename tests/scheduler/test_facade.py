@@ -317,7 +317,7 @@ def test_why_of_one_that_waits_for_its_time(shop: Workshop) -> None:
     shop.run()
     shop.put(a=1)
     shop.run()
-    expected = "It does not run yet (a changed): debounce 100ms, throttle 2000ms, eligible in 2000ms"
+    expected = "It does not run yet (a changed): debounce 100ms, throttle 2s, eligible in 2s"
     assert words(shop, node)[2] == expected
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import UsageError
-from headwater.values.duration import UNITS_MS, to_ms
+from headwater.values.duration import UNITS_MS, to_ms, written_ms
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,37 @@ def test_every_whole_number_of_a_unit_is_read_exactly(count: int, unit: str) -> 
 @given(st.timedeltas(timedelta(0), timedelta(days=10_000)))
 def test_timedelta_is_its_seconds(duration: timedelta) -> None:
     assert to_ms(duration, "it") == duration.total_seconds() * 1000
+
+
+@pytest.mark.parametrize(
+    ("ms", "written"),
+    [
+        (0, "0ms"),
+        (0.5, "0.5ms"),
+        (5.49897, "5.5ms"),
+        (250, "250ms"),
+        (999.7, "1s"),
+        (1000, "1s"),
+        (1500, "1.5s"),
+        (1234.5, "1.23s"),
+        (90_000, "90s"),
+        (60_000, "1m"),
+        (61_234, "61.2s"),
+        (3_599_123, "60m"),
+        (3_600_000, "1h"),
+        (5_400_000, "90m"),
+        (100_000_123, "27.8h"),
+        (86_400_000, "1d"),
+        (86_400_000 * 400, "400d"),
+        (86_400_000 * 400 + 3, "400d"),
+        (math.inf, "for ever"),
+    ],
+)
+def test_duration_is_written_short(ms: float, written: str) -> None:
+    assert written_ms(ms) == written
+
+
+@given(st.sampled_from(sorted(UNITS_MS)), st.integers(1, 10_000))
+def test_what_is_written_in_whole_units_is_read_as_the_same(unit: str, number: int) -> None:
+    ms = number * UNITS_MS[unit]
+    assert abs(to_ms(written_ms(ms), "it") - ms) <= ms / 100

@@ -10,7 +10,7 @@ import click
 from headwater.cli.delivery import Target, look
 from headwater.cli.group import Group
 from headwater.cli.options import as_list, on_branch, on_space
-from headwater.cli.output import Column, Form, json_text, preview, show
+from headwater.cli.output import Column, Form, count_text, json_text, note, preview, show
 from headwater.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -58,26 +58,24 @@ def list_pieces(
     """
     from headwater.cli.output import is_terminal
 
-    found = [
-        _record(piece)
-        for piece in _listed(Target(url, space, branch, None))
-        if pattern in (None, piece.pattern) and status in (None, piece.status)
-    ]
+    pieces = _listed(Target(url, space, branch, None), pattern or "")
+    found = [_record(piece) for piece in pieces if status in (None, piece.status)]
     columns = (*([_APP] if len({record["app"] for record in found}) > 1 else []), *_PIECES)
     # Whoever looks knows it by its pattern and its key.
     show(found, columns if is_terminal() else (*columns, _PIECE), form, empty="no pieces")
 
 
-def _listed(target: Target) -> list[PieceTold]:
+def _listed(target: Target, pattern: str) -> list[PieceTold]:
     """Of the file, or of all openings that a process has of it."""
     from headwater.cli.spaces import find_branch
-    from headwater.host.kept_pieces import pieces_of
+    from headwater.host.kept_pieces import ordered, pieces_in, told
 
     def closed(storage: Storage) -> list[PieceTold]:
-        return storage.call(lambda engine: pieces_of(engine, find_branch(engine, target.branch)))
+        on = storage.call(lambda engine: find_branch(engine, target.branch))
+        return storage.call(lambda engine: told(engine, on, pieces_in(engine, on, pattern=pattern)))
 
-    found = look(target, target.ask("pieces"), closed)
-    return found if isinstance(found, list) else _of_reply(found, target)
+    found = look(target, target.ask("pieces", name=pattern), closed)
+    return ordered(found if isinstance(found, list) else _of_reply(found, target))
 
 
 def _of_reply(reply: Reply, target: Target) -> list[PieceTold]:
@@ -89,6 +87,9 @@ def _of_reply(reply: Reply, target: Target) -> list[PieceTold]:
         if opening.branch == target.branch:
             # Two openings of one app tell of the same; either may have it at work.
             found |= {each.piece: each for each in opening.pieces if each.at_work or each.piece not in found}
+            if opening.left_out:
+                more = count_text(opening.left_out, "piece", "pieces")
+                note(f"{more} more of {opening.app} can be listed with --pattern, or when nobody has the space open")
     return list(found.values())
 
 
@@ -110,4 +111,15 @@ def _in_short(inputs: object) -> str:
     """As they are written in a call."""
     if not isinstance(inputs, dict):
         return ""
-    return ", ".join(f"{name}={preview(value)}" for name, value in inputs.items())
+    return ", ".join(f"{name}={_target(value) or preview(value)}" for name, value in inputs.items())
+
+
+def _target(value: object) -> str:
+    """What a link leads to; nothing if it is none."""
+    match value:
+        case {"/": {"link@1": {"id": str(doc), "path": list(path)}}}:
+            return "/".join([doc, *map(str, path)])
+        case {"/": {"link@1": {"id": str(doc)}}}:
+            return doc
+        case _:
+            return ""

@@ -125,14 +125,20 @@ def _addressee(windows: list[Window], text: str) -> tuple[Window, Handler[..., A
 def _several(text: str, found: list[tuple[Window, Record]]) -> UsageError:
     """By names of which each means one, as far as there are such."""
     names = [titled(record.name, record.spec.piece) for _, record in found]
+    windows = {id(window): window.app for window, _ in found}
     hint = "say which"
-    if len({window.app for window, _ in found}) > 1:
+    if len(set(windows.values())) > 1:
         names = [f"{window.app}.{name}" for (window, _), name in zip(found, names, strict=True)]
         hint = "say which with the app in front, or with --app"
-    elif len(set(names)) == 1 and found[0][1].spec.piece:
-        names = [record.spec.stream for _, record in found]
-    elif len(set(names)) == 1:
-        hint = "say which with --app"
+    elif len(set(names)) < len(names) and len(windows) > 1:
+        names = [f"{window.app}.{name}" for (window, _), name in zip(found, names, strict=True)]
+        hint = f"say which opening with --app, such as --app {found[0][0].app}#2"
+    else:
+        # Children of two parents may be called the same.
+        names = [
+            record.spec.stream if names.count(name) > 1 else name
+            for (_, record), name in zip(found, names, strict=True)
+        ]
     names = list(dict.fromkeys(names))
     more = f" and {len(names) - _NAMED_MAX:,} more" if len(names) > _NAMED_MAX else ""
     message = f"{text} could be any of {len(found):,} here ({', '.join(names[:_NAMED_MAX])}{more}); {hint}"

@@ -79,6 +79,8 @@ class BaseSpace(Facing, Home):
         # Threads take turns in running what follows from a write, and what a caller asks for.
         self._turn = threading.RLock()
         self.nodes: dict[object, Node] = {}
+        # How often functions of pieces have run that are no longer at work, by name.
+        self._ran: dict[str, int] = {}
         # Functions with parameters: a node for each set of arguments.
         self.instances: dict[object, Instances] = {}
         self.scheduler: Scheduler = Scheduler(
@@ -211,6 +213,7 @@ class BaseSpace(Facing, Home):
     def retire(self, function: object, *, is_told: bool = False) -> None:
         """A function of a piece that is stopped. Whoever has read its result keeps that, unless he is told."""
         with self._turn:
+            self.count_out(function)
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
             self.mail.drop(function)
@@ -222,6 +225,15 @@ class BaseSpace(Facing, Home):
                     # An error is no result: it ends with whoever raised it.
                     self.scheduler.renew(node)
                 self.scheduler.remove(node)
+
+    def count_out(self, function: object) -> None:
+        """A function of a piece is about to go: its runs still count."""
+        runs, name = self._runs_now(function), str(getattr(function, "name", function))
+        within: Within | None = getattr(function, "within", None)
+        if runs:
+            self._ran[name] = self._ran.get(name, 0) + runs
+            if within is not None:
+                within.ran[name] = within.ran.get(name, 0) + runs
 
     # -- pieces --------------------------------------------------------------------------------------------
 
@@ -478,7 +490,9 @@ class BaseSpace(Facing, Home):
     def _run_counts(self) -> dict[str, int]:
         counted = [(node.name, node.runs) for node in self.nodes.values()]
         resources = () if self._fetcher is None else self._fetcher.resources
-        counted += [(str(getattr(each, "name", each)), self.runs(each)) for each in [*self.instances, *resources]]
+        known = [*self.instances, *resources]
+        counted += [(str(getattr(each, "name", each)), self._runs_now(each) or 0) for each in known]
+        counted += self._ran.items()
         counted += [(handler.name, handler.runs) for handler in list(self.handlers.values())]
         counts: dict[str, int] = {}
         for name, runs in counted:
@@ -495,15 +509,24 @@ class BaseSpace(Facing, Home):
 
         Of a resource: how many requests have left.
         """
+        runs = self._runs_now(function)
+        within: Within | None = getattr(function, "within", None)
+        if within is not None and getattr(function, "owner", self) is self:
+            # Also of pieces that are stopped, and were before.
+            return (runs or 0) + within.ran.get(str(getattr(function, "name", "")), 0)
+        if runs is None:
+            message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
+            raise UsageError(f"{message} or @app.handler")
+        return runs
+
+    def _runs_now(self, function: object) -> int | None:
+        """Of what is at work; None if it is not."""
         if function in self.instances:
             return self.instances[function].runs
         if self._fetcher is not None and function in self._fetcher.resources:
             return self._fetcher.requests_of(function)
         found = self.nodes.get(function) or self.handlers.get(function)
-        if found is None:
-            message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
-            raise UsageError(f"{message} or @app.handler")
-        return found.runs
+        return None if found is None else found.runs
 
     async def synced(self) -> None:
         """Wait, without holding up the event loop, until everything written so far is on disk."""

@@ -233,6 +233,9 @@ class Computed(Generic[P, R]):
             if tx is not None:
                 # Whoever was told of an error has to be told of its end.
                 tx.note(node.outputs[0], (), Depth.DEEP)
+            elif home.restless:
+                # Pieces that it has started before it failed have their turn, and then none.
+                home.catch_up()
             raise
         if node.spec.is_async and home.replica.read(node.outputs[0]) is ABSENT:
             if tx is not None:
@@ -290,6 +293,10 @@ class Computed(Generic[P, R]):
 
     def _untold(self, home: BaseSpace, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
         """A plain call, for arguments that cannot be told apart, or for a function that is declared no more."""
+        within = self.within
+        if within is not None and is_async(self.__wrapped__) and self not in home.nodes and self not in home.instances:
+            message = f"{self.name}() of {within.piece} is async and cannot be called: the piece is stopped"
+            raise UsageError(f"{message}; start it again with space.start(...)", node=self.name)
         if tx is not None:
             return self._plainly(home, tx, *args, **kwargs)
         with home.transaction() as own:

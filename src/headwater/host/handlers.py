@@ -193,12 +193,8 @@ class Handler(Generic[P, R]):
         home, _ = find(self._app, self)
         assert isinstance(home, BaseSpace)
         if self.within is not None and not home.mail.is_handled(self.stream):
-            message = f"{self.name}() of {self.within.piece} cannot be sent to: the piece is stopped"
-            piece = home.pieces.running.get(self.within.prefix[:-1])
-            if piece is not None and piece.parent is not None and piece.asleep:
-                message = message.replace("is stopped", f"sleeps while nobody looks at {piece.parent.title}")
-                raise NotFoundError(f"{message}; read that in a sink", stream=self.stream)
-            raise NotFoundError(f"{message}; start it again with space.start(...)", stream=self.stream)
+            message = f"{self.name}() of {self.within.piece} cannot be sent to"
+            raise NotFoundError(f"{message}: {home.pieces.why_not(self.within.prefix[:-1])}", stream=self.stream)
         return Ticket(home, home.send(self.stream, payload, outside), self.result)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -18,7 +18,7 @@ from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
 from headwater.cells.reading import Readable
 from headwater.cells.whole import told_apart
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UsageError
 from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
@@ -31,6 +31,9 @@ Key: TypeAlias = tuple[tuple[str, ...], ...]
 
 LABEL_MAX = 40
 """Characters of an argument in a name."""
+
+LABELS_MAX = 5
+"""Sets of arguments in one message: the last few say what can be asked about."""
 
 
 @dataclass(slots=True)
@@ -113,6 +116,13 @@ class Instances:
 def label_of(arguments: Mapping[str, object]) -> str:
     """For people: the arguments, shortened."""
     return ", ".join(_shown(given)[:LABEL_MAX] for given in arguments.values())
+
+
+def which_one(asked: str, error: TypeError, known: list[str]) -> UsageError:
+    """Somebody asks about a function with parameters, and not with which arguments. `known`: the last called first."""
+    called = ", ".join(known[:LABELS_MAX]) + (", ..." if len(known) > LABELS_MAX else "")
+    told = f"it was called here as {called}" if known else "it has not been called here"
+    return UsageError(f"{asked}: {error}; say with which arguments: {told}")
 
 
 def _shown(given: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, cast
 
 from headwater.host.told import PieceTold
@@ -17,7 +17,7 @@ from headwater.store.browse import listing, read
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
 from headwater.values.codec import to_json
-from headwater.values.ids import BranchId
+from headwater.values.ids import BranchId, DocKey
 from headwater.values.tree import Maybe, Value, is_map
 
 _PIECE: Final = re.compile(r"(?P<app>.*)\+(?P<pattern>\w+):[a-z2-7]{32}")
@@ -30,15 +30,25 @@ def piece_in(address: str) -> str:
     return found[0] if found is not None and address[found.end() :][:1] == "." else ""
 
 
-def pieces_of(engine: Engine, branch: BranchId, app: str | None = None) -> list[PieceTold]:
-    """All of them, or those of an app; by pattern and key."""
-    found: list[PieceTold] = []
-    for listed in listing(engine, branch, prefix="space/" if app is None else f"space/{app}+"):
-        address = address_text(listed.doc)
-        if _PIECE.fullmatch(address):
-            piece = piece_of(address, read(engine, listed.doc, branch).value)
-            found += [] if piece is None else [piece]
-    return sorted(found, key=lambda each: (each.app, each.pattern, each.key, each.piece))
+def pieces_in(engine: Engine, branch: BranchId, app: str = "", pattern: str = "") -> list[DocKey]:
+    """The documents of all of them; or of an app's, or of a pattern's."""
+    found: list[DocKey] = []
+    for listed in listing(engine, branch, prefix=f"space/{app}+" if app else "space/"):
+        called = _PIECE.fullmatch(address_text(listed.doc))
+        if called is not None and pattern in ("", called["pattern"]):
+            found.append(listed.doc)
+    return found
+
+
+def told(engine: Engine, branch: BranchId, docs: Iterable[DocKey]) -> list[PieceTold]:
+    """What these say. Some may be none: they are only called so."""
+    found = (piece_of(address_text(doc), read(engine, doc, branch).value) for doc in docs)
+    return [piece for piece in found if piece is not None]
+
+
+def ordered(pieces: Iterable[PieceTold]) -> list[PieceTold]:
+    """By pattern and key."""
+    return sorted(pieces, key=lambda each: (each.app, each.pattern, each.key, each.piece))
 
 
 def piece_of(address: str, value: Maybe) -> PieceTold | None:

@@ -18,8 +18,8 @@ import msgspec
 
 from headwater.errors import ClosedError, HeadwaterError, UsageError
 from headwater.host.acting import trouble_of
-from headwater.host.kept_pieces import pieces_of
-from headwater.host.looking_events import failed_events, handler_activities, settle_disk, show_event, waiting_events
+from headwater.host.looking_events import failed_events, handler_activities, show_event, waiting_events
+from headwater.host.looking_pieces import with_pieces
 from headwater.host.told import (
     FLOW_QUESTIONS,
     MISSED_MAX,
@@ -29,7 +29,6 @@ from headwater.host.told import (
     Ask,
     Missed,
     Opening,
-    PieceTold,
     Reply,
     TakenOver,
     Why,
@@ -289,7 +288,7 @@ def _activities(window: Window) -> tuple[Activity, ...]:
             failed=sum(node.error is not None for node in nodes),
             running=sum(node in at_work for node in nodes),
             restored=sum(node.restored and not node.runs for node in nodes),
-            runs=sum(node.runs for node in nodes),
+            runs=sum(_times(window, node) for node in nodes),
             invalidated=sum(node.invalidated for node in nodes),
             total_ms=round(sum(node.total_ms for node in nodes), 3),
             last_ms=round(max(node.last_ms for node in nodes), 3),
@@ -297,6 +296,12 @@ def _activities(window: Window) -> tuple[Activity, ...]:
         for (name, kind), nodes in groups.items()
     )
     return of_nodes + handler_activities(window)
+
+
+def _times(window: Window, node: Node) -> int:
+    """How often it ran; of a resource, how many requests have left."""
+    source = window.space.source_of(node)
+    return node.runs if source is None else source.requests
 
 
 def _counts(window: Window) -> dict[str, int]:
@@ -329,7 +334,7 @@ def _with_file(window: Window, opening: Opening, ask: Ask) -> Opening:
         case "events" if not ask.waiting:
             return msgspec.structs.replace(opening, events=failed_events(window))
         case "pieces":
-            return msgspec.structs.replace(opening, pieces=_pieces(window))
+            return with_pieces(window, opening, ask)
         case "stats" if ask.resume:
             return msgspec.structs.replace(opening, taken=_with_size(window, opening.taken))
         case _:
@@ -343,6 +348,12 @@ def _with_size(window: Window, taken: TakenOver | None) -> TakenOver:
 
 
 def _why(window: Window, node: Node | Handler) -> Why:
+    source = window.space.source_of(node)
+    if source is not None:
+        # Of what it was asked for the scheduler knows nothing.
+        from headwater.host.resources.words import why_asked  # noqa: PLC0415  # most programs have none
+
+        return Why(node.id, node.name, window.space.told(why_asked(window.space, source)), node.spec.piece)
     return Why(node.id, node.name, _named(window, window.space.scheduler.why(node)), node.spec.piece)
 
 
@@ -362,14 +373,6 @@ def _explain(window: Window, opening: Opening, text: str) -> Opening:
     whys = (_seen(lambda node=node: _why(window, node)) for node in meant[:WHYS_MAX])  # type: ignore[misc]
     found = tuple(why for why in whys if why is not None)
     return msgspec.structs.replace(opening, whys=found, left_out=len(meant) - len(found))
-
-
-def _pieces(window: Window) -> tuple[PieceTold, ...]:
-    """Of this app, as far as they are on disk."""
-    settle_disk(window)
-    found = window.storage.call(lambda engine: pieces_of(engine, BranchId(window.branch), window.app))
-    has = window.space.has_at_work
-    return tuple(msgspec.structs.replace(each, at_work=has(each.piece)) for each in found)
 
 
 def _kept_trace(window: Window, kind: str | None) -> tuple[dict[str, object], ...]:

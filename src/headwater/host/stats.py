@@ -25,6 +25,6 @@ class Stats(msgspec.Struct, frozen=True):
     documents: int
     """Held in memory here."""
     runs: dict[str, int]
-    """Of each function, handlers among them; those of pieces that are at work, by name, all together."""
+    """Of each function, handlers among them; those of pieces by name, all together, also of those that are stopped."""
     events: dict[str, int]
     """Confirmed, refused and failed; and waiting, not handled yet."""

@@ -85,7 +85,10 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fields: str = "{}"
     """send: what the event carries, as JSON."""
     name: str = ""
-    """send: what the sender calls it, if it may be sent more than once. publish: the id of the event."""
+    """send: what the sender calls it, if it may be sent more than once. publish: the id of the event.
+
+    pieces: their pattern.
+    """
     by: str = ""
     """send: whose name that is."""
     app: str = ""
@@ -240,7 +243,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whose functions are at work right now, outermost first."""
     snapshot: Snapshot | None = None
     left_out: int = 0
-    """Nodes that there are besides."""
+    """Nodes that there are besides. pieces: pieces."""
     activities: tuple[Activity, ...] = ()
     counts: dict[str, int] = {}
     whys: tuple[Why, ...] = ()

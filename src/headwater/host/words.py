@@ -12,27 +12,34 @@ from headwater.errors import UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.functions import Computed, Sink
 from headwater.host.handlers import Handler
-from headwater.host.resources.resource import Resource
+from headwater.host.instances import which_one
+from headwater.host.resources.resource import Asked
 
 
-def why(
-    function: Computed[..., Any] | Sink | Handler[..., Any] | Resource[..., Any], *args: object, **kwargs: object
-) -> str:
+def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Asked, *args: object, **kwargs: object) -> str:
     """Why a function last ran, why it does not run now, and what would wake it. With arguments: that instance.
 
     Of a handler: how often it ran, what waits and why, what failed last. Of a resource: what stands there, and when it
     is asked for.
     """
-    if isinstance(function, Resource):
+    if isinstance(function, Asked):
         return function.why(*args, **kwargs)
     given: object = function
     if not isinstance(given, Computed | Sink | Handler):
-        raise UsageError(f"why() takes a function made with @app.computed, @app.sink or @app.handler, not {given!r}")
+        message = "why() takes a function made with @app.computed, @app.sink, @app.handler or @app.resource"
+        raise UsageError(f"{message}, not {given!r}")
     home, _ = find(function.owner, function.name)
     assert isinstance(home, BaseSpace)
     if isinstance(function, Handler):
         return _of_handler(function, home, args or kwargs)
-    node = function.node_in(home, *args, **kwargs)
+    if isinstance(function, Sink) and (args or kwargs):
+        raise UsageError(f"why({function.name}) takes no arguments: a sink has none")
+    try:
+        node = function.node_in(home, *args, **kwargs)
+    except TypeError as error:
+        found = home.instances.get(function)
+        known = [] if found is None else [each.name for each in reversed(found.nodes())]
+        raise which_one(f"why({function.name})", error, known) from None
     if node is None:
         if function.within is not None and not args and not kwargs:
             return f"{function.name}() of {function.within.piece} does not run: the piece is stopped"
@@ -46,6 +53,7 @@ def _of_handler(function: Handler[..., Any], home: BaseSpace, given: object) -> 
     record = function.record_in(home)
     if record is None:
         if function.within is not None:
-            return f"{function.name}() of {function.within.piece} handles nothing: the piece is stopped"
+            reason = home.pieces.why_not(function.within.prefix[:-1])
+            return f"{function.name}() of {function.within.piece} handles nothing: {reason}"
         return f"{function.name}() handles nothing in space {home.name!r}: another was declared in its place"
     return home.told(home.scheduler.why(record))

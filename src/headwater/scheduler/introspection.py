@@ -22,6 +22,7 @@ from headwater.scheduler.runner import Runner
 from headwater.scheduler.settle import Settle
 from headwater.scheduler.snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.values.address import address_text
+from headwater.values.duration import written_ms
 from headwater.values.ids import DocKey
 
 SHOWN_MAX = 8
@@ -221,6 +222,8 @@ class Introspection:
             "an effect" if node.kind is Kind.EFFECT else "a materializer" if node.is_materializer else "a computation"
         )
         live = f"live: {self._why_live(node)}" if node.is_live else "dormant: nobody who is live reads it"
+        if node.resting and node.parent is not None:
+            live = f"asleep: nobody looks at {node.parent.title}"
         return f"{node.title} is {what}, {node.status.value}, {live}"
 
     def _last(self, node: Node) -> str:
@@ -279,7 +282,9 @@ class Introspection:
         wakers = [f"a change of {_listed(places)}"] if places else []
         if writers:
             wakers.append(f"another result of {_names(writers)}")
-        if not node.is_live:
+        if node.resting and node.parent is not None:
+            wakers.append(f"somebody who looks at {node.parent.title}")
+        elif not node.is_live:
             wakers.append("somebody who reads it, or a call")
         return f"It would be woken by {', or '.join(wakers)}" if wakers else "Nothing wakes it: it read nothing"
 
@@ -301,16 +306,16 @@ class Introspection:
             return ""
         words: list[str] = []
         if gate.debounce_ms:
-            words.append(f"debounce {gate.debounce_ms:g}ms")
+            words.append(f"debounce {written_ms(gate.debounce_ms)}")
         elif gate.auto_debounce_ms:
-            words.append(f"debounce {gate.auto_debounce_ms:g}ms, because it is slow")
+            words.append(f"debounce {written_ms(gate.auto_debounce_ms)}, because it is slow")
         if gate.throttle_ms:
-            words.append(f"throttle {gate.throttle_ms:g}ms")
+            words.append(f"throttle {written_ms(gate.throttle_ms)}")
         if gate.backoff_ms:
-            words.append(f"rests {gate.backoff_ms:g}ms, because it does not settle")
+            words.append(f"rests {written_ms(gate.backoff_ms)}, because it does not settle")
         left = self._gates.eligible_at(node) - self._now()
         if left > 0 and not node.is_clean:
-            words.append(f"eligible in {left:.0f}ms")
+            words.append(f"eligible in {written_ms(max(round(left), 1))}")
         return ", ".join(words)
 
     def diagnosis(self) -> list[str]:
@@ -318,7 +323,7 @@ class Introspection:
         nodes = list(self._registry.nodes)
         found = [
             f"{node.title} does not settle: it ran {RUNS_MAX} times in one pass and rests for "
-            f"{node.gate.backoff_ms:g} ms; it was woken by {_listed(node.last_causes)}"
+            f"{written_ms(node.gate.backoff_ms)}; it was woken by {_listed(node.last_causes)}"
             for node in nodes
             if node.gate is not None and node.gate.backoff_ms
         ]

@@ -158,7 +158,8 @@ class Pull:
             if self._has_to_run(other):
                 return True
         known = set(above)
-        for reader in ran:
+        # Also of those that did not run: a run may have made who writes, from now on, what they have read.
+        for reader in above if self._invalidation.invalid else ran:
             for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:
                 if other in known or other.attempt is not None or self._is_excused(other):
                     continue

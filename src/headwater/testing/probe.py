@@ -245,7 +245,7 @@ class Probe:
         stage = self._staged()
         current = {} if crash else self._current(stage.opened())
         space = stage.opened()
-        for function in (*space.nodes, *space.instances, *space.handlers):
+        for function in (*space.nodes, *space.instances, *space.handlers, *space.resources):
             self._runs[function] = self._runs.get(function, 0) + space.runs(function)
         stage.close(crashed=crash)
         self._open()

@@ -176,6 +176,9 @@ class PlainStage(Stage):
 class HandLoop(SimLoop):
     """A simulated event loop that stops when nothing is left to do before a time."""
 
+    # What asyncio keeps, the next first.
+    _scheduled: list[asyncio.TimerHandle]
+
     def __init__(self) -> None:
         super().__init__()
         self._until: float | None = None
@@ -194,8 +197,7 @@ class HandLoop(SimLoop):
 
     def due_at_ms(self) -> float | None:
         """When the next timer rings, if one is set."""
-        found: list[asyncio.TimerHandle] = self._scheduled
-        return found[0].when() * 1000 if found else None
+        return self._scheduled[0].when() * 1000 if self._scheduled else None
 
     def select(self, timeout: float | None) -> list[object]:
         """Besides: as long as something is ready no time passes, and that has to have an end."""

@@ -17,6 +17,11 @@ Duration: TypeAlias = str | float | timedelta
 
 UNITS_MS: Final = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
 
+_WHOLE_MAX: Final = 1000
+"""From so many on, a larger unit says more."""
+_ROUNDED_MAX: Final = 100
+"""Likewise, of what is rounded."""
+
 _WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
 
 
@@ -40,6 +45,20 @@ def to_ms(duration: Duration, what: str) -> float:
     if not math.isfinite(ms) or ms < 0:
         raise _refused(duration, what)
     return ms
+
+
+def written_ms(ms: float) -> str:
+    """For people, who write durations so: "250ms", "10m". What is not whole in any unit is rounded."""
+    if not math.isfinite(ms):
+        return "for ever"
+    for unit, size in reversed(UNITS_MS.items()):
+        if ms >= size and ms % size == 0 and (ms < size * _WHOLE_MAX or unit == "d"):
+            return f"{ms / size:.0f}{unit}"
+    for unit, size in UNITS_MS.items():
+        rounded = float(f"{ms / size:.3g}")
+        if rounded < (_WHOLE_MAX if unit == "ms" else _ROUNDED_MAX):
+            return f"{rounded:g}{unit}"
+    return f"{ms / UNITS_MS['d']:.0f}d"
 
 
 def _refused(duration: object, what: str) -> UsageError:

@@ -130,14 +130,9 @@ def _key(hint: object) -> object:
         hash(hint)
     except TypeError:
         return None
-    if isinstance(hint, type):
-        return type(hint), hint
     # By its text, too: unions in another order are equal, and are told in another order.
-    text = repr(hint)
+    text = "" if isinstance(hint, type) else repr(hint)
     return None if "typing.Self" in text else (type(hint), hint, text)
-
-
-# --- from hints ---------------------------------------------------------------------------------------------------
 
 
 def schema_of(hint: object, *, where: str = "") -> Schema:

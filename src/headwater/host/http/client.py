@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 from builtins import bytes as Bytes  # noqa: N812  # a client has a verb of that name
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Never, TypeVar
 from weakref import WeakValueDictionary
 
 from headwater.errors import DeclarationError, HttpRefusedError, UsageError
@@ -23,6 +23,7 @@ from headwater.host.http.policy import Policy
 from headwater.host.http.resource import HttpResource, Sealed
 from headwater.host.http.target import read_url
 from headwater.host.resources.asking import declare_asking
+from headwater.host.resources.resource import Asked
 from headwater.host.resources.state import State
 from headwater.scheduler.node import Node
 from headwater.values.causal import derive_id
@@ -40,7 +41,11 @@ _SHARED: Final[WeakValueDictionary[tuple[object, ...], HttpResource[Any]]] = Wea
 """Clients with the same settings ask for the same things: each document has one writer, whoever made a client anew."""
 
 
-class Verb(Generic[T]):
+OF_CLIENTS: Final = frozenset({"allow", "private", "max_bytes", "timeout", "tls", "network"})
+"""What is said of a client, and of no single call."""
+
+
+class Verb(Asked, Generic[T]):
     """`client.json(url)`: what the server answers, as a resource. `client.json.refresh(url)` has it asked again."""
 
     def __init__(self, client: Client, name: str, accept: str, read: Callable[[Answer], object]) -> None:
@@ -58,12 +63,15 @@ class Verb(Generic[T]):
         headers: Mapping[str, str] | None = None,
         fresh_for: Duration | None = FRESH_FOR,
         retry: Retry | None = DEFAULT,
+        **others: Never,
     ) -> State[T]:
         """`hw.Pending()`, `hw.Ready(value)` or `hw.Failed(error, last)`; in a run, whoever reads it runs again then.
 
         `fresh_for`: how long an answer is current; None: for ever. `retry`: how often it is tried again, by default
         twice and for what may pass. `headers` are for the server of the URL, and are kept in memory only.
         """
+        if others:
+            raise self._not_taken(others)
         return self._resource(fresh_for, retry)(*self._key(url, headers))
 
     def refresh(
@@ -73,8 +81,11 @@ class Verb(Generic[T]):
         headers: Mapping[str, str] | None = None,
         fresh_for: Duration | None = FRESH_FOR,
         retry: Retry | None = DEFAULT,
+        **others: Never,
     ) -> None:
         """Ask again, although there is an answer that is fresh. With the options of the call that reads it."""
+        if others:
+            raise self._not_taken(others)
         self._resource(fresh_for, retry).refresh(*self._key(url, headers))
 
     def node_in(
@@ -88,6 +99,27 @@ class Verb(Generic[T]):
     ) -> Node | None:
         """Its node in an open space, if it has been called so."""
         return self._resource(fresh_for, retry).node_in(home, *self._key(url, headers))
+
+    def why(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        fresh_for: Duration | None = FRESH_FOR,
+        retry: Retry | None = DEFAULT,
+    ) -> str:
+        """Why it was asked, or is not: `hw.why(hw.http.json, url)`, with the options of the call that reads it."""
+        return self._resource(fresh_for, retry).why(*self._key(url, headers))
+
+    def _not_taken(self, others: Mapping[str, object]) -> UsageError:
+        name = next(iter(others))
+        where = f"hw.http.{self.name}()"
+        message = f"{where} takes no {name}=; url, headers=, fresh_for= and retry= are expected"
+        if name in OF_CLIENTS:
+            message = f"{where} takes no {name}=: that is said once, of a client: hw.http.Client({name}=...)"
+        elif name == "params":
+            message = f"{where} takes no params=: write them into the URL, with urllib.parse.urlencode"
+        return UsageError(message, option=name)
 
     def _key(self, url: str, headers: Mapping[str, str] | None) -> tuple[str, Sealed]:
         given = merged(self._client.given, check_headers(headers, f"hw.http.{self.name}(headers=...)"))

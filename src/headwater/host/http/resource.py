@@ -37,6 +37,9 @@ from headwater.values.tree import Maybe, get, is_map
 
 R = TypeVar("R")
 
+SHOWN_MAX: Final = 200
+"""Characters of what is no URL in a name: enough to see what is wrong with it."""
+
 _STATUS: Final = re.compile(r" answered (\d{3})\b")
 
 
@@ -144,7 +147,8 @@ def shown_url(url: str) -> str:
     try:
         return read_url(url).shown
     except HttpRefusedError:
-        return "what is no URL to be asked"
+        # The path is where most mistakes are; in front of an @ there may be a password.
+        return "a URL that is not shown" if "@" in url else repr(url.partition("?")[0][:SHOWN_MAX])
 
 
 def _validators(before: Maybe) -> Validators | None:

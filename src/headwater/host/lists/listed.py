@@ -137,7 +137,7 @@ class Listed(Computed[[], list[R]]):
     def __getitem__(self, index: slice) -> list[R]: ...
     def __getitem__(self, index: int | slice) -> R | list[R]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+            return all_of(range(*index.indices(len(self))), lambda place: self[place])
         if type(index) is not int:
             raise TypeError(f"list indices are numbers or slices, not {type(index).__name__}")
         place = index + len(self) if index < 0 else index

@@ -168,7 +168,7 @@ def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # 
     """Who declares here: whoever was named, the builder around this code, or whose the things are."""
     from headwater.host.declaring import Declaring  # noqa: PLC0415  # it is made of this
     from headwater.host.lists.sources import source_owner  # noqa: PLC0415
-    from headwater.host.pieces.building import BUILDER  # noqa: PLC0415
+    from headwater.host.pieces.pattern import BUILDER  # noqa: PLC0415
 
     if on is not None:
         if not isinstance(on, Declaring):

@@ -8,7 +8,6 @@ Must never know: where a piece is kept, and how it is stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
@@ -18,6 +17,7 @@ from headwater.errors import DeclarationError
 from headwater.host.code import is_async
 from headwater.host.declaring import Declaring, Function
 from headwater.host.fingerprint import Prints
+from headwater.host.pieces.pattern import BUILDER
 from headwater.scheduler.node import Node
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ R = TypeVar("R")
 BODY: Final = "a pattern's function builds, and is called as often as needed: it cannot write {}; give it a default"
 """What the function of a pattern is told that writes: for `Transaction.read_only`."""
 
-BUILDER: Final[ContextVar[Declaring | None]] = ContextVar("headwater-builder", default=None)
-"""Whoever declares around this code: for what is declared without saying where."""
-
 
 @dataclass(slots=True, eq=False)
 class Within:
@@ -47,6 +44,8 @@ class Within:
     prints: Prints
     # How many pieces are around it, each started by the one before.
     depth: int
+    # How often functions of the piece have run that are no longer at work, by name.
+    ran: dict[str, int]
 
 
 class Builder(Declaring):

@@ -6,8 +6,9 @@ Must never know: spaces, and what becomes of what is built.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
 
 from headwater.cells.here import Owner
 from headwater.cells.reading import Readable
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+BUILDER: Final[ContextVar[Builder | None]] = ContextVar("headwater-builder", default=None)
+"""Whoever declares around this code: for what is declared without saying where."""
 
 ARGUMENTS = "arguments"
 """Where the inputs of a piece stand in its document."""
@@ -149,7 +153,11 @@ def _name_of(fn: object) -> str:
 
 
 def _check(fn: object, name: str) -> Signature:
-    if not callable(fn) or isinstance(fn, type) or is_generator(fn) or is_async(fn):
+    if is_generator(fn) or is_async(fn):
+        kind = "a generator" if is_generator(fn) else "async"
+        message = f"pattern {name}() is {kind}, and only builds: it returns its outputs at once"
+        raise DeclarationError(f"{message}; functions that it declares, as with @p.computed, may be async")
+    if not callable(fn) or isinstance(fn, type):
         raise DeclarationError(f"hw.pattern is put in front of a plain function, not of {fn!r}")
     if not name.isidentifier():
         raise DeclarationError(f"hw.pattern needs a name for {fn!r}: give it one with name=..., made of letters")

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from headwater.cells.bind import bound
 from headwater.cells.show import shorten
 from headwater.host.declaring import Function
-from headwater.host.pieces.pattern import Pattern
+from headwater.host.pieces.pattern import Invocation, Pattern
 from headwater.scheduler.node import Node
 from headwater.values.ids import DocId
 from headwater.values.intake import RefusedError
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from headwater.host.pieces.pieces import Pieces
 
 R = TypeVar("R")
+
+
+RETURNED: Final = "()"
+"""The key of a child that a function has returned: it has one of each pattern."""
+
+
+def titled(pattern: str, key: str) -> str:
+    """What people call a piece."""
+    return pattern if key == RETURNED else f"{pattern} {key}"
 
 
 class PieceStatus(StrEnum):
@@ -63,6 +72,8 @@ class Piece(Generic[R]):
     id: str
     """The document that holds its inputs, what it consists of, and links to its outputs."""
     _pieces: Pieces
+    # space: how often its functions have run that are no longer at work, by name.
+    ran: dict[str, int]
     # pieces: whose run has started it, if it is the child of a function; which piece it is part of.
     parent: Node | None = None
     whole: Piece[Any] | None = None
@@ -103,7 +114,7 @@ class Piece(Generic[R]):
     @property
     def title(self) -> str:
         """For people."""
-        return f"{self.build.pattern.name} {self.key}"
+        return titled(self.build.pattern.name, self.key)
 
     def stop(self) -> None:
         """Stop everything it consists of, and its children. What it has made stays. Once more is no harm.
@@ -122,7 +133,8 @@ class Piece(Generic[R]):
         return PieceHandle()
 
     def __repr__(self) -> str:
-        return f"<piece {self.title}: {self.status}, generation {self.generation}>"
+        asleep = ", asleep" if self.asleep else ""
+        return f"<piece {self.title}: {self.status}{asleep}, generation {self.generation}>"
 
     def __headwater_print__(self) -> tuple[object, ...]:
         """For a function that names it: which piece, and what of it can be used."""
@@ -145,6 +157,9 @@ class PieceHandle(Handle):
             return value.__headwater_value__()
         if is_link(value):
             return cast("Value", value)
+        if isinstance(value, Invocation):
+            message = f"{value!r} is started only as the whole result"
+            raise RefusedError(f"{message}; within it, use hw.start({value.pattern.name}, key, ...)")
         raise RefusedError(f"expected a piece, or a pattern with its inputs, got {shorten(repr(value))}")
 
     def load(self, value: Value, binder: object) -> object:

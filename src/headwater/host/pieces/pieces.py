@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,9 +22,9 @@ from headwater.cells.here import HERE
 from headwater.cells.lifecycle import SETTLED
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, UsageError
-from headwater.host.pieces.building import BUILDER, Builder
-from headwater.host.pieces.pattern import Invocation, Pattern
-from headwater.host.pieces.piece import Build, Piece
+from headwater.host.pieces.building import Builder
+from headwater.host.pieces.pattern import BUILDER, Invocation, Pattern
+from headwater.host.pieces.piece import RETURNED, Build, Piece
 from headwater.host.pieces.plan import Asked, Change, Plan, Planning
 from headwater.host.pieces.record import operations
 from headwater.host.pieces.sleeping import Sleeping
@@ -33,7 +33,6 @@ from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.node import Node
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc
 from headwater.values.room import fitted
-from headwater.values.tree import Value
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
@@ -42,9 +41,6 @@ R = TypeVar("R")
 
 _OF_PIECE: Final = re.compile(r"([^\s,()]*\+\w+:[a-z2-7]{32})(?:\.([^\s,;]+))?")
 """The address of a document of a piece."""
-
-RETURNED: Final = "()"
-"""The key of a child that a function has returned: it has one of each pattern."""
 
 
 class Pieces:
@@ -103,12 +99,11 @@ class Pieces:
         builder.plans.append(plan)
         return plan.piece
 
-    def start_returned(self, attempt: Attempt, asked: Invocation[Any]) -> Value:
+    def start_returned(self, attempt: Attempt, asked: Invocation[R]) -> Piece[R]:
         """A function has returned a pattern with its inputs: a child of its own, which its result refers to."""
         node, tx = attempt.node, attempt.tx
         with self._space.turn:
-            piece = self._start_child(node, tx, asked.pattern, RETURNED, asked.args, asked.inputs)
-        return piece.__headwater_value__()
+            return self._start_child(node, tx, asked.pattern, RETURNED, asked.args, asked.inputs)
 
     def _start_child(  # noqa: PLR0917  # of whom, where, what
         self,
@@ -129,15 +124,20 @@ class Pieces:
             # The first of this run; those of one that did not count do not count, either.
             asked = set()
             self._asked[node] = (tx, asked)
-        piece = self._carry_out(Asked(pattern, key, args, inputs, place, node, tx=tx))
+        piece = self._carry_out(Asked(pattern, key, args, inputs, place, node, tx=tx), asked)
         asked.add(piece.id)
         self._children.setdefault(node, {})[piece.id] = piece
         self.sleeping.turn(piece, asleep=False)
         self.sleeping.watch(node)
         return piece
 
-    def _carry_out(self, asked: Asked) -> Piece[Any]:
+    def _carry_out(self, asked: Asked, before: Collection[str] = ()) -> Piece[Any]:
+        """Start it. The same run may have asked for some before."""
         plan = self._planning.start(asked)
+        if plan.change is not None and plan.piece.id in before and plan.is_other:
+            plan.forget()
+            message = f"{plan.piece.title} is started twice in one run, with different inputs; give each its own key"
+            raise UsageError(message, piece=plan.piece.id)
         changes: list[Change] = []
         for each in plan:
             changes += self._changes(each, asked.tx)
@@ -330,6 +330,13 @@ class Pieces:
         """Do what another thread has left to be done. Whoever calls has the turn."""
         while self._due:
             self._due.popleft()()
+
+    def why_not(self, id_: str) -> str:
+        """Why a piece takes no events, and what to do."""
+        piece = self.running.get(id_)
+        if piece is None or piece.parent is None or not piece.asleep:
+            return "the piece is stopped; start it again with space.start(...)"
+        return f"the piece sleeps while nobody looks at {piece.parent.title}; read that in a sink"
 
     def told(self, words: str) -> str:
         """With `n of timer kitchen` for the document of that name of a piece that is at work."""

@@ -17,7 +17,7 @@ from headwater.host.functions import Computed
 from headwater.host.handlers import Handler
 from headwater.host.pieces.building import Builder, Within
 from headwater.host.pieces.pattern import Inputs, Pattern
-from headwater.host.pieces.piece import Build, Piece
+from headwater.host.pieces.piece import Build, Piece, titled
 from headwater.host.pieces.record import given_before, kind_of, record_of, stopped
 from headwater.scheduler.node import Node
 from headwater.values.address import doc_key
@@ -66,6 +66,14 @@ class Plan:
     # What came of it before.
     former: Build[Any] | None = None
     parts: list[Plan] = field(default_factory=list)
+
+    @property
+    def is_other(self) -> bool:
+        """Its inputs are not those that it has."""
+        change = self.change
+        if change is None or change.before is None or change.after is None:
+            return False
+        return not same(change.before.sealed, change.after.sealed)
 
     def forget(self) -> None:
         """It is not going to be carried out."""
@@ -120,7 +128,8 @@ class Planning:
         # A cell that was given is known by more than its place: by its default.
         unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
         prints = space.prints.apart(pattern.__wrapped__)
-        within = Within(f"{pattern.name} {asked.key}", f"{doc}.", asked.parent, prints, depth)
+        ran = {} if known is None else known.ran
+        within = Within(titled(pattern.name, asked.key), f"{doc}.", asked.parent, prints, depth, ran)
         plan = self._built(asked, Builder(space, doc, pattern.name, within, asked.tx), unsealed, sealed, stored)
         if is_claimed and plan.change is not None:
             # Whatever becomes of what stands there now.
@@ -153,7 +162,9 @@ class Planning:
             parts=tuple(plan.piece for plan in builder.plans),
             is_resumed=is_map(stored),
         )
-        piece: Piece[Any] = known or Piece(key=asked.key, id=doc, _pieces=self._pieces, build=build)
+        piece: Piece[Any] = known or Piece(
+            key=asked.key, id=doc, _pieces=self._pieces, ran=builder.within.ran, build=build
+        )
         self._known[doc] = piece
         former, piece.build = piece.build, build
         piece.parent = asked.parent

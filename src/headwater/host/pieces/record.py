@@ -13,8 +13,8 @@ from headwater.cells.doc import Doc
 from headwater.errors import DeclarationError, HeadwaterError
 from headwater.host.functions import Computed, Sink
 from headwater.host.handlers import Handler, Stream
-from headwater.host.pieces.pattern import ARGUMENTS, Pattern
-from headwater.host.pieces.piece import PieceStatus
+from headwater.host.pieces.pattern import ARGUMENTS, Invocation, Pattern
+from headwater.host.pieces.piece import Piece, PieceStatus
 from headwater.host.resources.resource import Resource
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.ids import DocId, DocKey
@@ -128,7 +128,7 @@ def named_outputs(outputs: object) -> dict[str, object]:
         return {}
     if isinstance(outputs, Mapping):
         return dict(outputs)
-    if is_dataclass(outputs) and not isinstance(outputs, type):
+    if is_dataclass(outputs) and not isinstance(outputs, type | Piece):
         return {each.name: getattr(outputs, each.name) for each in fields(outputs)}
     names = getattr(type(outputs), "_fields", None) or getattr(type(outputs), "__struct_fields__", None)
     if isinstance(names, tuple):
@@ -142,6 +142,9 @@ def _stored(pattern: Pattern[..., Any], name: object, output: object) -> Value:
         raise DeclarationError(f"{where}: outputs are named by texts, not by {type(name).__name__}", name=name)
     if isinstance(output, Sink):
         raise DeclarationError(f"{where}: a sink has nothing to be read; return what it shows", name=name)
+    if isinstance(output, Invocation):
+        message = f"{where}: {output!r} is started only by a computed that returns it"
+        raise DeclarationError(f"{message}; use p.start({output.pattern.name}, key, ...)", name=name)
     try:
         return freeze(_reference(output), where)
     except HeadwaterError as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 ROUNDS_MAX: Final = 64
-"""Pieces that wake pieces, one after the other: as deep as they may be within each other. The rest has the next pass."""
+"""Pieces that wake others, one after the other: as deep as they may be in each other. The rest has the next pass."""
 
 
 class Sleeping:
@@ -90,6 +90,7 @@ class Sleeping:
                 rest(node)
         for function in build.functions:
             if isinstance(function, Handler):
+                self._space.count_out(function)
                 self._space.mail.drop(function)
 
     def _wake(self, build: Build[Any]) -> None:

@@ -15,7 +15,7 @@ from headwater.cells.here import sole_open
 from headwater.errors import UsageError
 from headwater.scheduler.node import Kind, NodeSpec
 from headwater.values.address import Depth, doc_key
-from headwater.values.duration import Duration, to_ms
+from headwater.values.duration import Duration, to_ms, written_ms
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
@@ -57,7 +57,7 @@ class Ticking:
         self.is_read = False
         self._node: Node = space.scheduler.register(
             NodeSpec(
-                name=f"clock({every_ms:g}ms)",
+                name=f"clock({written_ms(every_ms)})",
                 fn=self.tick_ms,
                 kind=Kind.COMPUTATION,
                 outputs=(self.doc,),

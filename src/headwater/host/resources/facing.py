@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
     from headwater.host.resources.clock import Ticking
     from headwater.host.resources.fetcher import Fetcher
+    from headwater.host.resources.source import Source
 
 
 class Facing:
@@ -47,6 +48,15 @@ class Facing:
             if self._fetcher is None:
                 self._fetcher = Fetcher(cast("BaseSpace", self))
             return self._fetcher
+
+    @property
+    def resources(self) -> list[object]:
+        """Those that are declared here, and those that were called."""
+        return [] if self._fetcher is None else self._fetcher.resources
+
+    def source_of(self, node: object) -> Source | None:
+        """What a node stands for, if that is a resource with its arguments."""
+        return None if self._fetcher is None else self._fetcher.source_of(node)
 
     # -- each kind of space --------------------------------------------------------------------------------
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError
 from headwater.host.instances import Key
 from headwater.host.resources.ageing import Ageing
 from headwater.host.resources.answers import Answers
@@ -40,6 +42,7 @@ class Fetcher:
         self._answers = Answers(space, self._note)
         # By resource, and then by what tells a set of arguments from others.
         self._sources: dict[object, dict[Key, Source]] = {}
+        self._of_node: dict[object, Source] = {}
         self._calls = 0
         # To be looked at when the pass is over. Any thread adds.
         self._noted: deque[Source] = deque()
@@ -105,10 +108,12 @@ class Fetcher:
                     origin=origin,
                 )
             )
+            self._of_node[source.node] = source
             sources = self._sources.setdefault(resource, {})
             gone = sources.get(key)
             if gone is not None:
                 # Its node went with whoever made it.
+                self._of_node.pop(gone.node, None)
                 self._note(gone)
             sources[key] = source
             self._gone.pop(source.doc, None)
@@ -133,6 +138,7 @@ class Fetcher:
         source.ages_at = None
         self._rest(source)
         self._space.scheduler.remove(source.node)
+        self._of_node.pop(source.node, None)
         self._gone[source.doc] = None
         self._note(source)
 
@@ -152,13 +158,24 @@ class Fetcher:
             replica.let_go(doc)
         self._gone_max = len(self._gone) + GONE_MAX
         if gone:
-            space.ask_store(lambda engine: engine.let_go(space.branch, gone))
+            with suppress(HeadwaterError):
+                # A store that fails says so to whoever wants something of it.
+                space.ask_store(lambda engine: engine.let_go(space.branch, gone))
             space.fit()
 
     def requests_of(self, resource: object) -> int:
         """How many have left."""
         known = list(self._sources.get(resource, {}).values())
         return self._forgotten.get(resource, 0) + sum(each.requests for each in known)
+
+    def source_of(self, node: object) -> Source | None:
+        """What a node stands for."""
+        return self._of_node.get(node)
+
+    def labels(self, resource: object) -> list[str]:
+        """What it was called with, the last first."""
+        known = sorted(self._sources.get(resource, {}).values(), key=lambda each: each.used, reverse=True)
+        return [each.label for each in known]
 
     @property
     def resources(self) -> list[object]:

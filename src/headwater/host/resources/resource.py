@@ -5,25 +5,28 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from inspect import BoundArguments
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from inspect import BoundArguments, Parameter
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
+from headwater.cells.doc import Doc
 from headwater.cells.here import Owner, find, sole_open
 from headwater.cells.lifecycle import Status
+from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
-from headwater.errors import DeclarationError, UsageError
+from headwater.errors import DeclarationError, HeadwaterError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import signature_of
 from headwater.host.declared import NOTHING_SAID, Declared
-from headwater.host.instances import Instances, Key, key_of, label_of
+from headwater.host.instances import Instances, Key, key_of, label_of, which_one
 from headwater.host.resources.asking import Asking
 from headwater.host.resources.source import Source
 from headwater.host.resources.state import State
 from headwater.scheduler.node import Node
 from headwater.values.address import doc_key
-from headwater.values.hints import schema_of
+from headwater.values.hints import freeze_with, schema_of
 from headwater.values.schema import Schema
 
 if TYPE_CHECKING:
@@ -33,7 +36,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Resource(Generic[P, R]):
+class Asked:
+    """Something that is asked for, and can tell why."""
+
+    why: Callable[..., str]
+    """Called with the arguments of a call: why it was asked for with these, or is not."""
+
+
+class Resource(Asked, Generic[P, R]):
     """A declared async function: called to be read, which never waits. One document for each set of arguments.
 
     Without an owner it is no app's: whichever space is open around the code is meant.
@@ -54,6 +64,8 @@ class Resource(Generic[P, R]):
         self._doc = doc
         self._signature = signature_of(fn)
         self._schema: Schema | None = None
+        # Of its arguments, by name; found with the other.
+        self._taken: dict[str, Schema] = {}
         # builder: the piece it is part of, if it is part of one.
         self.within: Within | None = None
 
@@ -78,11 +90,16 @@ class Resource(Generic[P, R]):
         if self._schema is None:
             where = f"the answer of {self.name}()"
             try:
-                hint = get_type_hints(self.__wrapped__).get("return", Any)
+                hints = get_type_hints(self.__wrapped__)
             except NameError as error:
                 message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
                 raise DeclarationError(message, name=self.name) from None
-            self._schema = schema_of(hint, where=where)
+            self._schema = schema_of(hints.pop("return", Any), where=where)
+            for name, parameter in self._signature.parameters.items():
+                # Of several in one, and of what no cell could hold, nothing can be said.
+                if name in hints and parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+                    with suppress(DeclarationError):
+                        self._taken[name] = schema_of(hints[name], where=f"{name} of {self.name}()")
         return self._schema
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -141,7 +158,10 @@ class Resource(Generic[P, R]):
         from headwater.host.resources.words import why_asked  # noqa: PLC0415  # rarely asked
 
         home, _ = self._home()
-        key = key_of(self._bound(*args, **kwargs).arguments)
+        try:
+            key = key_of(self._bound(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise which_one(f"why({self.name})", error, home.fetcher.labels(self)) from None
         found = None if key is None else home.fetcher.find(self, key)
         if found is None:
             return f"{self.name}() with these arguments has not been called here, so nothing is known of it"
@@ -186,8 +206,20 @@ class Resource(Generic[P, R]):
             parent=None if within is None else within.parent,
         )
 
+    def _check(self, arguments: Mapping[str, object]) -> None:
+        """As inputs of patterns are. Raises SchemaError. Documents and cells are told by where they stand."""
+        for name, given in arguments.items():
+            schema = self._taken.get(name)
+            if schema is not None and _is_plain(given):
+                try:
+                    freeze_with(schema, given, name)
+                except HeadwaterError as error:
+                    message = error.message.replace("cannot store", f"{self.name}() cannot take", 1)
+                    raise type(error)(message, **error.facts) from None
+
     def _made(self, home: BaseSpace, key: Key, bound: BoundArguments) -> Source:
         schema = self._type()
+        self._check(bound.arguments)
         doc = Instances.doc_of(self._doc, key) if key else self._doc
         label = f"{self.name}({label_of(bound.arguments)})"
         # It may be asked for again in an hour: by then a list may hold something else.
@@ -199,6 +231,15 @@ class Resource(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<resource {self._doc}>"
+
+
+def _is_plain(given: object) -> bool:
+    """It holds no document and no cell: to look at it does nothing."""
+    if isinstance(given, list | tuple):
+        return all(map(_is_plain, given))
+    if isinstance(given, Mapping):
+        return all(map(_is_plain, given.values()))
+    return not isinstance(given, Doc | Readable)
 
 
 def _as_given(given: object) -> object:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from headwater.host.resources.source import FAILED, READY, Source
+from headwater.values.duration import written_ms
 from headwater.values.tree import Maybe, get
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _under_way(space: BaseSpace, source: Source) -> str:
     request = source.request
     if request is None and source.retry_at is not None:
         left = max(source.retry_at - space.timers.now(), 0.0)
-        return f"It failed {source.failures} times in a row, and is tried again in {left / 1000:g} s"
+        return f"It failed {source.failures} times in a row, and is tried again in {written_ms(left)}"
     if request is None:
         return "No request is under way"
     if request.is_stopped:
@@ -57,7 +58,7 @@ def _under_way(space: BaseSpace, source: Source) -> str:
 
 def _next(space: BaseSpace, source: Source, record: Maybe) -> str:
     if not source.is_wanted:
-        return "It would be asked for if somebody looked, or by refresh(); as long as an answer is fresh, only by that"
+        return _called(space, source, record)
     if source.request is not None or source.retry_at is not None:
         return "Whoever reads it runs again when it says something else"
     due_at = source.due_at(record)
@@ -65,7 +66,19 @@ def _next(space: BaseSpace, source: Source, record: Maybe) -> str:
     if due_at is None or not is_there:
         return "It is asked for again by refresh() only: it has no fresh_for"
     left = max(due_at - space.timers.wall(), 0.0)
-    return f"It is asked for again in {left / 1000:g} s"
+    return f"It is asked for again in {written_ms(left)}"
+
+
+def _called(space: BaseSpace, source: Source, record: Maybe) -> str:
+    """Nobody looks: what the next call would do."""
+    state, due_at = get(record, ("state",)), source.due_at(record)
+    looking = "by whoever begins to look, and by refresh()" if state == FAILED else "by refresh()"
+    if due_at is None:
+        return "It is asked for again by refresh() only: it has no fresh_for"
+    left = due_at - space.timers.wall()
+    if state not in (READY, FAILED) or left <= 0:
+        return "It is asked for when somebody looks, or calls it, and by refresh()"
+    return f"Calls have it asked for again in {written_ms(left)}; before that it is only {looking}"
 
 
 def _date(ms: Maybe) -> str:
