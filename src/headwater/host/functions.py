@@ -33,7 +33,6 @@ R = TypeVar("R")
 COMPUTED = "{}() is computed and may not write {{}}; move the write to a @app.handler"
 """What a computed function is told that writes: for `Transaction.read_only`."""
 
-
 RUN_COMPUTED = "{run} is computed and may not write {}; move the write to a @app.handler"
 """The same in its own run, whose transaction is named as it is."""
 
@@ -240,10 +239,8 @@ class Computed(Generic[P, R]):
         if node.spec.is_async and home.replica.read(node.outputs[0]) is ABSENT:
             if tx is not None:
                 tx.note(node.outputs[0], (), Depth.DEEP)
-            message = (
-                f"{self.name}() has no value yet: it is under way, and whoever reads it runs again when it is there"
-            )
-            raise NotReadyError(message, node=self.name)
+            why = "it is under way, and whoever reads it runs again when it is there"
+            raise NotReadyError(f"{self.name}() has no value yet: {why}", node=self.name)
 
     def current_in(self, home: BaseSpace, tx: Transaction | None) -> Cell[object]:
         """Where its result stands, made current: for whoever reads only a part of it."""
