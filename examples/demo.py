@@ -133,7 +133,8 @@ def main() -> None:
         the_past_and_a_branch(folder / "counter.db")
         kill_it(folder / "ledger.db")
         act_once(folder / "office")
-    print("\nNext: docs/guide/first-program.md, then in examples/ counter.py, todo.py,\norder.py and inbox.py.")
+    print("\nNext: docs/guide/first-program.md, then in examples/ counter.py, todo.py,")
+    print("order.py, cards.py, weather.py and inbox.py.")
 
 
 def functions_follow_cells(path: Path) -> None:
