@@ -35,6 +35,14 @@ def test_json_is_pending_and_then_a_value(server: Server) -> None:
     assert server.asked[0].headers["accept"] == "application/json"
 
 
+def test_what_is_wrapped_asks_as_a_plain_function_does(server: Server) -> None:
+    server["/"] = as_json([1])
+    verb: Any = local().json
+    resource = verb._resource("1m", hw.Retry())
+    assert asyncio.run(resource.__wrapped__(*verb._key(server.url(), None))) == [1]
+    assert server.asked[0].headers["accept"] == "application/json"
+
+
 def test_text_is_text_and_bytes_are_bytes(server: Server) -> None:
     server["/"] = answer("grün".encode("latin-1"), content_type="text/plain; charset=latin-1")
     client = local()

@@ -8,7 +8,6 @@ Must never know: what the branches hold.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
@@ -26,6 +25,7 @@ from headwater.host.code import is_async, signature_of
 from headwater.host.declared import NOTHING_SAID
 from headwater.host.functions import Computed
 from headwater.host.lists.verbs import declarer
+from headwater.host.verbs import Verbs
 from headwater.scheduler.node import NodeSpec
 from headwater.values.address import doc_key
 from headwater.values.codec import encode
@@ -177,24 +177,8 @@ def _nothing() -> None:
 # --- the verbs ----------------------------------------------------------------------------------------------
 
 
-class ChoiceVerbs(ABC):
+class ChoiceVerbs(Verbs):
     """The verbs for choices, of an app and of a pattern."""
-
-    verb: str
-
-    @property
-    @abstractmethod
-    def owner(self) -> Owner:
-        """Whose cells and functions these are."""
-
-    @abstractmethod
-    def _declare(self, name: str, thing: object, where: str) -> None: ...
-
-    @abstractmethod
-    def _start(self, name: str, function: Any) -> None: ...  # noqa: ANN401  # what can be started is said where it is
-
-    @abstractmethod
-    def _id(self, name: str) -> str: ...
 
     @overload
     def if_else(

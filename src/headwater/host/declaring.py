@@ -7,13 +7,12 @@ Length: the options of each verb are spelled out, for editors and type checkers.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc
-from headwater.cells.here import Owner
 from headwater.cells.reading import SCOPES, Readable, ScopeName
 from headwater.errors import DeclarationError, HeadwaterError, NameRefusedError
 from headwater.host.choices import ChoiceVerbs
@@ -74,7 +73,7 @@ class _ResourceDecorator(Protocol):
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Resource[P, R]: ...
 
 
-class Declaring(ListVerbs, ChoiceVerbs, ABC):
+class Declaring(ListVerbs, ChoiceVerbs):
     """Whoever declares under a name. What comes of a declaration, the kinds of these say."""
 
     verb = "app"
@@ -83,17 +82,8 @@ class Declaring(ListVerbs, ChoiceVerbs, ABC):
 
     @property
     @abstractmethod
-    def owner(self) -> Owner:
-        """Whose cells and functions these are."""
-
-    @property
-    @abstractmethod
     def prefix(self) -> str:
         """What the names of documents begin with."""
-
-    @abstractmethod
-    def _declare(self, name: str, thing: object, where: str) -> None:
-        """Something has a name now. Raises DeclarationError if something else has it."""
 
     @abstractmethod
     def _start(self, name: str, function: Function) -> None:

@@ -89,7 +89,12 @@ class HttpResource(Resource[[str, Sealed], R]):
     def __init__(
         self, fetcher: Fetcher, asking: Asking, doc: str, *, accept: str, read: Callable[[Answer], object]
     ) -> None:
-        super().__init__(None, cast("Any", _called_with), asking.name, doc, asking)
+
+        async def plainly(url: str, who: Sealed) -> object:
+            """As a function by itself, without what is known from the time before: see `_ask`."""
+            return read(await fetcher.fetch(url, who.given, accept=accept))
+
+        super().__init__(None, cast("Any", plainly), asking.name, doc, asking)
         self._fetcher = fetcher
         self._accept = accept
         self._read = read
@@ -135,11 +140,6 @@ class HttpResource(Resource[[str, Sealed], R]):
             date = datetime.fromtimestamp((home.timers.wall() + wait_ms) / 1000, UTC)
             error.message += f"; it wants to be left alone until {date:%Y-%m-%d %H:%M:%S} UTC"
             source.rest = Rest(home.timers.now() + wait_ms, error.message, error.facts.get("status"))
-
-
-async def _called_with(url: str, who: Sealed) -> object:
-    """What tells one from another. It is not called: `_made` says what is done."""
-    raise NotImplementedError(url, who)
 
 
 def shown_url(url: str) -> str:

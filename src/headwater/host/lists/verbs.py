@@ -10,15 +10,14 @@ Length: the types of each verb are spelled out, for editors and type checkers.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from headwater.cells.here import HERE
 from headwater.errors import DeclarationError
+from headwater.host.verbs import Verbs
 
 if TYPE_CHECKING:
-    from headwater.cells.here import Owner
     from headwater.host.functions import Computed
     from headwater.host.lists.chosen import FlatEach, Select
     from headwater.host.lists.each import Each
@@ -29,24 +28,8 @@ E = TypeVar("E")
 R = TypeVar("R")
 
 
-class ListVerbs(ABC):
+class ListVerbs(Verbs):
     """The verbs for lists."""
-
-    verb: str
-
-    @property
-    @abstractmethod
-    def owner(self) -> Owner:
-        """Whose cells and functions these are."""
-
-    @abstractmethod
-    def _declare(self, name: str, thing: object, where: str) -> None: ...
-
-    @abstractmethod
-    def _start(self, name: str, function: Any) -> None: ...  # noqa: ANN401  # what can be started is said where it is
-
-    @abstractmethod
-    def _id(self, name: str) -> str: ...
 
     @overload
     def each(

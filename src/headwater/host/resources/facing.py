@@ -6,6 +6,7 @@ Must never know: what follows from what came.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from headwater.host.resources.source import Source
 
 
-class Facing:
+class Facing(ABC):
     """What both kinds of open spaces have of it. Each kind says where requests run, and how it is woken."""
 
     # The space's own.
@@ -60,13 +61,13 @@ class Facing:
 
     # -- each kind of space --------------------------------------------------------------------------------
 
+    @abstractmethod
     def request_loop(self) -> AbstractEventLoop:
         """Where requests run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
         """Call when all that was written so far is on disk, or taken back; by whichever thread comes to know."""
-        raise NotImplementedError
 
     def stands(self, rejected: int) -> bool:  # noqa: ARG002  # as a plain space has it
         """Whether nothing was taken back since so much was: told at once, by any thread. If that cannot be, no."""
@@ -76,9 +77,9 @@ class Facing:
         """Something came from outside: have it taken in. By any thread."""
         self.catch_up_soon()
 
+    @abstractmethod
     def catch_up_soon(self) -> None:
         """There is something to be called, or told."""
-        raise NotImplementedError
 
     # -- passes --------------------------------------------------------------------------------------------
 
