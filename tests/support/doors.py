@@ -27,7 +27,8 @@ def ready(*words):
     # When there is a door, and whoever reads this can go on.
     for each in list(door.DOORS.open.values()):
         assert each.tried.wait(20)
-    print(*words or ["ready"], flush=True)
+    # In one write: what a handler prints in another thread comes before or after it, never in the middle.
+    print(" ".join(words or ["ready"]) + "\\n", end="", flush=True)
 """
 """Of every program below."""
 

@@ -33,7 +33,7 @@ def watch() -> None:
 @app.handler
 def submit(note: str, amount: int = 1) -> int:
     """Fails if somebody wants too many."""
-    print("a handler prints", note[:20])
+    print(f"a handler prints {note[:20]}\\n", end="")
     if amount > limit.value:
         raise ValueError(f"{amount} is too many")
     taken.value = [*taken.value, amount]
