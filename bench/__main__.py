@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from bench import cells, events, patterns, reactive, resume, store, workflows
+from bench import cells, events, patterns, reactive, resume, store, sync, workflows
 from bench.table import Row, Table, machine
 
 TABLES: dict[str, Callable[[Table], None]] = {
@@ -18,6 +18,7 @@ TABLES: dict[str, Callable[[Table], None]] = {
     "resume": resume.measure,
     "workflows": workflows.measure,
     "patterns": patterns.measure,
+    "sync": sync.measure,
 }
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
 from headwater.cells.here import Addressed, called
-from headwater.errors import AmbiguousError, DeclarationError, NameRefusedError, NotOpen
+from headwater.errors import AmbiguousError, DeclarationError, NameRefusedError, NotOpen, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_async
 from headwater.host.console import OnConsole
@@ -40,6 +40,7 @@ from headwater.workflow.spec import OnPoison
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from ssl import SSLContext
 
     from headwater.host.async_opening import AsyncOpening
     from headwater.host.async_space import AsyncSpace
@@ -159,14 +160,18 @@ class App(Declaring):
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
         force: bool = False,
+        token: str | None = None,
+        tls: SSLContext | None = None,
     ) -> Space:
-        """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, or `memory:`.
+        """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, `memory:`, or `ws://HOST:PORT/SPACE`.
 
         Use it in a `with` statement. Sinks run once, then whenever something they read changes. `actor` says who acts:
         cells of scope user and session are that user's own. With `demand="eager"` computed functions run although
         nobody looks. `on_error` is told of what sinks raise; without it, it is logged. `on_console` is told of what
         functions print and log, and says what is forwarded. Of events that failed, the last `keep_failed` are kept.
         `force` deploys workflows although events that wait would be skipped, because nobody consumes them any more.
+        At a server (`headwater serve`), `token` says that this program may come in; to one of the same user on this
+        machine it need not be given. `tls` is for certificates that the system does not know.
         """
         options = Options(
             space=space,
@@ -179,6 +184,8 @@ class App(Declaring):
             on_console=on_console,
             keep_failed=keep_failed,
             force=force,
+            token=token,
+            tls=tls,
         )
         return self.open_with(url, options)
 
@@ -212,6 +219,8 @@ class App(Declaring):
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
         force: bool = False,
+        token: str | None = None,
+        tls: SSLContext | None = None,
     ) -> AsyncOpening:
         """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
         options = Options(
@@ -225,6 +234,8 @@ class App(Declaring):
             on_console=on_console,
             keep_failed=keep_failed,
             force=force,
+            token=token,
+            tls=tls,
         )
         return self.aopen_with(url, options)
 
@@ -254,6 +265,8 @@ class App(Declaring):
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
         force: bool = False,
+        token: str | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
         """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
         options = Options(
@@ -266,6 +279,8 @@ class App(Declaring):
             on_console=on_console,
             keep_failed=keep_failed,
             force=force,
+            token=token,
+            tls=tls,
         )
         with Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             if self._workflows:
@@ -273,11 +288,17 @@ class App(Declaring):
             while stay.wait(opened.wake_in()):
                 opened.settle()
 
-    @staticmethod
-    def _share(url: str | PathLike[str] | None, options: Options) -> Lease:
+    def _share(self, url: str | PathLike[str] | None, options: Options) -> Lease:
         if options.lease is not None:
             return options.lease()
-        return share_space(_url(url), options.space, create=options.create, durability=options.durability)
+        place = _url(url)
+        if place.startswith(("ws:", "wss:")):
+            from headwater.host.remote.opening import remote_lease  # noqa: PLC0415  # most programs have no server
+
+            return remote_lease(place, self.name, options)
+        if options.token is not None or options.tls is not None:
+            raise UsageError(f"token= and tls= are for servers (ws://HOST:PORT/SPACE); {place} is none")
+        return share_space(place, options.space, create=options.create, durability=options.durability)
 
     @property
     def needs_event_loop(self) -> bool:

@@ -47,8 +47,13 @@
     │   ├── HttpUnreachableError HW602  nobody answered, or not in time; trying again may help
     │   ├── HttpStatusError      HW603  the server answered with an error
     │   └── HttpAnswerError      HW604  the answer is too large, or not what was asked for
-    ├── SyncError
-    │   └── LocalProtocolError   HW401  a commit number was used twice for different commits
+    ├── SyncError                sharing a space through a server
+    │   ├── LocalProtocolError   HW401  a commit number was used twice for different commits
+    │   ├── RemoteProtocolError  HW402  the other side sent what the protocol does not allow
+    │   ├── AccessError          HW403  no such space, or it may not be used so: which of the two is not told
+    │   ├── SessionLostError     HW404  the session was taken over, or ended by the server
+    │   ├── OfflineError         HW405  the server is not reached, and what is asked for is not here
+    │   └── ServerLimitError     HW406  more than the server allows one client
     └── InvariantError           HW901  a bug of ours: names what must always hold, and what was found
 
 HW3nn is kept for labels. Outcomes that are expected (a conflict, a refusal) are values, see `store.commit`; they are
@@ -368,6 +373,36 @@ class LocalProtocolError(SyncError):
     """We broke them."""
 
     code = "HW401"
+
+
+class RemoteProtocolError(SyncError):
+    """The other side broke them: another version, or no Headwater at all."""
+
+    code = "HW402"
+
+
+class AccessError(SyncError):
+    """What may not be seen looks as if it were not there: the answer is the same."""
+
+    code = "HW403"
+
+
+class SessionLostError(SyncError):
+    """Another connection goes on with the session, or its rights were taken away. Open the space again."""
+
+    code = "HW404"
+
+
+class OfflineError(SyncError):
+    """Nothing is lost: what was written here waits, and what is here can be read."""
+
+    code = "HW405"
+
+
+class ServerLimitError(SyncError):
+    """The message names the limit, and says whether waiting helps."""
+
+    code = "HW406"
 
 
 class InvariantError(HeadwaterError):

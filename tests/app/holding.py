@@ -19,7 +19,7 @@ def disk_held(space: BaseSpace) -> Iterator[None]:
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with space._lease.storage._lock:
+        with space._lease.local._lock:
             held.set()
             assert release.wait(SAFETY_S)
 

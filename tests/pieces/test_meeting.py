@@ -190,7 +190,7 @@ def test_a_branch_has_the_pieces_of_what_it_was_forked_from(tmp_path: Path) -> N
     with app.open(tmp_path / "t.db") as space:
         space.start(card, "k", who="x").outputs["click"].send().result()
         space.sync()
-        space._lease.storage.fork("b")
+        space._lease.local.fork("b")
     told.taken()
     with app.open(tmp_path / "t.db", branch="b") as space:
         piece = space.start(card, "k", who="x")

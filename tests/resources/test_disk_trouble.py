@@ -53,7 +53,7 @@ def test_an_answer_that_the_store_did_not_take_is_asked_for_again(
 
     async def main(space: hw.AsyncSpace) -> None:
         await breathe()
-        engine = space._lease.storage._engine
+        engine = space._lease.local._engine
         real = engine.admit
 
         def admit(group: Sequence[Submission]) -> list[Outcome]:

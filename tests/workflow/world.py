@@ -169,7 +169,7 @@ class World:
             self._die()
 
     def _die(self) -> None:
-        self.space._lease.storage.call(lambda _: self.disk.kill())
+        self.space._lease.local.call(lambda _: self.disk.kill())
         raise Killed
 
     def _killed(self) -> None:
@@ -241,7 +241,7 @@ class World:
             case "overtaken":
                 self.behaviour.next = "ok"
                 read = self.noise.value
-                rival = self.space._lease.storage.attach()
+                rival = self.space._lease.local.attach()
                 rival.read(doc_key("world.noise"))
                 rival.commit([SetDoc(doc_key("world.noise"), read + 1)])
                 rival.sync()
@@ -265,7 +265,7 @@ class World:
 
     def _steady(self) -> None:
         """What is not waited for would be on disk sooner or later, as it happens. Here it is so as we say."""
-        storage, hub = self.space._lease.storage, self.space.flows
+        storage, hub = self.space._lease.local, self.space.flows
         post, submit, wait = hub.post, storage.submit, storage.wait
         held: list[Submission] = []
 
@@ -315,7 +315,7 @@ class World:
 
     def kill(self) -> None:
         """Between two things that happen."""
-        self.space._lease.storage.call(lambda _: self.disk.kill())
+        self.space._lease.local.call(lambda _: self.disk.kill())
         self._recover()
 
     def drain(

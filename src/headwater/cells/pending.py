@@ -12,7 +12,8 @@ import msgspec
 
 from headwater.errors import HeadwaterError, InvariantError
 from headwater.store.commit import Commit, Committed, OriginCommitted, Submission, Verdict
-from headwater.values.ids import LocalSeq
+from headwater.store.document import Found
+from headwater.values.ids import DocKey, LocalSeq
 
 _T = TypeVar("_T")
 
@@ -37,6 +38,13 @@ class Failure(msgspec.Struct, frozen=True):
 
     commit: Commit
     error: HeadwaterError
+
+
+class Pulled(msgspec.Struct, frozen=True, gc=False):
+    """A document as the store has it, for a replica that has missed how it came to be so."""
+
+    doc: DocKey
+    found: Found
 
 
 class Pending(Submission, eq=False):

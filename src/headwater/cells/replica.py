@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from headwater.cells.notes import Notes
-from headwater.cells.pending import Failure, Pending, dead_layer, resting_on
+from headwater.cells.pending import Failure, Pending, Pulled, dead_layer, resting_on
 from headwater.cells.step import Step
 from headwater.cells.upstream import Upstream
 from headwater.cells.view import NO_LAYERS, Document, View
@@ -42,7 +42,7 @@ from headwater.values.change import Change, Kind, Notification
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.room import fitted
-from headwater.values.tree import Maybe
+from headwater.values.tree import ABSENT, Maybe
 
 _DEAD_MAX: Final = 4096
 """Rejected commits a replica remembers, to stop commits made on top of them before they travel."""
@@ -253,11 +253,14 @@ class Replica(View):
 
     # -- taking in what the store decided ------------------------------------------------------------------
 
-    def integrate(self, decided: Iterable[Outcome | Failure]) -> None:
+    def integrate(self, decided: Iterable[Outcome | Failure | Pulled]) -> None:
         """Take in decisions in the order of the log, as one step: listeners hear what it comes to."""
         step: Step[Document] = Step()
         self.version += 1
         for outcome in decided:
+            if isinstance(outcome, Pulled):
+                self._take_pulled(outcome, step)
+                continue
             commit = outcome.commit
             mine = self._pending.pop(commit.local_seq, None) if commit.session == self._session else None
             if type(outcome) is Outcome and type(outcome.verdict) is Committed:
@@ -380,6 +383,15 @@ class Replica(View):
                 value = before
         step.note(doc, record.visible, value, None)
         record.visible = value
+
+    def _take_pulled(self, pulled: Pulled, step: Step[Document]) -> None:
+        """A document as it is now, whatever led to that."""
+        record, found = self._documents.get(pulled.doc), pulled.found
+        if record is None:
+            record = self._documents[pulled.doc] = Document(ABSENT, NEVER, ABSENT)
+        if found.seq >= record.seq:
+            record.confirmed, record.seq = found.value, found.seq
+            step.stale[pulled.doc] = record
 
     def pull(self, doc: DocKey, found: Found) -> None:
         """A document that `Upstream.load` had to fetch is here."""

@@ -55,6 +55,10 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "fork": "branches:fork_branch",
         "merge": "branches:merge_branch",
     },
+    "Sharing": {
+        "serve": "serve:serve",
+        "token": "token:token",
+    },
     "Care": {
         "verify": "care:verify_spaces",
         "backup": "copies:back_up",

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from headwater.cells.journal import Mark
-from headwater.cells.pending import Failure
+from headwater.cells.pending import Failure, Pulled
 from headwater.cells.replica import Replica
 from headwater.store.commit import Committed, Outcome, PendingRead, Read, Submission
 from headwater.store.document import Found
@@ -21,13 +21,15 @@ from headwater.values.ids import BranchId, DocKey, Seq, SessionId
 from headwater.values.tree import Maybe, Path
 
 Decided: TypeAlias = list[Outcome | Failure]
+Delivered: TypeAlias = list[Outcome | Failure | Pulled] | Decided
+"""What waits to be taken in. From elsewhere documents may come as they are, too."""
 
 
 class Space(Protocol):
     """What a replica and its port ask of the storage."""
 
-    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
-        """A document as of a place in the log."""
+    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found | None:
+        """A document as of a place in the log; None if it does not exist, or will arrive by itself."""
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Queue a commit."""
@@ -39,6 +41,13 @@ class Space(Protocol):
         """Deliver nothing more there."""
 
 
+class Receiver(Protocol):
+    """Whoever is told what was decided."""
+
+    def deliver(self, decided: Decided) -> None:
+        """Called by whoever decides, who has to go on."""
+
+
 class Port:
     """A replica's connection to the storage: its way in, and the box its outcomes wait in for the replica's thread."""
 
@@ -46,7 +55,7 @@ class Port:
         self._storage = storage
         self._branch = branch
         self._wake = wake
-        self.inbox: deque[Decided] = deque()
+        self.inbox: deque[Delivered] = deque()
 
     def load(self, doc: DocKey, through: Seq) -> Found | None:
         """The document as of a place in the log; from the engine's cache if it has not moved on since."""
@@ -56,7 +65,7 @@ class Port:
         """Queue a commit. A plain program helps to decide a full group; one with an event loop is never held up."""
         self._storage.submit(submission, helps=self._wake is None)
 
-    def deliver(self, decided: Decided) -> None:
+    def deliver(self, decided: Delivered) -> None:
         """Called by the storage's thread."""
         self.inbox.append(decided)
         if self._wake is not None:
@@ -64,9 +73,9 @@ class Port:
             with suppress(Exception):
                 self._wake()
 
-    def take(self) -> Decided:
+    def take(self) -> list[Outcome | Failure | Pulled]:
         """Everything delivered so far, in order."""
-        taken: Decided = []
+        taken: list[Outcome | Failure | Pulled] = []
         while self.inbox:
             taken += self.inbox.popleft()
         return taken

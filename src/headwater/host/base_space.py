@@ -10,7 +10,7 @@ Length: everything that authors ask of a space is found in one place; whatever t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import Token
 from inspect import iscoroutine
@@ -27,11 +27,13 @@ from headwater.cells.show import record_html
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached import AttachedReplica
+from headwater.host.connection import Connection
 from headwater.host.console import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
 from headwater.host.fingerprint import Prints
 from headwater.host.instances import Instance, Instances, Key
 from headwater.host.looking import GraphForm, drawn
 from headwater.host.mail import Mail
+from headwater.host.memory import Memory
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.pieces.pattern import Invocation
@@ -39,6 +41,7 @@ from headwater.host.report import OnError, log_error, tell
 from headwater.host.resources.facing import Facing
 from headwater.host.resuming import Resuming, Resumption
 from headwater.host.stats import Stats
+from headwater.host.storage import Storage
 from headwater.host.window import Window
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.event import Event, Handler, HandlerSpec
@@ -74,6 +77,9 @@ class BaseSpace(Facing, Home):
         super().__init__(replica, lease.storage.name, owner, options.entropy, options.actor)
         self._lease = lease
         self._attached = replica
+        if not isinstance(lease.storage, Storage):
+            # The server knows whose session it is, and what belongs to it.
+            self.session, self.actor = replica.session, lease.storage.connection().actor or None
         self.news = replica.inbox
         self.on_error: OnError = options.on_error or log_error
         # Threads take turns in running what follows from a write, and what a caller asks for.
@@ -304,7 +310,7 @@ class BaseSpace(Facing, Home):
         from headwater.host.flows.hub import hub_of  # noqa: PLC0415  # most programs have none
 
         self.check_open()
-        return hub_of(self._lease.storage, self._wall, self._branch)
+        return hub_of(self._lease.local, self._wall, self._branch)
 
     @property
     def workflows(self) -> Workflows:
@@ -386,7 +392,21 @@ class BaseSpace(Facing, Home):
 
     def ask_store(self, question: Callable[[Engine], T]) -> T:
         """Have the store itself looked at, between two groups of commits."""
-        return self._lease.storage.call(question)
+        return self._lease.local.call(question)
+
+    @property
+    def memory(self) -> Memory:
+        """What is kept of runs, for the next opening."""
+        return self._lease.storage.memory
+
+    def let_go(self, docs: Collection[DocKey]) -> None:
+        """The store need not hold these any longer."""
+        self._lease.storage.let_go(self.branch, docs)
+
+    @property
+    def connection(self) -> Connection:
+        """How it stands with the server; of a space in this process, that there is none."""
+        return self._lease.storage.connection()
 
     def explain_resume(self) -> Resumption:
         """What this opening made of what those before it have kept: who need not run, who has to, and why."""

@@ -24,6 +24,7 @@ from weakref import WeakSet
 
 from headwater.errors import CorruptError, HeadwaterError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
 from headwater.host.clock import SystemClock, SystemEntropy
+from headwater.host.place import Place
 from headwater.host.storage import GROUP_MAX, Storage
 from headwater.store.backend import Backend
 from headwater.store.backends.memory import MemoryBackend
@@ -34,7 +35,8 @@ DEFAULT_SPACE: Final = "main"
 _NAME_MAX: Final = 200
 _SPACE_BYTES_MIN: Final = 512
 """The smallest page of a SQLite file."""
-_LATER: Final = ("ws:", "wss:", "postgresql:", "postgres:")
+_SERVER: Final = ("ws:", "wss:")
+_LATER: Final = ("postgresql:", "postgres:")
 _held: Final[dict[str, str]] = {}
 """Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
 a file drops all of a process's locks on it."""
@@ -95,8 +97,11 @@ def locate(url: str, space: str | None = None) -> Location:
         raise UsageError(message, url=url)
     if url == "memory:":
         return Location(_check_name(DEFAULT_SPACE if space is None else space), None)
+    if url.startswith(_SERVER):
+        message = f"{url} is a server's; open it with app.open(...). This needs the file itself"
+        raise UsageError(message, url=url)
     if url.startswith(_LATER):
-        message = f"cannot open {url}: this version opens files, folders and memory:; servers come later"
+        message = f"cannot open {url}: this version opens files, folders, memory: and ws://; PostgreSQL comes later"
         raise UsageError(message, url=url)
     if not url or "\0" in url or "://" in url:
         message = f"{url!r} is not a URL: FILE.db, FOLDER/ or memory: is expected"
@@ -194,11 +199,23 @@ def open_space(
 class Lease:
     """A share in an open space: the last of a process that lets go closes it."""
 
-    def __init__(self, storage: Storage, real: str | None) -> None:
+    def __init__(self, storage: Place, real: str | None) -> None:
         self.storage = storage
         self.path = real
         # What is to be let go, once.
         self._held: list[str | None] = [real]
+
+    @property
+    def local(self) -> Storage:
+        """The store in this process. Raises UsageError if a server has it."""
+        storage = self.storage
+        if not isinstance(storage, Storage):
+            message = (
+                f"this cannot be had through a server: open space {storage.name!r} where its file is, there for "
+                "instance with `headwater run MODULE:APP --url FILE.db`"
+            )
+            raise UsageError(message, space=storage.name)
+        return storage
 
     def release(self) -> None:
         """Let go. The space is closed when nobody in this process is left. Once more is no harm."""

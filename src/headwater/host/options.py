@@ -20,6 +20,7 @@ from headwater.values.seams import Entropy
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from ssl import SSLContext
 
     from headwater.host.base_space import BaseSpace
     from headwater.host.opening import Lease
@@ -45,6 +46,9 @@ class Options:
     on_console: OnConsole | None = None
     # Events that failed and are kept, at most: the oldest go.
     keep_failed: int = FAILED_MAX
+    # Of a space that a server has: what is shown there, and how its certificate is checked.
+    token: str | None = None
+    tls: SSLContext | None = None
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = steady_ms
 
@@ -73,6 +77,9 @@ class Options:
         actor: object = self.actor
         if actor is not None and (not isinstance(actor, str) or not actor):
             raise UsageError(f"actor={actor!r} names nobody; a text is expected, such as a user's id", actor=actor)
+        token: object = self.token
+        if token is not None and (not isinstance(token, str) or not token.isascii() or not token.strip()):
+            raise UsageError("token=...: a text is expected, as `headwater token create` prints it")
         check_handler(self.on_console)
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:

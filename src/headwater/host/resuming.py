@@ -19,8 +19,7 @@ from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Node
 from headwater.scheduler.persistence import NOTHING, Resumed
 from headwater.store.backend import ObservationRow
-from headwater.store.engine import Engine
-from headwater.store.resumption import Listing, drop_unclaimed, listing, overlapping_writes, places_of
+from headwater.store.resumption import Listing
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
@@ -79,7 +78,7 @@ class Resuming:
         start = doc_key(f"{app}.")
         nodes = [node for node in space.nodes.values() if node.spec.print is not None]
         besides = {doc for node in nodes for doc in node.outputs[1:]}
-        found = space.ask_store(lambda engine: listing(engine, self._branch, start, besides))
+        found = space.memory.listing(self._branch, start, besides)
         if found.rows:
             with _uncollected():
                 space.scheduler.persistence.restore_all(nodes, found, self._is_changed)
@@ -99,7 +98,7 @@ class Resuming:
         if left is None or key not in left.rows or node.spec.print is None or node.has_value:
             return
         row = left.rows[key]
-        now = self._space.ask_store(lambda engine: places_of(engine, left, row, node.outputs))
+        now = self._space.memory.places_of(left, row, node.outputs)
         self._space.scheduler.persistence.restore_all([node], now, self._is_changed)
         del left.rows[key]
 
@@ -109,7 +108,7 @@ class Resuming:
         besides = {doc for node in kept for doc in node.outputs[1:]}
         # Also of its runs that had nothing to write.
         self.keep()
-        found = self._space.ask_store(lambda engine: listing(engine, self._branch, doc_key(prefix), besides))
+        found = self._space.memory.listing(self._branch, doc_key(prefix), besides)
         if found.rows:
             self._space.scheduler.persistence.restore_all(kept, found, self._is_changed)
         if found.rows:
@@ -138,13 +137,7 @@ class Resuming:
         for doc in gone:
             self._gone.pop(doc, None)
             self._space.replica.let_go(doc)
-
-        def drop(engine: Engine) -> None:
-            # What stands in the tail of the log would come back with it.
-            engine.let_go(self._branch, gone)
-            drop_unclaimed(engine, self._branch, gone)
-
-        self._space.ask_store(drop)
+        self._space.memory.forget(self._branch, gone, let_go=True)
 
     def leave(self) -> None:
         """Of what this opening has not asked for, the newest is kept: it may be called again, and may be not."""
@@ -164,14 +157,13 @@ class Resuming:
         if self._space.replica.is_layered(doc):
             # Written here, and not decided yet.
             return True
-        found = self._space.ask_store(lambda engine: overlapping_writes(engine, self._branch, doc, places, after))
-        return found is None or bool(found)
+        return self._space.memory.is_changed(self._branch, doc, places, after)
 
     def _forget(self, found: Listing, start: str, declared: Collection[str]) -> None:
         """Of functions that the app has no longer."""
         gone = [doc for doc in found.rows if _name(doc, start) not in declared]
         if gone:
-            self._space.ask_store(lambda engine: drop_unclaimed(engine, self._branch, gone))
+            self._space.memory.forget(self._branch, gone)
             for doc in gone:
                 del found.rows[doc]
 
@@ -190,7 +182,7 @@ class Resuming:
         """Write down what runs have read that no commit has taken along."""
         notes = self._space.replica.notes.take()
         if notes:
-            self._space.ask_store(lambda engine: engine.note(notes))
+            self._space.memory.note(notes)
         if self._gone:
             self._drop_gone()
 

@@ -137,9 +137,7 @@ class Space(BaseSpace):
 
     def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
         """Something that does nothing stands in the queue, after all that was written."""
-        from headwater.host.resources.waiting import Waiting  # noqa: PLC0415  # likewise
-
-        self._lease.storage.ride(Waiting(then))
+        self._lease.storage.when_decided(then)
 
     def stands(self, rejected: int) -> bool:
         """Neither of what was taken in, nor of what waits for that."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final, Self, TypeVar
 
@@ -24,7 +24,9 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
-from headwater.host.attached import AttachedReplica, Decided, Port
+from headwater.host.attached import AttachedReplica, Decided, Port, Receiver
+from headwater.host.connection import LOCAL, Connection
+from headwater.host.memory import LocalMemory, Memory
 from headwater.store import branching
 from headwater.store.backend import Backend
 from headwater.store.commit import UNNUMBERED, Commit, CommitEntry, Committed, Outcome, Rider, Submission
@@ -75,6 +77,7 @@ class Storage:
     ) -> None:
         self.name = name
         self.groups = 0
+        self.memory: Memory = LocalMemory(self)
         self._clock = clock
         self._entropy = entropy
         self._group_max = group_max
@@ -82,7 +85,7 @@ class Storage:
         self._engine = Engine(backend, clock)
         # Guards the engine and everything that follows from a decision.
         self._lock = threading.Lock()
-        self._ports: list[Port] = []
+        self._ports: list[Receiver] = []
         # The group that is being decided, and what came of it: kept until every port has it (see `_work`).
         self._group: list[Submission] = []
         self._outcomes: Decided | None = None
@@ -115,9 +118,20 @@ class Storage:
 
     def detach(self, port: Port) -> None:
         """Deliver nothing more there."""
+        self.leave(port)
+
+    def join(self, receiver: Receiver) -> Seq:
+        """Deliver what is decided there, too, while the lock is held. Returns the newest place there is."""
         with self._lock:
-            if port in self._ports:
-                self._ports.remove(port)
+            self._check_open()
+            self._ports.append(receiver)
+            return self._engine.head
+
+    def leave(self, receiver: Receiver) -> None:
+        """Deliver nothing more there."""
+        with self._lock:
+            if receiver in self._ports:
+                self._ports.remove(receiver)
 
     def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found:
         """A document as of a place in the log."""
@@ -152,6 +166,20 @@ class Storage:
         self._helping = helps
         if self._asleep or not helps:
             self._bell.set()
+
+    def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
+        """Something that does nothing stands in the queue, after all that was submitted before."""
+        from headwater.host.resources.waiting import Waiting  # noqa: PLC0415  # most programs have no resources
+
+        self.ride(Waiting(then))
+
+    def connection(self) -> Connection:
+        """There is none."""
+        return LOCAL
+
+    def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
+        """Hold documents no longer that nobody is going to ask for soon."""
+        self.call(lambda engine: engine.let_go(branch, docs))
 
     def ride(self, rider: Rider) -> None:
         """Have something done to other tables of the database, in its turn; `rider.decided` is called then."""

@@ -18,6 +18,7 @@ from headwater.host.kept import keep
 from headwater.host.looking import last_look
 from headwater.host.opening import Lease
 from headwater.host.options import Options
+from headwater.host.storage import Storage
 from headwater.host.told import Opening
 from headwater.values.address import address_text
 
@@ -43,7 +44,7 @@ class Window:
         # Called when a turn is over in which nothing was done.
         self.after: Callable[[], None] = _nothing
         self._turn = turn
-        self.storage = lease.storage
+        self._lease = lease
         self.is_in_memory = lease.path is None
         self._whole = True
         self._word: Opening | None = None
@@ -73,6 +74,11 @@ class Window:
             nodes = list(self.space.scheduler.registry.nodes)
             self._names = {address_text(node.outputs[0], ()): node.name for node in nodes if node.name.endswith(")")}
         return self._names.setdefault(address, address)
+
+    @property
+    def storage(self) -> Storage:
+        """The store in this process. Only who came by its file looks in."""
+        return self._lease.local
 
     def abandon(self) -> None:
         """It could not be opened to the end: what is seen of it is not worth keeping."""

@@ -61,7 +61,7 @@ from headwater.store.recovery import unfolded
 from headwater.store.session import Session, Sessions
 from headwater.values.address import address_text
 from headwater.values.codec import digest, encode
-from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 from headwater.values.limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT
@@ -135,6 +135,10 @@ class Engine:
         """Hold documents no longer that nobody is going to ask for soon: they are read again if somebody does."""
         self.fold()
         self.states.let_go(branch, docs)
+
+    def last_of(self, session: SessionId) -> LocalSeq:
+        """The newest commit of a session that was decided."""
+        return self._sessions.get(session).last
 
     def note(self, notes: Sequence[Note]) -> int:
         """Keep what runs have read that had nothing to write, as far as it is still so. Returns how many were kept."""

@@ -174,5 +174,5 @@ class Work:
         for doc in gone:
             replica.let_go(doc)
         if gone:
-            self._space.ask_store(lambda engine: engine.let_go(self._space.branch, gone))
+            self._space.let_go(gone)
             self._space.fit()

@@ -160,7 +160,7 @@ class Fetcher:
         if gone:
             with suppress(HeadwaterError):
                 # A store that fails says so to whoever wants something of it.
-                space.ask_store(lambda engine: engine.let_go(space.branch, gone))
+                space.let_go(gone)
             space.fit()
 
     def requests_of(self, resource: object) -> int:

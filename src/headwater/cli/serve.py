@@ -1,0 +1,91 @@
+"""The server: serve."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from headwater.cli.output import note
+
+_PORT_MAX: Final = 65535
+_LISTEN: Final = "127.0.0.1:8400"
+
+
+@click.command("serve")
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Where the spaces are: a file for each. Made if it is not there.",
+)
+@click.option("--listen", default=_LISTEN, show_default=True, metavar="HOST:PORT", help="Port 0 is any that is free.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="A certificate, for wss://.")
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its private key.")
+@click.option("--insecure", is_flag=True, help="Listen for other machines without a certificate, as behind a proxy.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name that it is reached by besides.")
+@click.option("--origin", "origins", multiple=True, metavar="URL", help="A place whose pages may connect.")
+@click.option("--no-create", is_flag=True, help="Serve only the spaces that are there.")
+@click.option("--log", type=click.Choice(["text", "json", "off"]), default="text", show_default=True)
+@click.option("--quiet", is_flag=True, help="Say nothing at the start and at the end.")
+def serve(
+    *,
+    store: Path,
+    listen: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    insecure: bool,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    no_create: bool,
+    log: str,
+    quiet: bool,
+) -> None:
+    """Serve the spaces of a folder to programs elsewhere, until it is told to end.
+
+    Programs open them with app.open("ws://HOST:PORT/SPACE"). Those of the same user on this machine are let in; others
+    need a token of `headwater token create`. Ctrl-C, or SIGTERM, ends it when everything that was sent is decided.
+    """
+    import asyncio
+
+    from headwater.host.serving.logs import set_up
+    from headwater.host.serving.server import Server, Serving, end_on
+
+    host, port = _place(listen)
+    if log != "off":
+        set_up(logging.getLogger("headwater"), sys.stderr, json=log == "json")
+    server = Server(
+        Serving(
+            store=store,
+            host=host,
+            port=port,
+            certificate=tls_cert,
+            key=tls_key,
+            insecure=insecure,
+            hosts=hosts,
+            origins=origins,
+            create=not no_create,
+        )
+    )
+
+    async def run() -> None:
+        end_on(asyncio.get_running_loop(), server, (signal.SIGINT, signal.SIGTERM))
+        if not quiet:
+            note(f"serving {store} at {server.url}; Ctrl-C ends it")
+        await server.serve()
+
+    asyncio.run(run())
+    if not quiet:
+        note("the server has ended; everything that was acknowledged is on disk")
+
+
+def _place(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise click.UsageError(f"--listen {text}: HOST:PORT is expected, such as {_LISTEN}")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,51 @@
+"""Where an open space's commits go, whatever that is: a store in this process, or a server.
+
+Must never know: which of the two it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from headwater.host.attached import AttachedReplica
+from headwater.host.connection import Connection
+from headwater.host.memory import Memory
+from headwater.values.ids import BranchId, DocKey
+
+
+class Place(Protocol):
+    """What an open space asks of it."""
+
+    @property
+    def name(self) -> str:
+        """The space's."""
+        ...
+
+    @property
+    def groups(self) -> int:
+        """How often something was written to the disk together."""
+        ...
+
+    @property
+    def memory(self) -> Memory:
+        """What is kept of runs."""
+        ...
+
+    def attach(self, *, branch: str = ..., wake: Callable[[], None] | None = None) -> AttachedReplica:
+        """A new replica. `wake` is called when there is something to `refresh`, by whoever brings it."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return when everything submitted before is decided."""
+
+    def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call when everything submitted before is decided, or cannot be; not to be held up."""
+
+    def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
+        """Hold documents no longer that nobody is going to ask for soon."""
+
+    def connection(self) -> Connection:
+        """How it stands with the server."""
+
+    def close(self) -> None:
+        """Let go of it. Once more is no harm."""

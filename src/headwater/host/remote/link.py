@@ -1,0 +1,332 @@
+"""The connection to a server: a thread with an event loop, which connects, and connects again.
+
+Must never know: replicas, and what a commit means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from dataclasses import dataclass
+from random import random
+from typing import Final, Protocol
+
+from websockets.uri import parse_uri
+
+from headwater._version import __version__
+from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError
+from headwater.host.remote.socket import ClientSocket
+from headwater.host.remote.url import ServerUrl
+from headwater.host.serving.local_token import find_local
+from headwater.store.commit import Note, Submission
+from headwater.sync.client import Answer, ClientSession, Item, Phase
+from headwater.sync.frames import (
+    AskChanged,
+    AskKept,
+    FromClient,
+    Open,
+    Ping,
+    Proof,
+    Pull,
+    Watch,
+    Welcome,
+    encode_frame,
+)
+from headwater.values.ids import DocKey, LocalSeq, SessionId
+
+log: Final = logging.getLogger("headwater")
+
+CONNECT_S: Final = 10.0
+"""How long one try to connect may take, and how long an opening waits for the first that succeeds."""
+
+BACKOFF_MIN_S: Final = 0.1
+BACKOFF_MAX_S: Final = 5.0
+"""Between tries: doubled from the one to the other, half of it by chance, so that not all clients come at once."""
+
+PATIENCE_S: Final = 10.0
+"""How long whoever waits for the server does so while it is not reached."""
+
+CLOSE_S: Final = 2.0
+"""How long the end of the thread is waited for."""
+
+_REFUSED: Final = range(400, 500)
+_LATER: Final = frozenset({408, 421, 425, 429})
+"""Of these, what may be otherwise a moment later."""
+
+
+class Signer(Protocol):
+    """Whoever has a private key."""
+
+    def prove(self, welcome: Welcome, space: str, session: SessionId) -> Proof:
+        """Sign the server's challenge."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Showing:
+    """What is shown at the door."""
+
+    token: str | None = None
+    signer: Signer | None = None
+    tls: ssl.SSLContext | None = None
+
+
+class Link:
+    """One session's connection. What it hears is given to `deliver`, by its own thread."""
+
+    def __init__(
+        self,
+        url: ServerUrl,
+        opening: Open,
+        showing: Showing,
+        *,
+        deliver: Callable[[list[Item]], None],
+        decided: Callable[[LocalSeq], None],
+    ) -> None:
+        self.url = url
+        self._showing = showing
+        self._deliver = deliver
+        self._decided = decided
+        self.session = ClientSession(self, opening, client=f"headwater/{__version__}")
+        self._loop = asyncio.new_event_loop()
+        self._socket: ClientSocket | None = None
+        self._queue: deque[Submission] = deque()
+        self._woken = False
+        self._stop = asyncio.Event()
+        # When it was last reached, on the loop's clock; None: it is.
+        self.lost_at: float | None = self._loop.time()
+        self.tries = 0
+        self.trouble = ""
+        # Told when the phase has changed, by the thread.
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name=f"headwater-link-{url.space}", daemon=True)
+
+    # -- for other threads ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Connect. Returns when the space is open, or raises why it is not."""
+        self._thread.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self.session.phase in (Phase.LIVE, Phase.OVER), CONNECT_S)
+        if self.session.phase is Phase.LIVE:
+            return
+        error = self.session.error
+        self.stop()
+        if error is not None:
+            raise error
+        message = (
+            f"cannot open {self.url}: nobody answers there ({self.trouble or 'no answer in time'}); is `headwater "
+            "serve` running, and is the address right?"
+        )
+        raise OfflineError(message, url=str(self.url))
+
+    @property
+    def phase(self) -> Phase:
+        """How it stands."""
+        return self.session.phase
+
+    def submit(self, submission: Submission) -> None:
+        """Have a commit sent. Raises OfflineError if there is no room for it."""
+        self.session.check_room()
+        self._queue.append(submission)
+        if not self._woken:
+            self._woken = True
+            self._soon(self._take)
+
+    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, timeout: float = PATIENCE_S) -> Answer:
+        """Ask, and wait. Raises OfflineError if there is no answer in time."""
+        answer: Future[Answer | HeadwaterError] = Future()
+        self.ask_soon(frame, lambda found: None if answer.done() else answer.set_result(found))
+        try:
+            found = answer.result(timeout)
+        except FutureTimeoutError:
+            answer.cancel()
+            message = f"{self.url} was asked and has not answered for {timeout:g} s ({self.trouble or 'it is slow'})"
+            raise OfflineError(f"{message}; what is here already can be used", url=str(self.url)) from None
+        if isinstance(found, HeadwaterError):
+            raise found
+        return found
+
+    def ask_soon(
+        self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Callable[[Answer | HeadwaterError], None]
+    ) -> None:
+        """Ask; `done` is called by the thread."""
+        self._soon(lambda: self.session.ask(frame, done))
+
+    def unwatch(self, doc: DocKey) -> None:
+        """Hear no more of it."""
+        self._soon(lambda: self.session.unwatch((doc,)))
+
+    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+        """What runs have read that had nothing to write."""
+        self._soon(lambda: self.session.note(notes, gone))
+
+    def wait_until(self, is_so: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for something that the thread does; for no longer than the server may be away. Raises OfflineError."""
+        end = None if timeout is None else self._loop.time() + timeout
+        with self._changed:
+            while not is_so():
+                if self.phase is Phase.OVER:
+                    return is_so()
+                now = self._loop.time()
+                left = None if end is None else end - now
+                if left is not None and left <= 0:
+                    return False
+                lost_at = self.lost_at
+                if lost_at is not None and end is None and now - lost_at > PATIENCE_S:
+                    message = f"{self.url} is not reached ({self.trouble}); what was written waits for it"
+                    raise OfflineError(message, url=str(self.url), waiting=self.session.pending)
+                pause = 1.0 if lost_at is not None else 60.0
+                self._changed.wait(pause if left is None else min(pause, left))
+            return True
+
+    def told(self) -> None:
+        """Whoever waits has something to look at."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End it. Once more is no harm."""
+        if self._thread.is_alive():
+            self._soon(self._finish)
+            if self._thread is not threading.current_thread():
+                self._thread.join(CLOSE_S)
+
+    def _soon(self, do: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop has ended; so has everything that could be asked
+            self._loop.call_soon_threadsafe(do)
+
+    # -- the thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._connect_again())
+        except Exception as error:
+            log.exception("the connection to %s has ended", self.url)
+            self.session.end(RemoteProtocolError(f"the connection to {self.url} has ended: {error!r}"))
+        finally:
+            self.session.end()
+            self.told()
+            self._loop.close()
+
+    async def _connect_again(self) -> None:
+        delay = BACKOFF_MIN_S
+        while not self._stop.is_set() and self.phase is not Phase.OVER:
+            self.tries += 1
+            went_well = await self._connect()
+            delay = BACKOFF_MIN_S if went_well else min(delay * 2, BACKOFF_MAX_S)
+            if self.session.error is not None and self.session.phase is Phase.OVER:
+                break
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), delay * (0.5 + random() / 2))  # noqa: S311  # no secret
+
+    async def _connect(self) -> bool:
+        """One connection, from beginning to end. Whether it came to be."""
+        url = self.url
+        host, authorization = url.host, self._authorization()
+        if self._showing.token is None and self._showing.signer is None:
+            local = await self._loop.run_in_executor(None, find_local, url.host, url.port)
+            if local is not None:
+                # It is at this address, and nobody else gets its token.
+                host, authorization = local.host, f"Bearer {local.token}"
+        uri = parse_uri(f"{url.origin}/")
+        tls = (self._showing.tls or ssl.create_default_context()) if url.secure else None
+
+        def make() -> ClientSocket:
+            # Known before it is made to the end: the server may be quicker.
+            self._socket = ClientSocket(uri, authorization, up=self.session.connected, hear=self._hear)
+            return self._socket
+
+        try:
+            connecting = self._loop.create_connection(
+                make, host, url.port, ssl=tls, server_hostname=url.host if tls is not None else None
+            )
+            _, socket = await asyncio.wait_for(connecting, CONNECT_S)
+        except (TimeoutError, OSError, ssl.SSLError) as error:
+            self.trouble = str(error) or type(error).__name__
+            self._socket = None
+            self._lost(0, "")
+            return False
+        await socket.done
+        self._socket = None
+        if socket.refused is not None:
+            self._refused(*socket.refused)
+            return False
+        if not self._stop.is_set():
+            self.trouble = socket.close_reason or "the connection was lost"
+            self._lost(socket.close_code, socket.close_reason)
+        return self.session.opened is not None
+
+    def _authorization(self) -> str:
+        if self._showing.token is not None:
+            return f"Bearer {self._showing.token}"
+        return "Headwater-Key" if self._showing.signer is not None else ""
+
+    def _refused(self, status: int, words: str) -> None:
+        self.trouble = f"{status}: {words}"
+        if status in _REFUSED and status not in _LATER:
+            self.session.end(AccessError(f"{self.url} does not let this program in: {words}", status=status))
+        else:
+            self._lost(0, "")
+
+    def _lost(self, code: int, reason: str) -> None:
+        if self.lost_at is None:
+            self.lost_at = self._loop.time()
+        self.session.lost(code, reason)
+
+    def _hear(self, data: bytes) -> None:
+        try:
+            self.session.receive(data)
+        except RemoteProtocolError as error:
+            self.session.end(error)
+            if self._socket is not None:
+                self._socket.abort()
+
+    def _take(self) -> None:
+        # Said before looking: who appends after the last look wakes again.
+        self._woken = False
+        while self._queue:
+            self.session.submit(self._queue.popleft())
+
+    def _finish(self) -> None:
+        self._take()
+        self._stop.set()
+        self.session.end()
+        if self._socket is not None:
+            self._socket.close()
+
+    # -- what the session asks for -------------------------------------------------------------------------
+
+    def send(self, frame: FromClient) -> None:
+        """Send a frame, if there is a connection; else it is sent again over the next."""
+        socket = self._socket
+        if socket is not None and socket.is_open:
+            socket.send(encode_frame(frame))
+
+    def deliver(self, items: list[Item]) -> None:
+        """To be taken in."""
+        self._deliver(items)
+
+    def decided(self, number: LocalSeq) -> None:
+        """A commit needs not be kept any more."""
+        self._decided(number)
+
+    def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
+        """The answer to the server's challenge, if a key is used."""
+        signer = self._showing.signer
+        return None if signer is None else signer.prove(welcome, self.url.space, session)
+
+    def changed(self) -> None:
+        """The phase is another now."""
+        if self.phase is Phase.LIVE:
+            self.lost_at = None
+            self.trouble = ""
+        self.told()

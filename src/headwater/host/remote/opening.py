@@ -1,0 +1,30 @@
+"""From a URL of a server to a share in a space of its.
+
+Must never know: what is in a space.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.errors import UsageError
+from headwater.host.opening import Lease, locate
+from headwater.host.options import Options
+from headwater.host.remote.link import Showing
+from headwater.host.remote.storage import RemoteStorage
+from headwater.host.remote.url import parse_server
+from headwater.sync.limits import NAME_BYTES_MAX
+
+ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
+"""Where a token is looked for that is not given."""
+
+
+def remote_lease(url: str, app: str, options: Options) -> Lease:
+    """A share in a space of a server: nobody else of this process shares it. Connected when it is attached."""
+    server = parse_server(url, options.space)
+    locate("memory:", server.space)  # refuses what is no name
+    if options.actor is not None and len(options.actor.encode()) > NAME_BYTES_MAX:
+        raise UsageError(f"actor={options.actor[:40]!r}... is longer than {NAME_BYTES_MAX} bytes")
+    showing = Showing(token=options.token, tls=options.tls)
+    storage = RemoteStorage(server, showing, app=app, actor=options.actor or "", create=options.create)
+    return Lease(storage, None)

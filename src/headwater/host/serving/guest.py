@@ -1,0 +1,177 @@
+"""One client that is connected: between its session and the room it is in.
+
+Must never know: bytes on a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.errors import AccessError, HeadwaterError, NameRefusedError, RemoteProtocolError
+from headwater.host.serving.grants import Grant
+from headwater.host.serving.rights import WORDS, Right
+from headwater.host.serving.room import Room
+from headwater.store.commit import Commit, Note
+from headwater.store.wellformed import check_doc
+from headwater.sync.frames import (
+    AskChanged,
+    AskKept,
+    FromServer,
+    Open,
+    Opened,
+    Pull,
+    Unwatch,
+    Watch,
+    encode_frame,
+)
+from headwater.sync.serving import Close, ServerSession, State
+from headwater.values.address import doc_key, user_scope
+from headwater.values.ids import BranchId, DocKey, Seq, SessionId
+
+if TYPE_CHECKING:
+    from headwater.host.serving.house import House
+
+UNKNOWN = "there is no such space, or it may not be used with what was shown"
+"""The same answer for both: who may not see a space does not learn that there is one."""
+
+
+class Client:
+    """A connection, once it is one. `house` has the spaces; `write` sends bytes that are a frame."""
+
+    def __init__(
+        self,
+        house: House,
+        grant: Grant | None,
+        *,
+        peer: str,
+        write: Callable[[bytes], None],
+        shut: Callable[[int, str], None],
+    ) -> None:
+        self._house = house
+        self._grant = grant
+        self.peer = peer
+        self._write = write
+        self._shut = shut
+        self.room: Room | None = None
+        self._epoch = 0
+        self.talk = ServerSession(
+            self, server=house.server, audience=house.audience, nonce=house.nonce(), limits=house.limits
+        )
+        self.session: SessionId = SessionId("")
+        self.watched = self.talk.watched
+        self.prefixes = self.talk.prefixes
+
+    def __repr__(self) -> str:
+        return f"<{self.talk.actor or 'somebody'} in {self.talk.space!r}>"
+
+    # -- what the session asks for -------------------------------------------------------------------------
+
+    @property
+    def head(self) -> Seq:
+        """The newest place that anybody was told of."""
+        assert self.room is not None
+        return self.room.head
+
+    def send(self, frame: FromServer) -> None:
+        """Send a frame."""
+        self._write(encode_frame(frame))
+
+    def push(self, frame: bytes) -> None:
+        """Send what is a frame already."""
+        self._write(frame)
+
+    def close(self, code: int, reason: str) -> None:
+        """End the connection."""
+        self.leave()
+        self._shut(code, reason)
+
+    def may(self, right: str) -> bool:
+        """Whether its grant is good for that, now."""
+        return self._grant is not None and self._house.right(self._grant, self.talk.space) >= WORDS[right]
+
+    def may_create(self, space: str) -> bool:
+        """Whether it may make a space that is not there: only who owns it may."""
+        return self._grant is not None and self._house.right(self._grant, space) >= Right.OWN
+
+    def may_see(self, doc: DocKey) -> bool:
+        """Whether a document is in a scope of its own."""
+        return self.talk.may_see(doc)
+
+    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+        """Have it decided."""
+        assert self.room is not None
+        self.room.submit(commit, notes)
+
+    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+        """Keep what runs have read."""
+        assert self.room is not None
+        self.room.note(notes, self.talk.branch, gone)
+
+    def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
+        """Answer it."""
+        assert self.room is not None
+        self.room.look(self, asked)
+
+    def unwatch(self, asked: Unwatch) -> None:
+        """Tell no more of these."""
+        assert self.room is not None
+        self.room.unwatch(self, asked.docs, asked.prefixes)
+
+    def left(self) -> None:
+        """It will not come back."""
+        self._house.proofs.forget(self.session)
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def open(self, asked: Open) -> None:
+        """Open the space; in a thread, for it may have to be read from the disk."""
+        try:
+            self._grant = self._house.admitted(self, asked, self._grant)
+            actor = self._actor(asked.actor)
+            if asked.session or asked.resume:
+                epoch = self._house.proofs.check(asked.resume, asked.space, asked.branch, actor, asked.session)
+                if epoch is None:
+                    self.talk.refused(AccessError("this session cannot be gone on with"), Close.TAKEN)
+                    return
+                self._epoch, session = epoch, asked.session
+            else:
+                session = SessionId(self._house.entropy.token())
+        except HeadwaterError as error:
+            self._house.refuse(self, asked.space, error)
+            return
+        self._house.enter(self, asked, actor, session)
+
+    def _actor(self, asked: str) -> str:
+        grant = self._grant
+        assert grant is not None
+        if grant.actor is not None and asked not in ("", grant.actor):
+            raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
+        actor = asked or grant.actor or ""
+        try:
+            if actor:
+                check_doc(doc_key("x", user_scope(actor)))
+        except NameRefusedError as refused:
+            raise RemoteProtocolError(refused.message) from None
+        return actor
+
+    def entered(self, room: Room, asked: Open, actor: str, session: SessionId, last: int) -> None:
+        """The space is open."""
+        if self.talk.state is State.OVER:
+            return
+        self.room, self.session = room, session
+        self._house.audit("opened", self, space=asked.space, actor=actor)
+        right = self._house.right(self._grant, asked.space) if self._grant is not None else Right.NONE
+        branch = BranchId(asked.branch)
+        resume = self._house.proofs.make(asked.space, branch, actor, session, self._epoch)
+        # First of all what it is: whoever had the session before is sent away with it.
+        self.talk.session, self.talk.branch = session, branch
+        room.enter(self)
+        self.talk.opened(Opened(asked.space, session, resume, room.head, actor, right.word, last), branch)
+
+    def leave(self) -> None:
+        """It is gone. Once more is no harm."""
+        self.talk.lost()
+        room, self.room = self.room, None
+        if room is not None:
+            room.leave(self)

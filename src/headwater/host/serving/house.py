@@ -1,0 +1,221 @@
+"""All spaces of one server, and who is let into which: opened when somebody comes, closed when nobody was there.
+
+Must never know: sockets, frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from headwater._version import __version__
+from headwater.errors import (
+    AccessError,
+    HeadwaterError,
+    NameRefusedError,
+    NotFoundError,
+    ServerLimitError,
+    StoreError,
+    UsageError,
+)
+from headwater.host.clock import SystemClock, SystemEntropy
+from headwater.host.opening import Location, locate, open_space
+from headwater.host.serving.access import Access
+from headwater.host.serving.grants import Grant
+from headwater.host.serving.guest import UNKNOWN, Client
+from headwater.host.serving.limits import EMPTY_S, SPACES_MAX
+from headwater.host.serving.proofs import Proofs
+from headwater.host.serving.rights import Right
+from headwater.host.serving.room import Room
+from headwater.host.storage import Storage
+from headwater.store.engine import Engine
+from headwater.sync.frames import Open
+from headwater.sync.limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
+from headwater.sync.serving import Close
+from headwater.values.ids import BranchId, SessionId
+
+if TYPE_CHECKING:
+    from headwater.values.seams import Entropy
+
+_T = TypeVar("_T")
+
+log: Final = logging.getLogger("headwater.server")
+
+NONCE_BYTES: Final = 32
+THREADS: Final = 4
+"""For what waits for the disk: openings and answers. Deciding has a thread for each space."""
+
+
+class House:
+    """The spaces in one folder, in the server's event loop."""
+
+    def __init__(
+        self, folder: Path, access: Access, loop: asyncio.AbstractEventLoop, *, audience: str, create: bool = True
+    ) -> None:
+        self.folder = folder
+        self.access = access
+        self.audience = audience
+        self.server = f"headwater/{__version__}"
+        self.entropy: Entropy = SystemEntropy()
+        self.proofs = Proofs(folder)
+        self.limits = {"frame": FRAME_BYTES_MAX, "pending": PENDING_MAX, "watches": WATCHES_MAX}
+        self.rooms: dict[str, Room] = {}
+        self._loop = loop
+        self._create = create
+        self._threads = ThreadPoolExecutor(THREADS, "headwater-serve")
+        # Spaces that are being opened or closed: the next one waits for its turn.
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.closing = False
+        self._sweep: asyncio.TimerHandle | None = loop.call_later(EMPTY_S / 2, self._close_empty)
+
+    # -- who may ---------------------------------------------------------------------------------------
+
+    def nonce(self) -> bytes:
+        """For one connection, to be signed by whoever comes with a key."""
+        return secrets.token_bytes(NONCE_BYTES)
+
+    def right(self, grant: Grant, space: str) -> Right:
+        """What a grant is good for now."""
+        return self.access.right(grant.id, space)
+
+    def admitted(self, client: Client, asked: Open, grant: Grant | None) -> Grant:
+        """With which grant somebody may open a space. Raises AccessError."""
+        if grant is None and asked.proof is not None:
+            from headwater.host.serving.admission import grant_of  # noqa: PLC0415  # few come with keys
+
+            grant = grant_of(self.access, client.talk, asked, SystemClock().now_ms())
+        try:
+            locate("memory:", asked.space)
+        except NameRefusedError as refused:
+            raise AccessError(f"{UNKNOWN} ({refused.message})") from None
+        if grant is None or self.right(grant, asked.space) < Right.READ:
+            raise AccessError(UNKNOWN)
+        return grant
+
+    def refuse(self, client: Client, space: str, error: HeadwaterError) -> None:
+        """Tell a client that it is not let in, and write it down."""
+        self.audit("refused", client, space=space, why=error.message)
+        client.talk.refused(error, Close.FORBIDDEN)
+
+    def audit(self, event: str, client: Client, **facts: object) -> None:
+        """Write down who did what. What cannot be written is logged, and stops nobody."""
+        try:
+            self.access.audit.write(event, peer=client.peer, **facts)
+        except (HeadwaterError, OSError) as error:
+            log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
+
+    # -- coming in -------------------------------------------------------------------------------------
+
+    def enter(self, client: Client, asked: Open, actor: str, session: SessionId) -> None:
+        """Bring somebody who may into the room of a space; `client.entered` tells when."""
+        task = self._loop.create_task(self._enter(client, asked, actor, session))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _enter(self, client: Client, asked: Open, actor: str, session: SessionId) -> None:
+        try:
+            may_create = client.may_create(asked.space)
+            room = await self.room(asked.space, create=asked.create and may_create)
+            branch = BranchId(asked.branch)
+
+            def look(engine: Engine) -> int:
+                engine.documents.branch(branch)
+                return engine.last_of(session)
+
+            last = await self._in_thread(lambda: room.storage.call(look))
+        except NotFoundError as error:
+            # A branch may be told of; a space may not.
+            told = error if asked.space in self.rooms else AccessError(UNKNOWN)
+            self.refuse(client, asked.space, told)
+        except (StoreError, ServerLimitError) as error:
+            client.talk.refused(error, Close.RESTART, again=True)
+        except HeadwaterError as error:
+            self.refuse(client, asked.space, error)
+        except Exception:
+            log.exception("space %r could not be opened", asked.space)
+            client.talk.refused(StoreError("the space could not be opened; the server's log says why"), 1011)
+        else:
+            client.entered(room, asked, actor, session, last)
+
+    async def room(self, space: str, *, create: bool) -> Room:
+        """The room of a space, opened if it is not."""
+        turn = self._turns.setdefault(space, asyncio.Lock())
+        async with turn:
+            room = self.rooms.get(space)
+            if room is None:
+                if self.closing:
+                    raise ServerLimitError("the server is ending; come again")
+                if len(self.rooms) >= SPACES_MAX:
+                    raise ServerLimitError(f"{SPACES_MAX} spaces are open already; come again later")
+                storage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
+                room = self.rooms[space] = Room(storage, self._loop, self._threads)
+                log.info("space opened", extra={"space": space, "seq": room.head})
+            return room
+
+    def _opened(self, space: str, *, create: bool) -> Storage:
+        place = self.place(space)
+        assert place.path is not None
+        if place.path.is_symlink():
+            raise UsageError(f"{place.path} is a link to somewhere else, and not opened", path=str(place.path))
+        if not create and not place.path.exists():
+            raise NotFoundError(UNKNOWN)
+        return open_space(f"{self.folder}{os.sep}", space, create=create)
+
+    def place(self, space: str) -> Location:
+        """Where a space is kept."""
+        return locate(f"{self.folder}{os.sep}", space)
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await self._loop.run_in_executor(self._threads, work)
+
+    # -- going -----------------------------------------------------------------------------------------
+
+    def _close_empty(self) -> None:
+        now = self._loop.time()
+        for space, room in list(self.rooms.items()):
+            if room.empty_since is not None and now - room.empty_since >= EMPTY_S:
+                task = self._loop.create_task(self._close(space))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        if not self.closing:
+            self._sweep = self._loop.call_later(EMPTY_S / 2, self._close_empty)
+
+    async def _close(self, space: str) -> None:
+        async with self._turns.setdefault(space, asyncio.Lock()):
+            room = self.rooms.get(space)
+            if room is not None and not room.guests:
+                del self.rooms[space]
+                await self._in_thread(room.close)
+                log.info("space closed", extra={"space": space})
+
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109  # whoever ends the server has one
+        """Until everything that was sent is decided and told, at most so long."""
+        with suppress(HeadwaterError, asyncio.TimeoutError):
+            waiting = [
+                self._loop.run_in_executor(self._threads, room.storage.wait, timeout) for room in self.rooms.values()
+            ]
+            await asyncio.wait_for(asyncio.gather(*waiting), timeout)
+        # What was decided last is on its way to the loop.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Close every space."""
+        self.closing = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for space, room in list(self.rooms.items()):
+            async with self._turns.setdefault(space, asyncio.Lock()):
+                for guest in list(room.guests.values()):
+                    room.leave(guest)
+                self.rooms.pop(space, None)
+                await self._in_thread(room.close)
+        self._threads.shutdown(wait=False)

@@ -1,0 +1,171 @@
+"""Files that belong to one user and that no other can read: made so from the start, checked before they are believed.
+
+Must never know: what is in them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from headwater.errors import UnavailableError
+
+_MODE: Final = 0o600
+_OTHERS: Final = 0o077
+_LOCK_WAIT_S: Final = 10.0
+"""Who has the lock writes a small file or two. A disk that takes longer is broken, and waiting hides that."""
+_LOCK_LOOK_S: Final = 0.01
+_CHUNK: Final = 1024 * 1024
+
+
+def owners_of(folder: Path) -> frozenset[int]:
+    """Whose files are believed in a folder: those of this user, of root, and of the folder's owner, who rules it."""
+    return frozenset({os.geteuid(), 0, folder.stat().st_uid})
+
+
+def complaint(found: os.stat_result, owners: Collection[int]) -> str | None:
+    """Why a file is not to be believed; None if it is."""
+    if not stat.S_ISREG(found.st_mode):
+        return "it is not a plain file"
+    if found.st_uid not in owners:
+        return f"it belongs to user {found.st_uid}, not to user {os.geteuid()}, who asks"
+    if found.st_mode & _OTHERS:
+        return f"others may use it too (mode {stat.S_IMODE(found.st_mode):04o}); `chmod 600` it if it can be trusted"
+    return None
+
+
+def open_private(path: Path, owners: Collection[int]) -> int:
+    """A descriptor to read from. Raises FileNotFoundError; UnavailableError if it is anybody else's, too."""
+    try:
+        # Without waiting: somebody may have put a pipe there.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UnavailableError(f"{path} is not read: it is a symbolic link", path=str(path)) from None
+    why = complaint(os.fstat(descriptor), owners)
+    if why is not None:
+        os.close(descriptor)
+        raise UnavailableError(f"{path} is not read: {why}", path=str(path))
+    return descriptor
+
+
+def read_all(descriptor: int, bytes_max: int) -> bytes | None:
+    """What a file holds; None if it is more than that."""
+    parts: list[bytes] = []
+    left = bytes_max + 1
+    while left > 0 and (part := os.read(descriptor, min(left, _CHUNK))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts) if left > 0 else None
+
+
+def read_private(path: Path, owners: Collection[int], bytes_max: int) -> bytes:
+    """All of a small file, under the same conditions."""
+    descriptor = open_private(path, owners)
+    try:
+        data = read_all(descriptor, bytes_max)
+    finally:
+        os.close(descriptor)
+    if data is None:
+        raise UnavailableError(f"{path} is not read: it has more than {bytes_max:,} bytes", path=str(path))
+    return data
+
+
+def create_private(path: Path, flags: int) -> int:
+    """A descriptor to write to. The file is its folder's owner's, also if root makes it, and was never open to others.
+
+    With O_EXCL it is new; else it may be there.
+    """
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, _MODE)
+    try:
+        found = os.fstat(descriptor)
+        why = complaint(found, owners_of(path.parent))
+        if found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode):
+            # A mask that forbids too much would hinder us, and a file that was opened up is closed again.
+            if stat.S_IMODE(found.st_mode) != _MODE:
+                os.fchmod(descriptor, _MODE)
+            owner = path.parent.stat()
+            if os.geteuid() == 0 and owner.st_uid != 0:
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        elif why is not None:
+            raise UnavailableError(f"{path} is not written: {why}", path=str(path))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Every byte of it, or an OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Put a file in place, whole or not at all; after a power cut there is the one or the other."""
+    part = path.with_name(f".{path.name}-{secrets.token_hex(6)}.part")
+    try:
+        try:
+            descriptor = create_private(part, os.O_WRONLY | os.O_EXCL)
+            try:
+                write_all(descriptor, data)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            part.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink()
+            raise
+        sync_folder(path.parent)
+    except OSError as error:
+        message = f"cannot write {path}: {error.strerror or error}; is there room, and may this user write there?"
+        raise UnavailableError(message, path=str(path)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """What was renamed in it stays so."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
+    """One at a time, of all processes and threads. The file stays: removing it would let two in."""
+    try:
+        descriptor = create_private(path, os.O_RDWR)
+    except OSError as error:
+        message = f"cannot lock {path}: {error.strerror or error}; may this user write in {path.parent}?"
+        raise UnavailableError(message, path=str(path)) from error
+    try:
+        _wait_for(descriptor, path, wait_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, path: Path, wait_s: float) -> None:
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                message = f"{path} has been locked by another process for {wait_s:g} seconds; try again"
+                raise UnavailableError(message, path=str(path)) from None
+            time.sleep(_LOCK_LOOK_S)
+        else:
+            return

@@ -1,0 +1,329 @@
+"""One space that is served: its storage, who is connected to it, and what each is told of what was decided.
+
+Everything that concerns order goes through one queue. The storage puts what it has decided there, and answers to
+questions are put there while the storage stands still: so an answer stands between exactly those commits that it holds
+and those that it does not. The event loop takes from the queue and sends.
+
+Must never know: sockets, tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from typing import Protocol
+
+import msgspec
+
+from headwater.cells.pending import Failure
+from headwater.errors import HeadwaterError
+from headwater.host.attached import Delivered
+from headwater.host.storage import Storage
+from headwater.store import browse, resumption
+from headwater.store.backend import ObservationRow
+from headwater.store.commit import Commit, Committed, Note, Outcome, Submission
+from headwater.store.engine import Engine
+from headwater.sync.frames import (
+    AskChanged,
+    AskKept,
+    Changed,
+    Docs,
+    Found,
+    FromServer,
+    Kept,
+    Pull,
+    Trouble,
+    Watch,
+    Written,
+    encode_frame,
+)
+from headwater.sync.limits import PREFETCH_BYTES_MAX, PREFETCH_MAX
+from headwater.sync.serving import ServerSession
+from headwater.sync.watches import Watches, closure
+from headwater.values.address import Depth
+from headwater.values.codec import encode
+from headwater.values.ids import BranchId, DocKey, Seq, SessionId
+from headwater.values.tree import ABSENT, Maybe
+
+
+class Guest(Protocol):
+    """A connection, as much as a room asks of it."""
+
+    @property
+    def talk(self) -> ServerSession:
+        """Its session."""
+        ...
+
+    @property
+    def session(self) -> SessionId:
+        """Whose commits it makes."""
+        ...
+
+    @property
+    def watched(self) -> dict[DocKey, None]:
+        """What it watches."""
+        ...
+
+    @property
+    def prefixes(self) -> dict[str, None]:
+        """What it watches by how keys begin."""
+        ...
+
+    def may_see(self, doc: DocKey) -> bool:
+        """Whether a document is in a scope of its own."""
+        ...
+
+    def may(self, right: str) -> bool:
+        """Whether it has a right now."""
+        ...
+
+    def push(self, frame: bytes) -> None:
+        """Send what is a frame already."""
+
+
+class Answered(msgspec.Struct, frozen=True, eq=False):
+    """The answer to a question, in its place among what was decided."""
+
+    guest: Guest
+    frame: bytes
+    docs: tuple[DocKey, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    watches: bool = False
+
+
+class Room:
+    """One space, in the server's event loop; `deliver` is called by the storage's thread."""
+
+    def __init__(self, storage: Storage, loop: asyncio.AbstractEventLoop, threads: Executor) -> None:
+        self.storage = storage
+        self._loop = loop
+        self._threads = threads
+        self._watches: dict[BranchId, Watches[Guest]] = {}
+        self._inbox: deque[Delivered | Answered] = deque()
+        self._woken = False
+        self.guests: dict[SessionId, Guest] = {}
+        # The newest place that anybody was told of.
+        self.head = storage.join(self)
+        self.delivered = 0
+        self.commits = 0
+        # When the last guest has left, on the loop's clock.
+        self.empty_since: float | None = loop.time()
+
+    # -- coming and going ----------------------------------------------------------------------------------
+
+    def enter(self, guest: Guest) -> None:
+        """From now on it is told what becomes of its commits. Whoever had the session before is out."""
+        before = self.guests.get(guest.session)
+        if before is not None:
+            self.leave(before)
+            before.talk.taken_over()
+        self.guests[guest.session] = guest
+        self.empty_since = None
+        self._watches.setdefault(guest.talk.branch, Watches()).enter(guest)
+
+    def leave(self, guest: Guest) -> None:
+        """It is gone, with everything that it watched."""
+        watches = self._watches.get(guest.talk.branch)
+        if watches is not None:
+            watches.leave(guest)
+            if not watches.sessions:
+                del self._watches[guest.talk.branch]
+        if self.guests.get(guest.session) is guest:
+            del self.guests[guest.session]
+        if not self.guests:
+            self.empty_since = self._loop.time()
+
+    @property
+    def watching(self) -> int:
+        """Documents that are watched, each as often as it is."""
+        return sum(map(len, self._watches.values()))
+
+    # -- what is asked -------------------------------------------------------------------------------------
+
+    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+        """Have it decided."""
+        self.storage.submit(Submission(commit, notes=notes), helps=False)
+
+    def note(self, notes: tuple[Note, ...], branch: BranchId, gone: tuple[DocKey, ...]) -> None:
+        """Keep what runs have read that wrote nothing. Nobody waits for it."""
+
+        def keep(engine: Engine) -> None:
+            engine.note(notes)
+            if gone:
+                engine.let_go(branch, gone)
+                resumption.drop_unclaimed(engine, branch, gone)
+
+        self._threads.submit(self.storage.call, keep)
+
+    def look(self, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> None:
+        """Answer a question, in a thread: it may have to be read from the disk."""
+        self._threads.submit(self._look, guest, asked)
+
+    def _look(self, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> None:
+        try:
+            self.storage.call(lambda engine: self._put(answer(engine, guest, asked)))
+        except HeadwaterError as error:
+            self._put(Answered(guest, encode_frame(Trouble(error.code, error.message, asked.number))))
+
+    def unwatch(self, guest: Guest, docs: Iterable[DocKey], prefixes: Iterable[str]) -> None:
+        """Tell it no more of these."""
+        self._watches[guest.talk.branch].remove(guest, docs, prefixes)
+
+    # -- what is told --------------------------------------------------------------------------------------
+
+    def deliver(self, decided: Delivered) -> None:
+        """Called by whoever decides, while the storage stands still."""
+        self._put(decided)
+
+    def _put(self, what: Delivered | Answered) -> None:
+        self._inbox.append(what)
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:
+                # The server has ended; what was decided is on disk.
+                return
+
+    def _drain(self) -> None:
+        # Said before looking: who puts something after the last look wakes again.
+        self._woken = False
+        while self._inbox:
+            what = self._inbox.popleft()
+            if isinstance(what, Answered):
+                self._answer(what)
+            else:
+                self._tell([each for each in what if isinstance(each, Outcome | Failure)])
+
+    def _answer(self, answered: Answered) -> None:
+        guest = answered.guest
+        guest.talk.answered()
+        if self.guests.get(guest.session) is not guest:
+            return
+        if not guest.may("read"):
+            guest.talk.revoked()
+            return
+        if answered.watches:
+            self._watches[guest.talk.branch].add(guest, answered.docs, answered.prefixes)
+        guest.push(answered.frame)
+
+    def _tell(self, decided: list[Outcome | Failure]) -> None:
+        before = self.head
+        for each in decided:
+            if isinstance(each, Outcome) and isinstance(each.verdict, Committed) and each.verdict.seq > self.head:
+                self.head = each.verdict.seq
+                self.commits += 1
+        for branch, watches in list(self._watches.items()):
+            own = [each for each in decided if each.commit.branch == branch]
+            for guest, frame, news in list(watches.tell(own, before, self.head)):
+                guest.talk.judged(sum(not isinstance(new, Written) for new in news))
+                if not guest.may("read"):
+                    guest.talk.revoked()
+                    continue
+                self.delivered += 1
+                guest.push(frame)
+
+    def close(self) -> None:
+        """Nobody is here any more. Waits for the disk: not in the loop."""
+        self.storage.leave(self)
+        self.storage.close()
+
+
+# --- answers, made while the storage stands still -------------------------------------------------------------
+
+
+def answer(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> Answered:
+    """The answer to a question, as of the newest place of the log."""
+    branch = guest.talk.branch
+    if isinstance(asked, AskKept):
+        return Answered(guest, encode_frame(_kept(engine, branch, asked)))
+    if isinstance(asked, AskChanged):
+        places = [(path, Depth.SHALLOW if shallow else Depth.DEEP) for path, shallow in asked.places]
+        found = resumption.overlapping_writes(engine, branch, asked.doc, places, Seq(asked.after))
+        return Answered(guest, encode_frame(Changed(asked.number, found is None or bool(found))))
+    return _docs(engine, guest, asked)
+
+
+def _kept(engine: Engine, branch: BranchId, asked: AskKept) -> FromServer:
+    listed = resumption.listing(engine, branch, asked.prefix, asked.besides)
+    if asked.rows:
+        places = listed.places
+        for doc in asked.rows:
+            row = listed.rows.get(doc)
+            if row is not None:
+                places = places | resumption.places_of(engine, listed, row, asked.besides).places
+        listed.places = places
+    rows = [row for row in listed.rows.values() if not asked.rows or row.doc in asked.rows]
+    return Kept(asked.number, listed.seq, tuple(map(_row, rows)), listed.places, tuple(sorted(listed.inherited)))
+
+
+def _row(row: ObservationRow) -> tuple[DocKey, Seq, bytes]:
+    return row.doc, row.seq, row.body
+
+
+class _Gathering:
+    """Documents for an answer, within its bounds."""
+
+    def __init__(self, engine: Engine, branch: BranchId, at: int | None) -> None:
+        self._engine = engine
+        self._branch = branch
+        self._at = at
+        self.found: dict[DocKey, Found] = {}
+        self.newer: list[Found] = []
+        self.left_bytes = PREFETCH_BYTES_MAX
+        # Of those that are as the client has them: nothing to send, but to be watched.
+        self.same: list[DocKey] = []
+
+    def add(self, doc: DocKey, have: int = -1) -> Maybe:
+        state = self._engine.states.get(self._branch, doc)
+        if state.seq == have:
+            self.same.append(doc)
+            return state.value
+        now = _found(doc, state.seq, state.value)
+        at = self._at
+        if at is not None and state.seq > at >= self._engine.documents.horizon.seq:
+            then = self._engine.documents.at(self._branch, doc, Seq(at))
+            self.newer.append(now)
+            now = _found(doc, then.seq, then.value)
+        self.found[doc] = now
+        if now.value:
+            self.left_bytes -= len(encode(now.value[0]))
+        return state.value
+
+
+def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
+    gathered = _Gathering(engine, guest.talk.branch, asked.at)
+    start: list[tuple[DocKey, Maybe]] = []
+    for each in asked.docs:
+        doc, have = (each, -1) if isinstance(each, str) else each
+        start.append((doc, gathered.add(doc, have)))
+    have_of = {} if isinstance(asked, Pull) else dict(asked.docs)
+    complete = True
+    for prefix in asked.prefixes:
+        for doc in browse.keys(engine, guest.talk.branch, prefix):
+            if doc in gathered.found or doc in have_of:
+                continue
+            if len(gathered.found) >= PREFETCH_MAX or gathered.left_bytes < 0:
+                complete = False
+                break
+            start.append((doc, gathered.add(doc)))
+    if asked.follow and complete:
+        allowed = min(asked.follow, PREFETCH_MAX - len(gathered.found))
+
+        def load(doc: DocKey) -> Maybe:
+            if not guest.may_see(doc) or gathered.left_bytes < 0:
+                return ABSENT
+            return gathered.add(doc)
+
+        for _ in closure(start, load, allowed):
+            pass
+    frame = Docs(asked.number, engine.head, tuple(gathered.found.values()), tuple(gathered.newer), complete)
+    watched = (*gathered.found, *gathered.same)
+    prefixes = asked.prefixes if complete else ()
+    return Answered(guest, encode_frame(frame), watched, prefixes, isinstance(asked, Watch))
+
+
+def _found(doc: DocKey, seq: Seq, value: Maybe) -> Found:
+    return Found(doc, seq) if value is ABSENT else Found(doc, seq, (value,))

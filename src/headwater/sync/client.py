@@ -1,0 +1,446 @@
+"""The client's side of a shared space: what is sent, what has no answer yet, how it goes on after a lost connection.
+
+A session outlives its connections. Commits are kept until their verdict is here, and sent again over the next
+connection; the server knows by their numbers what it has decided before. What was watched is watched again, and only
+what has changed meanwhile is sent. Until all of that is here nothing is told: it is one step for whoever looks.
+
+Must never know: sockets, threads, time, replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol, TypeAlias
+
+from headwater.cells.pending import Failure, Pulled
+from headwater.errors import (
+    AccessError,
+    ClosedError,
+    HeadwaterError,
+    LimitError,
+    LocalProtocolError,
+    OfflineError,
+    RemoteProtocolError,
+    ServerLimitError,
+    SessionLostError,
+    StoreError,
+    StoreFullError,
+    SyncError,
+)
+from headwater.store.commit import Commit, Committed, Note, Outcome, Submission
+from headwater.store.document import Found
+from headwater.sync import frames
+from headwater.sync.frames import (
+    Ack,
+    AskChanged,
+    AskKept,
+    Bye,
+    Changed,
+    Docs,
+    Failed,
+    FromClient,
+    Hello,
+    Judged,
+    Kept,
+    News,
+    Notes,
+    Open,
+    Opened,
+    Ping,
+    Pong,
+    Proof,
+    Pull,
+    Transact,
+    Trouble,
+    Unwatch,
+    Watch,
+    Welcome,
+    Written,
+    note_fields,
+    read_server,
+    trusted,
+)
+from headwater.sync.limits import ACK_EVERY, OFFLINE_MAX, WINDOW
+from headwater.sync.serving import FATAL, Close
+from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
+
+Item: TypeAlias = Outcome | Failure | Pulled
+Answer: TypeAlias = Docs | Kept | Changed | Pong
+Done: TypeAlias = Callable[[Answer | HeadwaterError], None]
+
+_ERRORS: Final[dict[str, type[HeadwaterError]]] = {
+    kind.code: kind
+    for kind in (
+        AccessError, LimitError, LocalProtocolError, RemoteProtocolError, ServerLimitError, SessionLostError,
+        StoreError, StoreFullError, SyncError,
+    )
+}  # fmt: skip
+
+
+def error_of(code: str, message: str) -> HeadwaterError:
+    """What the server has said, as an error of ours."""
+    return _ERRORS.get(code, SyncError)(message)
+
+
+class Phase(Enum):
+    """How far it has come."""
+
+    CONNECTING = "connecting"
+    LIVE = "live"
+    OFFLINE = "offline"
+    OVER = "over"
+
+
+class Line(Protocol):
+    """Whoever carries frames, and hears what comes of them."""
+
+    def send(self, frame: FromClient) -> None:
+        """Send a frame over the connection there is."""
+
+    def deliver(self, items: list[Item]) -> None:
+        """To be taken in, as one step, by whoever looks."""
+
+    def changed(self) -> None:
+        """The phase is another now."""
+
+    def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
+        """The answer to the server's challenge, if a key is used."""
+
+    def decided(self, number: LocalSeq) -> None:
+        """A commit needs not be kept any more."""
+
+
+@dataclass(slots=True)
+class Question:
+    """Asked, and not answered yet."""
+
+    frame: Watch | Pull | AskKept | AskChanged | Ping
+    done: Done
+
+
+class ClientSession:
+    """One opening of a space at a server."""
+
+    def __init__(self, line: Line, opening: Open, *, client: str = "", offline_max: int = OFFLINE_MAX) -> None:
+        self._line = line
+        self._opening = opening
+        self._client = client
+        self._offline_max = offline_max
+        self.phase = Phase.CONNECTING
+        self.opened: Opened | None = None
+        self.error: HeadwaterError | None = None
+        self.seq = NEVER
+        # What is held here, and as of which place of the log; what is held by how keys begin.
+        self.watched: dict[DocKey, Seq] = {}
+        self.prefixes: dict[str, None] = {}
+        # Commits without a verdict, oldest first; and how many of them were sent over this connection.
+        self.outbox: dict[LocalSeq, Submission] = {}
+        self._sent: dict[LocalSeq, None] = {}
+        self._ever_sent: dict[LocalSeq, None] = {}
+        self._questions: dict[int, Question] = {}
+        self._number = 0
+        self._unacked = 0
+        # After a lost connection: what has to come before anything is told, and what has come.
+        self._awaited: set[LocalSeq] = set()
+        self._rejoin = 0
+        self._held: list[Item] = []
+
+    @property
+    def pending(self) -> int:
+        """Commits without a verdict."""
+        return len(self.outbox)
+
+    # -- the connection ------------------------------------------------------------------------------------
+
+    def connected(self) -> None:
+        """There is a connection: begin."""
+        self._line.send(Hello((frames.VERSION,), self._client))
+
+    def lost(self, code: int = 0, reason: str = "") -> None:
+        """The connection is gone. After some reasons coming again is no use."""
+        if self.phase is Phase.OVER:
+            return
+        if code in FATAL:
+            kind = SessionLostError if code in (Close.TAKEN, Close.REVOKED) else AccessError
+            self._end(self.error or kind(reason or f"the server has closed the connection ({code})"))
+            return
+        self._sent.clear()
+        # What was asked is asked again.
+        self.phase = Phase.OFFLINE
+        self._line.changed()
+
+    def end(self, error: HeadwaterError | None = None) -> None:
+        """It is over: by this side."""
+        if self.phase is Phase.LIVE and error is None:
+            self._line.send(Bye())
+        self._end(error or ClosedError(f"space {self._opening.space!r} was closed"))
+
+    def _end(self, error: HeadwaterError) -> None:
+        if self.phase is Phase.OVER:
+            return
+        self.error = error
+        self.phase = Phase.OVER
+        items: list[Item] = [Failure(each.commit, error) for each in self.outbox.values()]
+        self.outbox.clear()
+        questions, self._questions = self._questions, {}
+        if items:
+            self._line.deliver(items)
+        for question in questions.values():
+            question.done(error)
+        self._line.changed()
+
+    # -- from the server -----------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """A frame. Raises RemoteProtocolError for what is none."""
+        match read_server(data):
+            case Welcome() as welcome:
+                self._open(welcome)
+            case Opened() as opened:
+                self._go_on(opened)
+            case News(seq, news):
+                self._hear(seq, news)
+            case Docs() as docs:
+                self._take_docs(docs)
+            case Kept() | Changed() | Pong() as answer:
+                self._answered(answer.number, answer)
+            case Trouble(code, message, number, again):
+                self._trouble(error_of(code, message), number, again=again)
+
+    def _open(self, welcome: Welcome) -> None:
+        opening, opened = self._opening, self.opened
+        session = opening.session if opened is None else opened.session
+        resume = opening.resume if opened is None else opened.resume
+        proof = self._line.prove(welcome, session)
+        self._line.send(
+            Open(
+                opening.space, opening.branch, opening.actor, session, resume, opening.create and opened is None, proof
+            )
+        )
+
+    def _go_on(self, opened: Opened) -> None:
+        if opened.seq < self.seq:
+            message = (
+                f"the server's space {opened.space!r} is at {opened.seq}, and {self.seq} was seen before: it was put "
+                "back to an older state, or is another one; open it again"
+            )
+            self._end(SessionLostError(message, seq=opened.seq, seen=self.seq))
+            return
+        first = self.opened is None
+        self.opened = opened
+        self.phase = Phase.LIVE
+        if not first or self._ever_sent:
+            # What was sent before may be in the log: until it is known, what is in the log is not shown beside it.
+            self._awaited = set(self._ever_sent)
+            if self.watched or self.prefixes:
+                self._rejoin = self._next()
+                self._line.send(Watch(self._rejoin, tuple(self.watched.items()), tuple(self.prefixes)))
+        for number, question in self._questions.items():
+            self._line.send(_renumbered(question.frame, number))
+        self._send_more()
+        self._line.changed()
+        self._release()
+
+    def _hear(self, seq: int, news: Iterable[frames.New]) -> None:
+        items: list[Item] = []
+        for new in news:
+            match new:
+                case Written():
+                    items.append(self._written(new))
+                case Judged(number, verdict):
+                    submission = self._settle(number)
+                    if submission is not None:
+                        self._note_fate(submission.commit, verdict)
+                        items.append(Outcome(submission.commit, verdict))
+                case Failed(number, code, message):
+                    submission = self._settle(number)
+                    if submission is not None:
+                        items.append(Failure(submission.commit, error_of(code, message)))
+        self.seq = max(self.seq, Seq(seq))
+        self._give(items)
+        self._send_more()
+        self._unacked += 1
+        if self._unacked >= ACK_EVERY:
+            self._unacked = 0
+            self._line.send(Ack(self.seq))
+
+    def _written(self, new: Written) -> Outcome:
+        """Somebody else's commit. What is not held any more was let go of while this was on its way."""
+        for doc in new.brought:
+            self.watched[doc] = NEVER
+        seen = new.seen
+        operations = []
+        for index, operation in enumerate(new.operations):
+            if operation.doc in self.watched or self.covers(operation.doc):
+                self.watched[operation.doc] = new.seq
+                operations.append(trusted(operation))
+            elif seen is not None:
+                # What a run has read is told of its result, by its place.
+                seen = None if seen[0] == index else (seen[0] - (index < seen[0]), seen[1])
+        commit = Commit(new.session, LocalSeq(0), tuple(operations), branch=self._opening.branch, seen=seen)
+        return Outcome(commit, Committed(new.seq))
+
+    def _note_fate(self, commit: Commit, verdict: object) -> None:
+        docs = {operation.doc: None for operation in commit.operations}
+        if isinstance(verdict, Committed):
+            for doc in docs:
+                # Whoever writes a document watches it, says the server.
+                self.watched[doc] = max(self.watched.get(doc, NEVER), verdict.seq)
+            return
+        unknown = [doc for doc in docs if doc not in self.watched and not self.covers(doc)]
+        if unknown:
+            # Thought to be new, and perhaps it is not.
+            self.ask(Watch(0, tuple((doc, 0) for doc in unknown)), lambda _: None)
+
+    def _settle(self, number: LocalSeq) -> Submission | None:
+        self._sent.pop(number, None)
+        self._ever_sent.pop(number, None)
+        self._awaited.discard(number)
+        self._line.decided(number)
+        return self.outbox.pop(number, None)
+
+    def _take_docs(self, docs: Docs) -> None:
+        self.seq = max(self.seq, docs.seq)
+        for found in (*docs.docs, *docs.newer):
+            self.watched[found.doc] = found.seq
+        if docs.number == self._rejoin:
+            self._rejoin = 0
+            if not docs.complete:
+                # There are too many by now: from here on they are fetched when they are read.
+                self.prefixes.clear()
+            pulled: list[Item] = [Pulled(each.doc, Found(each.content, each.seq)) for each in docs.docs]
+            self._held = pulled + self._held
+            self._release()
+            return
+        question = self._questions.get(docs.number)
+        if question is not None and isinstance(question.frame, Watch) and docs.complete:
+            self.prefixes.update(dict.fromkeys(question.frame.prefixes))
+        self._answered(docs.number, docs)
+        self._give([Pulled(each.doc, Found(each.content, each.seq)) for each in docs.newer])
+
+    def _give(self, items: list[Item]) -> None:
+        if self._rejoin or self._awaited or self._held:
+            self._held += items
+            self._release()
+        elif items:
+            self._line.deliver(items)
+
+    def _release(self) -> None:
+        if not self._rejoin and not self._awaited and self._held:
+            held, self._held = self._held, []
+            self._line.deliver(held)
+
+    def _trouble(self, error: HeadwaterError, number: int, *, again: bool) -> None:
+        if not number:
+            # The connection as a whole; it is closed next.
+            self.error = error if not again else None
+            return
+        if number in self._questions:
+            self._questions.pop(number).done(error)
+            return
+        submission = self._settle(LocalSeq(number)) if number in self.outbox else None
+        if submission is not None:
+            self._give([Failure(submission.commit, error)])
+            self._send_more()
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Done) -> None:
+        """Ask the server. Answered when it can be: over this connection, or the next."""
+        if self.phase is Phase.OVER:
+            done(self.error or OfflineError(f"space {self._opening.space!r} is not connected"))
+            return
+        number = self._next()
+        self._questions[number] = Question(frame, done)
+        if self.phase is Phase.LIVE:
+            self._line.send(_renumbered(frame, number))
+
+    def unwatch(self, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
+        """Hear no more of these."""
+        gone = tuple(doc for doc in docs if self.watched.pop(doc, None) is not None)
+        for prefix in prefixes:
+            self.prefixes.pop(prefix, None)
+        if self.phase is Phase.LIVE and (gone or prefixes):
+            self._line.send(Unwatch(gone, tuple(prefixes)))
+
+    def covers(self, doc: DocKey) -> bool:
+        """Whether everything whose key begins like this one is watched: what is not here does not exist."""
+        return any(doc.startswith(prefix) for prefix in self.prefixes)
+
+    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...] = ()) -> None:
+        """What runs have read that had nothing to write. Not kept for later: it would not be so any more."""
+        if self.phase is Phase.LIVE:
+            self._line.send(Notes(tuple(map(note_fields, notes)), gone))
+
+    def _next(self) -> int:
+        # Questions and commits are told apart by their numbers: commits count from 1, questions from far above.
+        self._number += 1
+        return (1 << 48) + self._number
+
+    def _answered(self, number: int, answer: Answer) -> None:
+        question = self._questions.pop(number, None)
+        if question is not None:
+            question.done(answer)
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def check_room(self) -> None:
+        """Raise OfflineError if no more commits can be kept while there is no connection."""
+        if len(self.outbox) >= self._offline_max and self.phase is not Phase.LIVE:
+            message = (
+                f"{len(self.outbox):,} commits wait for the server of space {self._opening.space!r}, which is not "
+                "reached; as many are kept, and this one is not"
+            )
+            raise OfflineError(message, waiting=len(self.outbox))
+
+    def submit(self, submission: Submission) -> None:
+        """Have a commit decided by the server."""
+        if self.phase is Phase.OVER:
+            assert self.error is not None
+            self._line.deliver([Failure(submission.commit, self.error)])
+            return
+        self.outbox[submission.commit.local_seq] = submission
+        if self.phase is Phase.LIVE:
+            self._send_more()
+
+    def _send_more(self) -> None:
+        if self.phase is not Phase.LIVE or len(self._sent) >= WINDOW or len(self._sent) == len(self.outbox):
+            return
+        for number, submission in self.outbox.items():
+            if len(self._sent) >= WINDOW:
+                break
+            if number not in self._sent:
+                self._sent[number] = self._ever_sent[number] = None
+                self._line.send(transact(submission))
+
+
+def transact(submission: Submission) -> Transact:
+    """A commit as it travels."""
+    commit = submission.commit
+    return Transact(
+        commit.local_seq,
+        commit.operations,
+        commit.reads,
+        commit.pending_reads,
+        commit.preconditions,
+        commit.seen,
+        tuple(map(note_fields, submission.notes)),
+    )
+
+
+def _renumbered(
+    frame: Watch | Pull | AskKept | AskChanged | Ping, number: int
+) -> Watch | Pull | AskKept | AskChanged | Ping:
+    match frame:
+        case Watch(_, docs, prefixes, at, follow):
+            return Watch(number, docs, prefixes, at, follow)
+        case Pull(_, docs, prefixes, at, follow):
+            return Pull(number, docs, prefixes, at, follow)
+        case AskKept(_, prefix, besides, rows):
+            return AskKept(number, prefix, besides, rows)
+        case AskChanged(_, doc, places, after):
+            return AskChanged(number, doc, places, after)
+        case Ping():
+            return Ping(number)

@@ -1,0 +1,396 @@
+"""What travels between a client and a server: one record for each frame, and the bytes it is on the wire.
+
+A frame is a MessagePack map, its kind under `t`. Fields that are not known are passed over, so that either side may be
+newer; what has no default must be there. Values are those of documents, in the one codec (`values.codec`). The frames
+are described for others in docs/protocol.md; the examples there are made from these records.
+
+Must never know: who sends a frame, and when.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from headwater.errors import AddressError, HeadwaterError, RemoteProtocolError
+from headwater.store.commit import (
+    DeleteDoc,
+    Note,
+    Operation,
+    PatchDoc,
+    PendingRead,
+    Precondition,
+    Read,
+    Seen,
+    SetDoc,
+    Verdict,
+)
+from headwater.store.wellformed import check_doc, check_operation
+from headwater.values.codec import adopt, flatten
+from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.limits import INT_MAX
+from headwater.values.patch import (
+    Add,
+    AddUnique,
+    Append,
+    Carried,
+    PatchOp,
+    RemoveByValue,
+    Replace,
+    Splice,
+    adopt_patch,
+)
+from headwater.values.tree import ABSENT, Array, Maybe, Path, freeze
+
+VERSION: Final = 1
+"""Of the wire format. Raised when an old client, or an old server, would misread a frame."""
+
+SUBPROTOCOL: Final = "headwater.v1"
+"""What a WebSocket is asked for: whoever does not offer it is no client of ours."""
+
+Place: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""A place in the log, or the number of a commit or a question. What is no such number is refused when it is read."""
+
+
+class _Frame(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True, gc=False):
+    """What all have in common."""
+
+
+# --- from the client ------------------------------------------------------------------------------------------
+
+
+class Hello(_Frame, frozen=True, tag="hello"):
+    """The first frame: who this is, and which versions it speaks."""
+
+    versions: tuple[int, ...]
+    client: str = ""
+
+
+class Proof(msgspec.Struct, frozen=True, gc=False):
+    """That the client has the private key of a public one: its signature of the server's challenge."""
+
+    key: bytes
+    signature: bytes
+    expires: Place
+
+
+class Open(_Frame, frozen=True, tag="open"):
+    """Take part in a space; with `session` and `resume`, go on with what an earlier connection began."""
+
+    space: str
+    branch: BranchId = MAIN
+    actor: str = ""
+    session: SessionId = SessionId("")
+    resume: bytes = b""
+    create: bool = True
+    proof: Proof | None = None
+
+
+class Transact(_Frame, frozen=True, tag="transact"):
+    """A commit. Who asks for it, and on which branch, is known from `open`; `number` is its place in the session."""
+
+    number: Place
+    operations: tuple[Operation, ...] = ()
+    reads: tuple[Read, ...] = ()
+    rests: tuple[PendingRead, ...] = ()
+    conditions: tuple[Precondition, ...] = ()
+    seen: Seen | None = None
+    notes: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...] = ()
+
+
+class Watch(_Frame, frozen=True, tag="watch"):
+    """Send these documents, and from then on what is done to them. Answered by `docs`.
+
+    Each with the place of the log that the client has it from: what has not changed since is not sent. `at`: as they
+    were at that place, if the log still tells; what is newer is sent besides. `prefixes` are all documents whose keys
+    begin so; `follow` as many of those that links lead to, at most.
+    """
+
+    number: Place
+    docs: tuple[tuple[DocKey, Place], ...] = ()
+    prefixes: tuple[str, ...] = ()
+    at: Place | None = None
+    follow: Place = 0
+
+
+class Unwatch(_Frame, frozen=True, tag="unwatch"):
+    """Of these no more."""
+
+    docs: tuple[DocKey, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+
+class Pull(_Frame, frozen=True, tag="pull"):
+    """As `watch`, but only once."""
+
+    number: Place
+    docs: tuple[DocKey, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    at: Place | None = None
+    follow: Place = 0
+
+
+class AskKept(_Frame, frozen=True, tag="kept?"):
+    """What is kept of runs whose results begin so, or stand in these documents, and how new what they read is."""
+
+    number: Place
+    prefix: str
+    besides: tuple[DocKey, ...] = ()
+    rows: tuple[DocKey, ...] = ()
+
+
+class AskChanged(_Frame, frozen=True, tag="changed?"):
+    """Whether one of these places of a document was changed after a place of the log; the bool: only its shape."""
+
+    number: Place
+    doc: DocKey
+    places: tuple[tuple[Path, bool], ...]
+    after: Place
+
+
+class Notes(_Frame, frozen=True, tag="notes"):
+    """What runs have read that had nothing to write: as with `transact`, on their own."""
+
+    notes: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...]
+    gone: tuple[DocKey, ...] = ()
+    """Of whom nothing is to be kept any more."""
+
+
+class Ack(_Frame, frozen=True, tag="ack"):
+    """Everything up to this place of the log is taken in."""
+
+    seq: Place
+
+
+class Ping(_Frame, frozen=True, tag="ping"):
+    """Answered by `pong`, after everything before it: whoever hears it knows that all of that was heard."""
+
+    number: Place
+
+
+class Bye(_Frame, frozen=True, tag="bye"):
+    """The client will not come back: what the server holds for it can go."""
+
+
+FromClient: TypeAlias = (
+    Hello | Open | Transact | Watch | Unwatch | Pull | AskKept | AskChanged | Notes | Ack | Ping | Bye
+)
+
+
+# --- from the server ------------------------------------------------------------------------------------------
+
+
+class Welcome(_Frame, frozen=True, tag="welcome"):
+    """The answer to `hello`: the version that is spoken from here on, and what a key has to sign."""
+
+    version: int
+    server: str
+    nonce: bytes
+    audience: str
+    limits: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Opened(_Frame, frozen=True, tag="opened"):
+    """The answer to `open`. `resume` proves, after the connection was lost, whose session it is; once."""
+
+    space: str
+    session: SessionId
+    resume: bytes
+    seq: Place
+    actor: str
+    can: str
+    last: Place = 0
+    """The newest commit of this session that was decided."""
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A document as of a place of the log; nothing in `value`: it does not exist."""
+
+    doc: DocKey
+    seq: Seq
+    value: tuple[Carried, ...] = ()
+
+    @property
+    def content(self) -> Maybe:
+        """What it holds."""
+        return adopt(self.value[0]) if self.value else ABSENT
+
+
+class Docs(_Frame, frozen=True, tag="docs"):
+    """The answer to `watch` and `pull`. From the place `seq` on, `news` tells what is done to what is watched.
+
+    `newer`: those of `docs` that were sent as of an earlier place, as they are now. Not `complete`: there are more
+    documents than may be watched, and what was asked for by prefix is not watched.
+    """
+
+    number: Place
+    seq: Seq
+    docs: tuple[Found, ...] = ()
+    newer: tuple[Found, ...] = ()
+    complete: bool = True
+
+
+class Written(msgspec.Struct, frozen=True, tag="w", tag_field="t", omit_defaults=True, gc=False):
+    """Somebody else's commit: what it does to what is watched here.
+
+    `brought`: documents that were not, and are from now on: the commit has made them, and linked to them.
+    """
+
+    seq: Seq
+    session: SessionId
+    operations: tuple[Operation, ...]
+    seen: Seen | None = None
+    brought: tuple[DocKey, ...] = ()
+
+
+class Judged(msgspec.Struct, frozen=True, tag="v", tag_field="t", gc=False):
+    """What became of a commit of the client's own."""
+
+    number: LocalSeq
+    verdict: Verdict
+
+
+class Failed(msgspec.Struct, frozen=True, tag="f", tag_field="t", gc=False):
+    """A commit of the client's own could not be decided: nothing of it was kept."""
+
+    number: LocalSeq
+    code: str
+    message: str
+
+
+New: TypeAlias = Written | Judged | Failed
+
+
+class News(_Frame, frozen=True, tag="news"):
+    """What was decided, in the order of the log, up to the place `seq`: taken in as one step."""
+
+    seq: Seq
+    news: tuple[New, ...]
+
+
+class Kept(_Frame, frozen=True, tag="kept"):
+    """The answer to `kept?`. A place: how new a document is, and whether it exists; None: not known."""
+
+    number: Place
+    seq: Seq
+    rows: tuple[tuple[DocKey, Seq, bytes], ...]
+    places: dict[DocKey, tuple[Seq, bool] | None]
+    inherited: tuple[DocKey, ...] = ()
+
+
+class Changed(_Frame, frozen=True, tag="changed"):
+    """The answer to `changed?`."""
+
+    number: Place
+    changed: bool
+
+
+class Pong(_Frame, frozen=True, tag="pong"):
+    """The answer to `ping`."""
+
+    number: Place
+
+
+class Trouble(_Frame, frozen=True, tag="trouble"):
+    """Something that was asked for is not done. `number` is that of the question; 0: the connection as a whole."""
+
+    code: str
+    message: str
+    number: Place = 0
+    again: bool = False
+    """Whether the same may succeed later."""
+
+
+FromServer: TypeAlias = Welcome | Opened | Docs | News | Kept | Changed | Pong | Trouble
+
+# --- bytes ----------------------------------------------------------------------------------------------------
+
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=flatten)
+_from_client: Final[msgspec.msgpack.Decoder[FromClient]] = msgspec.msgpack.Decoder(FromClient)
+_from_server: Final[msgspec.msgpack.Decoder[FromServer]] = msgspec.msgpack.Decoder(FromServer)
+
+
+def encode_frame(frame: FromClient | FromServer) -> bytes:
+    """As it travels."""
+    return _encoder.encode(frame)
+
+
+def read_client(data: bytes | memoryview) -> FromClient:
+    """A frame of a client's, who may send anything. Raises RemoteProtocolError."""
+    try:
+        return _from_client.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as wrong:
+        raise RemoteProtocolError(f"this is no frame of a client: {_shown(wrong)}") from None
+
+
+def read_server(data: bytes | memoryview) -> FromServer:
+    """A frame of a server's. Raises RemoteProtocolError."""
+    try:
+        return _from_server.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as wrong:
+        raise RemoteProtocolError(f"this is no frame of a server: {_shown(wrong)}") from None
+
+
+def _shown(wrong: Exception) -> str:
+    return str(wrong)[:200] if not isinstance(wrong, RecursionError) else "it is nested too deep"
+
+
+def trusted(operation: Operation) -> Operation:
+    """An operation that a server has sent, its values taken into the tree: they were checked when it took them."""
+    match operation:
+        case SetDoc(doc, value):
+            return SetDoc(doc, adopt(value))
+        case PatchDoc(doc, ops):
+            return PatchDoc(doc, tuple(map(adopt_patch, ops)))
+        case _:
+            return operation
+
+
+def checked(operation: Operation) -> Operation:
+    """An operation that a client has sent, once it is known that it can be stored. Raises RemoteProtocolError."""
+    try:
+        check_doc(operation.doc)
+        match operation:
+            case SetDoc(doc, value):
+                operation = SetDoc(doc, freeze(value))
+            case PatchDoc(doc, ops):
+                operation = PatchDoc(doc, tuple(map(_checked_patch, ops)))
+            case DeleteDoc():
+                pass
+        check_operation(operation)
+    except HeadwaterError as refused:
+        raise RemoteProtocolError(f"an operation cannot be stored: {refused.message}") from None
+    return operation
+
+
+def _checked_patch(op: PatchOp) -> PatchOp:  # noqa: PLR0911  # one for each operation
+    for step in op.path:
+        if type(step) is int and not 0 <= step <= INT_MAX:
+            raise AddressError(f"{step} is no index")
+    match op:
+        case Replace(path, value):
+            return Replace(path, freeze(value))
+        case Add(path, value):
+            return Add(path, freeze(value))
+        case Splice(path, index, delete, items):
+            return Splice(path, index, delete, _frozen(items))
+        case Append(path, items):
+            return Append(path, _frozen(items))
+        case AddUnique(path, items):
+            return AddUnique(path, _frozen(items))
+        case RemoveByValue(path, items):
+            return RemoveByValue(path, _frozen(items))
+        case _:
+            return op
+
+
+def _frozen(items: object) -> Array:
+    frozen = freeze(items)
+    assert not isinstance(frozen, str | bytes | bool | int | float | None)
+    return frozen  # type: ignore[return-value]  # the decoder has made a list
+
+
+def note_fields(note: Note) -> tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]]:
+    """A note as it travels: whose it is, is known."""
+    return note.doc, note.body, note.basis.reads, note.basis.pending_reads

@@ -1,0 +1,238 @@
+"""Who watches what in one branch of a space, and what each is told of a group of commits.
+
+Whoever watches the same documents is told the same: a frame is made once, however many it is for.
+
+Must never know: how a frame is sent, and what a session may do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+from headwater.cells.pending import Failure
+from headwater.store.commit import Committed, Effect, Outcome, PatchDoc, SetDoc
+from headwater.sync.frames import Failed, Judged, New, News, Written, encode_frame
+from headwater.values.address import Address
+from headwater.values.ids import DocKey, Seq, SessionId
+from headwater.values.link import parse_link, target
+from headwater.values.tree import ABSENT, Maybe, is_array, is_link, is_map
+
+
+class Watcher(Protocol):
+    """As much of a session as is asked for here."""
+
+    @property
+    def session(self) -> SessionId:
+        """Whose commits it makes."""
+        ...
+
+    @property
+    def watched(self) -> dict[DocKey, None]:
+        """What it watches, by key."""
+        ...
+
+    @property
+    def prefixes(self) -> dict[str, None]:
+        """What it watches by how keys begin."""
+        ...
+
+    def may_see(self, doc: DocKey) -> bool:
+        """Whether a document is in a scope of its own."""
+        ...
+
+
+W = TypeVar("W", bound=Watcher)
+
+
+class Watches(Generic[W]):
+    """Of one branch."""
+
+    def __init__(self) -> None:
+        self._by_doc: dict[DocKey, dict[W, None]] = {}
+        self._by_prefix: dict[str, dict[W, None]] = {}
+        self._by_session: dict[SessionId, W] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_doc.values()))
+
+    @property
+    def sessions(self) -> dict[SessionId, W]:
+        """Everyone, by session."""
+        return self._by_session
+
+    def enter(self, watcher: W) -> None:
+        """From now on it is told what becomes of its commits."""
+        self._by_session[watcher.session] = watcher
+
+    def add(self, watcher: W, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
+        """It watches these, too."""
+        for doc in docs:
+            if doc not in watcher.watched:
+                watcher.watched[doc] = None
+                self._by_doc.setdefault(doc, {})[watcher] = None
+        for prefix in prefixes:
+            watcher.prefixes[prefix] = None
+            self._by_prefix.setdefault(prefix, {})[watcher] = None
+
+    def remove(self, watcher: W, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
+        """It watches these no more. What nobody watches takes no room."""
+        for doc in docs:
+            if doc in watcher.watched:
+                del watcher.watched[doc]
+                _take(self._by_doc, doc, watcher)
+        for prefix in prefixes:
+            if prefix in watcher.prefixes:
+                del watcher.prefixes[prefix]
+                _take(self._by_prefix, prefix, watcher)
+
+    def leave(self, watcher: W) -> None:
+        """It is gone."""
+        self.remove(watcher, list(watcher.watched), list(watcher.prefixes))
+        if self._by_session.get(watcher.session) is watcher:
+            del self._by_session[watcher.session]
+
+    def _readers(self, doc: DocKey) -> Iterator[W]:
+        yield from self._by_doc.get(doc, ())
+        for prefix, watchers in self._by_prefix.items():
+            if doc.startswith(prefix):
+                yield from watchers
+
+    # -- telling -------------------------------------------------------------------------------------------
+
+    def tell(self, decided: Iterable[Outcome | Failure], before: Seq, seq: Seq) -> Iterator[tuple[W, bytes, list[New]]]:
+        """What each is told, as a frame and as what it is made of. The log was known up to `before`, and is to `seq`.
+
+        A commit that was sent again, or came to what stands there already, has a place that is known: only its session
+        is told.
+        """
+        told: dict[W, list[New]] = {}
+        for outcome in decided:
+            mine = self._by_session.get(outcome.commit.session)
+            if mine is not None:
+                told.setdefault(mine, []).append(_judged(outcome))
+            if type(outcome) is Outcome and type(outcome.verdict) is Committed:
+                if mine is not None:
+                    # Whoever writes a document holds it, and has to hear what others do to it.
+                    self.add(mine, (each.doc for each in outcome.commit.operations))
+                place = outcome.verdict.seq
+                for watcher, written in self._written(outcome, place, mine) if place > before else ():
+                    told.setdefault(watcher, []).append(written)
+        frames: dict[tuple[int, ...], bytes] = {}
+        for watcher, news in told.items():
+            key = tuple(map(id, news))
+            frame = frames.get(key)
+            if frame is None:
+                frame = frames[key] = encode_frame(News(seq, tuple(news)))
+            yield watcher, frame, news
+
+    def _written(self, outcome: Outcome, seq: Seq, mine: W | None) -> Iterator[tuple[W, Written]]:
+        commit = outcome.commit
+        docs = list(dict.fromkeys(operation.doc for operation in commit.operations))
+        if len(docs) == 1:
+            written = Written(seq, commit.session, commit.operations, commit.seen)
+            for watcher in dict.fromkeys(self._readers(docs[0])):
+                if watcher is not mine:
+                    yield watcher, written
+            return
+        hit: dict[W, list[DocKey]] = {}
+        for doc in docs:
+            for watcher in dict.fromkeys(self._readers(doc)):
+                hit.setdefault(watcher, []).append(doc)
+        made = _linked(outcome) if hit else {}
+        shared: dict[tuple[tuple[DocKey, ...], tuple[DocKey, ...]], Written] = {}
+        for watcher, seen in hit.items():
+            brought = [doc for doc in made if doc not in watcher.watched and watcher.may_see(doc)]
+            if watcher is mine:
+                continue
+            # What a commit makes and links to comes along, and is watched from then on.
+            self.add(watcher, brought)
+            key = (tuple(doc for doc in docs if doc in seen or doc in brought), tuple(brought))
+            written = shared.get(key) or _part(outcome, seq, *key)
+            shared[key] = written
+            yield watcher, written
+
+
+def _take(table: dict[DocKey, dict[W, None]] | dict[str, dict[W, None]], key: str, watcher: W) -> None:
+    watchers = table.get(key)  # type: ignore[call-overload]  # a key of either
+    if watchers is not None:
+        watchers.pop(watcher, None)
+        if not watchers:
+            del table[key]  # type: ignore[arg-type]  # as above
+
+
+def _part(outcome: Outcome, seq: Seq, docs: tuple[DocKey, ...], brought: tuple[DocKey, ...]) -> Written:
+    """As much of a commit as somebody watches. What a run has read goes along only if its result does."""
+    commit = outcome.commit
+    chosen = [index for index, each in enumerate(commit.operations) if each.doc in docs]
+    seen = commit.seen
+    if seen is not None:
+        seen = (chosen.index(seen[0]), seen[1]) if seen[0] in chosen else None
+    return Written(seq, commit.session, tuple(commit.operations[index] for index in chosen), seen, brought)
+
+
+def _judged(outcome: Outcome | Failure) -> Judged | Failed:
+    number = outcome.commit.local_seq
+    if type(outcome) is Outcome:
+        return Judged(number, outcome.verdict)
+    assert isinstance(outcome, Failure)
+    return Failed(number, outcome.error.code, outcome.error.message)
+
+
+def _linked(outcome: Outcome) -> dict[DocKey, None]:
+    """Documents that a commit has made, and to which it has also written a link."""
+    made = {effect.doc for effect in outcome.effects if _is_made(effect)}
+    found: dict[DocKey, None] = {}
+    if made:
+        for operation in outcome.commit.operations:
+            values: list[Maybe] = []
+            if type(operation) is SetDoc:
+                values.append(operation.value)
+            elif type(operation) is PatchDoc:
+                for op in operation.ops:
+                    values += (getattr(op, "value", None), getattr(op, "items", None))
+            for doc in links_in(values, operation.doc):
+                if doc in made:
+                    found[doc] = None
+    return found
+
+
+def _is_made(effect: Effect) -> bool:
+    return effect.before is ABSENT and effect.after is not ABSENT
+
+
+def links_in(values: Iterable[Maybe], at: DocKey) -> Iterator[DocKey]:
+    """The documents of the same space that links in these values lead to."""
+    here = Address(at)
+    left: list[Maybe] = list(values)
+    while left:
+        value = left.pop()
+        if is_map(value):
+            if is_link(value):
+                link = parse_link(value)
+                if link is not None and link.space is None and link.scope not in ("user", "session"):
+                    yield target(link, here).doc
+                continue
+            left.extend(value.values())
+        elif is_array(value):
+            left.extend(value)
+
+
+def closure(
+    start: Iterable[tuple[DocKey, Maybe]], load: Callable[[DocKey], Maybe], limit: int
+) -> Iterator[tuple[DocKey, Maybe]]:
+    """What links lead to from these documents, and from there on; at most so many, and each once."""
+    left = list(start)
+    seen = {doc for doc, _ in left}
+    while left:
+        doc, value = left.pop()
+        for found in links_in([value], doc):
+            if found in seen:
+                continue
+            if limit <= 0:
+                return
+            limit -= 1
+            seen.add(found)
+            content = load(found)
+            left.append((found, content))
+            yield found, content
