@@ -32,6 +32,8 @@ ROUNDS: Final = 3
 WRITES: Final = 150
 GAP_MS: Final = 8
 READERS: Final = 100
+ALONE: Final = 500
+"""Messages of a light client that waits for each, with nobody else connected."""
 SENT: Final = {1: 300, 64: 2000}
 """Messages of the one writer: how many are under way at a time, and how many there are."""
 WRITERS: Final = 10
@@ -39,7 +41,7 @@ OPS: Final = 200
 IDLE: Final = 1000
 WARM: Final = 20
 """Connections before memory is first looked at: what the first few need is not needed again."""
-SYNCS: Final = 300
+SYNCS: Final = 100
 SERVE: Final = (sys.executable, "-m", "headwater", "serve")
 
 
@@ -62,9 +64,9 @@ def measure(table: Table) -> None:
     """All rows."""
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
         place = Path(folder)
-        group_ms = _disk(table, place)
         peers = _peers(place)
-        _latency(table, place, peers, group_ms)
+        _latency(table, place, peers, Disk(place))
+        _answers(table, place, peers)
         _fan_out(table, place, peers)
         _writers(table, place, peers)
         _idle(table, place, peers)
@@ -73,30 +75,49 @@ def measure(table: Table) -> None:
 # --- the disk -----------------------------------------------------------------------------------------------------
 
 
-def _disk(table: Table, place: Path) -> float:
-    """What one fdatasync takes, and one commit that is waited for, in milliseconds."""
-    say("the disk")
-    block, times = os.urandom(4096), list[float]()
-    descriptor = os.open(place / "block", os.O_CREAT | os.O_WRONLY)
-    try:
-        for number in range(SYNCS):
-            start = time.perf_counter()
-            os.pwrite(descriptor, block, 4096 * (number % 64))
-            os.fdatasync(descriptor)
-            times.append((time.perf_counter() - start) * 1e3)
-    finally:
-        os.close(descriptor)
-    table.add(f"fdatasync of 4 KB, {SYNCS} times: p50, p99", f"{_at(times, 0.5):.2f} ms, {_at(times, 0.99):.2f} ms")
-    times.clear()
-    with open_space(str(place / "group.db")) as storage:
-        replica = storage.attach()
-        for number in range(SYNCS):
-            start = time.perf_counter()
-            replica.commit([SetDoc(doc_key("board"), freeze({"at": number}))])
-            replica.sync()
-            times.append((time.perf_counter() - start) * 1e3)
-    table.add("a group of one commit, on disk: p50, p99", f"{_at(times, 0.5):.2f} ms, {_at(times, 0.99):.2f} ms")
-    return _at(times, 0.5)
+@dataclass(slots=True)
+class Disk:
+    """What it takes, in milliseconds. Looked at in turn with what is compared with it, for it has moods of its own."""
+
+    place: Path
+    syncs: list[list[float]] = field(default_factory=list)
+    groups: list[list[float]] = field(default_factory=list)
+
+    def round(self) -> None:
+        """Some of each."""
+        say(f"the disk, {len(self.syncs) + 1} of {ROUNDS}")
+        self.syncs.append(self._fdatasyncs())
+        self.groups.append(self._groups())
+
+    def _fdatasyncs(self) -> list[float]:
+        block, times = os.urandom(4096), list[float]()
+        descriptor = os.open(self.place / "block", os.O_CREAT | os.O_WRONLY)
+        try:
+            for number in range(SYNCS):
+                start = time.perf_counter()
+                os.pwrite(descriptor, block, 4096 * (number % 64))
+                os.fdatasync(descriptor)
+                times.append((time.perf_counter() - start) * 1e3)
+        finally:
+            os.close(descriptor)
+        return times
+
+    def _groups(self) -> list[float]:
+        times: list[float] = []
+        with open_space(str(self.place / "group.db")) as storage:
+            replica = storage.attach()
+            for number in range(SYNCS):
+                start = time.perf_counter()
+                replica.commit([SetDoc(doc_key("board"), freeze({"at": number}))])
+                replica.sync()
+                times.append((time.perf_counter() - start) * 1e3)
+        return times
+
+    def show(self, table: Table) -> float:
+        """Add the rows. What one group takes is what a server adds that keeps what it is sent."""
+        table.add("fdatasync of 4 KB: p50, p99", _times(self.syncs))
+        table.add("a group of one commit, on disk: p50, p99", _times(self.groups))
+        return _at(_all(self.groups), 0.5)
 
 
 # --- who takes part -----------------------------------------------------------------------------------------------
@@ -199,11 +220,12 @@ def _headwater(place: Path) -> Peer:
 # --- from a writer to a reader ------------------------------------------------------------------------------------
 
 
-def _latency(table: Table, place: Path, peers: Sequence[Peer], group_ms: float) -> None:
+def _latency(table: Table, place: Path, peers: Sequence[Peer], disk: Disk) -> None:
     seen: dict[str, list[list[float]]] = {peer.name: [] for peer in peers}
     told: list[list[float]] = []
     missed = 0
     for turn in range(ROUNDS):
+        disk.round()
         for peer in peers:
             say(f"from a writer to a reader: {peer.name}, {turn + 1} of {ROUNDS}")
             reader, writer = _stamped(peer, place)
@@ -211,6 +233,7 @@ def _latency(table: Table, place: Path, peers: Sequence[Peer], group_ms: float) 
             missed += reader.get("missed", 0)
             if "times" in writer:
                 told.append(writer["times"])
+    group_ms = disk.show(table)
     halves = {name: _at(_all(rounds), 0.5) for name, rounds in seen.items()}
     for name, rounds in seen.items():
         limit, holds = "", None
@@ -240,6 +263,25 @@ def _programs(stack: ExitStack, place: Path, peer: Peer, commands: Sequence[Sequ
     for each in started:
         each.ready()
     return started
+
+
+def _answers(table: Table, place: Path, peers: Sequence[Peer]) -> None:
+    """What is left without programs at the ends: the server's part, and two ways through the kernel."""
+    found: dict[str, list[tuple[float, float]]] = {peer.name: [] for peer in peers}
+    for turn in range(ROUNDS):
+        for peer in peers:
+            say(f"one light client: {peer.name}, {turn + 1} of {ROUNDS}")
+            with peer.start() as (server, url), ExitStack() as stack:
+                [writer] = _programs(stack, place, peer, [_load("writer", peer.kind, url, ALONE, 1)])
+                spent = server.cpu_s()
+                writer.go()
+                result = writer.result()
+                spent = server.cpu_s() - spent
+            found[peer.name].append(((result["ended"] - result["begun"]) / ALONE * 1e3, spent / ALONE * 1e3))
+    for name, rounds in found.items():
+        took, spent_ms = ([each[number] for each in rounds] for number in (0, 1))
+        figure = f"{statistics.median(took):.2f} ms {_noise(took)}, {statistics.median(spent_ms):.2f} ms"
+        table.add(f"one light client waits for each answer, {name}: mean, processor of the server", figure)
 
 
 # --- one writer, many readers -------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from headwater.host.after import after_commit
     from headwater.host.async_space import AsyncSpace
     from headwater.host.choices import Choice, if_else, unless, when
+    from headwater.host.connection import Connection
     from headwater.host.console import Console
     from headwater.host.flows.connector import Connector
     from headwater.host.flows.consumer import Consumer
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from headwater.host.resuming import Resumption
     from headwater.host.space import Space
     from headwater.host.stats import Stats
+    from headwater.host.status import status
     from headwater.host.ticket import Ticket
     from headwater.host.words import why
     from headwater.workflow.policy import Retry
@@ -86,6 +88,7 @@ _HOMES = {
     "Cell": "headwater.cells.cell",
     "Choice": "headwater.host.choices",
     "Computed": "headwater.host.functions",
+    "Connection": "headwater.host.connection",
     "Connector": "headwater.host.flows.connector",
     "Console": "headwater.host.console",
     "Consumer": "headwater.host.flows.consumer",

@@ -58,6 +58,8 @@
 
 HW3nn is kept for labels. Outcomes that are expected (a conflict, a refusal) are values, see `store.commit`; they are
 raised only where there is nobody to hand a value to: at the end of a `with` block, and by `sync`.
+
+Length: one tree, in one place.
 """
 
 from __future__ import annotations

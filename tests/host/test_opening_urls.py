@@ -85,12 +85,20 @@ def test_empty_url_and_one_with_a_zero_byte_are_refused() -> None:
             open_space(url)
 
 
-@pytest.mark.parametrize("url", ["ws://host/x", "wss://host", "postgresql://host/db", "postgres://host/db"])
-def test_url_of_a_server_says_that_servers_come_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("ws://host/x", "is a server's"),
+        ("wss://host", "is a server's"),
+        ("postgresql://host/db", "PostgreSQL comes later"),
+        ("postgres://host/db", "PostgreSQL comes later"),
+    ],
+)
+def test_url_that_is_no_file_says_what_opens_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, told: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="servers come later"):
+    with pytest.raises(UsageError, match=told):
         open_space(url)
     assert everything_below(tmp_path) == {}
 

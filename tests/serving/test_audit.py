@@ -18,6 +18,7 @@ from headwater.errors import UnavailableError
 from headwater.host.clock import SystemClock
 from headwater.host.serving.audit import FILES_MAX, GENESIS, Audit, hash_of
 from headwater.host.serving.audit_check import BadLine, examine, verify
+from headwater.host.serving.private import locked
 from headwater.host.serving.tokens import mint
 from headwater.testing.clock import SimClock
 
@@ -380,6 +381,16 @@ def test_processes_and_threads_that_write_at_once_make_one_chain(tmp_path: Path)
         if each.event == "opened":
             found.setdefault(each.facts["who"], []).append(each.facts["number"])
     assert found == {f"{kind} {number}": list(range(100)) for kind in ("process", "thread") for number in range(2)}
+
+
+def test_a_process_that_stopped_in_the_middle_is_not_waited_for_long(
+    log: Audit, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.host.serving.audit.WAIT_S", 0.02)
+    with locked(file.with_name("audit.lock")), pytest.raises(UnavailableError, match="locked by another process"):
+        log.write("opened")
+    log.write("opened")
+    assert verify(file) is None
 
 
 def test_the_log_is_checked_while_it_is_written(tmp_path: Path) -> None:

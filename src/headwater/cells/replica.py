@@ -11,7 +11,7 @@ Length: the commonest commits are spelled out, beside the general way that does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Final
 
 from headwater.cells.notes import Notes
@@ -63,6 +63,9 @@ class Replica(View):
         self.notes: Notes = Notes(session, branch)
         self.on_rejected: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
         """Told of each of our commits that did not land, before its own callbacks are."""
+        self.asked: Container[DocKey] = ()
+        """Documents of which somebody wants to know whether they are decided; `on_status` is told when they may be."""
+        self.on_status: Callable[[DocKey], None] = lambda _: None
 
     @property
     def session(self) -> SessionId:
@@ -130,6 +133,8 @@ class Replica(View):
             record.layers.append(pending)
         else:
             record.layers = [pending]
+            if self.asked and doc in self.asked:
+                self.on_status(doc)
         record.visible = after
         self.version += 1
         if touches and self._readers and self._is_read(doc):
@@ -168,6 +173,8 @@ class Replica(View):
             record.layers.append(pending)
         else:
             record.layers = [pending]
+            if self.asked and doc in self.asked:
+                self.on_status(doc)
         record.visible = after
         self.version += 1
         for readers in self._readers:
@@ -245,6 +252,8 @@ class Replica(View):
                 record.layers.append(pending)
             else:
                 record.layers = [pending]
+                if self.asked and effect.doc in self.asked:
+                    self.on_status(effect.doc)
             record.visible = effect.after
             if effect.touches and self._is_read(effect.doc):
                 changes += changes_of(effect.doc, effect.before, effect.after, effect.touches)
@@ -277,6 +286,8 @@ class Replica(View):
         # Once for each document, however many commits moved it: rendering costs as much as there are layers.
         for doc, record in step.stale.items():
             self._render(doc, record, step)
+        if self.asked:
+            self._tell_status(step)
         try:
             self._announce(step, Kind.INTEGRATE)
             for pending, verdict, error in step.rejected():
@@ -284,6 +295,13 @@ class Replica(View):
         finally:
             # Whatever a listener does, every decided commit is settled.
             step.settle()
+
+    def _tell_status(self, step: Step[Document]) -> None:
+        """Of documents whose layers may have gone."""
+        docs = {operation.doc for pending, _, _ in step.settled for operation in pending.commit.operations}
+        for doc in docs | step.reverted:
+            if doc in self.asked:
+                self.on_status(doc)
 
     def _promote(self, outcome: Outcome, seq: Seq, mine: Pending) -> bool:
         """The commonest: a commit of ours came to what was shown, and is the oldest layer of its only document."""

@@ -40,6 +40,7 @@ from headwater.host.pieces.pattern import Invocation
 from headwater.host.report import OnError, log_error, tell
 from headwater.host.resources.facing import Facing
 from headwater.host.resuming import Resuming, Resumption
+from headwater.host.run_counts import RunCounts
 from headwater.host.stats import Stats
 from headwater.host.storage import Storage
 from headwater.host.window import Window
@@ -85,8 +86,7 @@ class BaseSpace(Facing, Home):
         # Threads take turns in running what follows from a write, and what a caller asks for.
         self._turn = threading.RLock()
         self.nodes: dict[object, Node] = {}
-        # How often functions of pieces have run that are no longer at work, by name.
-        self._ran: dict[str, int] = {}
+        self.counts: RunCounts = RunCounts(self)
         # Functions with parameters: a node for each set of arguments.
         self.instances: dict[object, Instances] = {}
         self.scheduler: Scheduler = Scheduler(
@@ -219,7 +219,7 @@ class BaseSpace(Facing, Home):
     def retire(self, function: object, *, is_told: bool = False) -> None:
         """A function of a piece that is stopped. Whoever has read its result keeps that, unless he is told."""
         with self._turn:
-            self.count_out(function)
+            self.counts.leave(function)
             gone = self.instances.pop(function).nodes() if function in self.instances else []
             gone += [self.nodes.pop(function)] if function in self.nodes else []
             self.mail.drop(function)
@@ -231,15 +231,6 @@ class BaseSpace(Facing, Home):
                     # An error is no result: it ends with whoever raised it.
                     self.scheduler.renew(node)
                 self.scheduler.remove(node)
-
-    def count_out(self, function: object) -> None:
-        """A function of a piece is about to go: its runs still count."""
-        runs, name = self._runs_now(function), str(getattr(function, "name", function))
-        within: Within | None = getattr(function, "within", None)
-        if runs:
-            self._ran[name] = self._ran.get(name, 0) + runs
-            if within is not None:
-                within.ran[name] = within.ran.get(name, 0) + runs
 
     # -- pieces --------------------------------------------------------------------------------------------
 
@@ -503,22 +494,9 @@ class BaseSpace(Facing, Home):
             rejected=self.rejected,
             groups=self._lease.storage.groups,
             documents=replica.document_count,
-            runs=self._run_counts(),
+            runs=self.counts.all(),
             events=asdict(self.scheduler.get_event_counts()),
         )
-
-    def _run_counts(self) -> dict[str, int]:
-        counted = [(node.name, node.runs) for node in self.nodes.values()]
-        resources = () if self._fetcher is None else self._fetcher.resources
-        known = [*self.instances, *resources]
-        counted += [(str(getattr(each, "name", each)), self._runs_now(each) or 0) for each in known]
-        counted += self._ran.items()
-        counted += [(handler.name, handler.runs) for handler in list(self.handlers.values())]
-        counts: dict[str, int] = {}
-        for name, runs in counted:
-            # Pieces of one pattern have functions of the same names.
-            counts[name] = counts.get(name, 0) + runs
-        return counts
 
     def graph(self, form: GraphForm = "text") -> str:
         """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
@@ -529,24 +507,7 @@ class BaseSpace(Facing, Home):
 
         Of a resource: how many requests have left.
         """
-        runs = self._runs_now(function)
-        within: Within | None = getattr(function, "within", None)
-        if within is not None and getattr(function, "owner", self) is self:
-            # Also of pieces that are stopped, and were before.
-            return (runs or 0) + within.ran.get(str(getattr(function, "name", "")), 0)
-        if runs is None:
-            message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
-            raise UsageError(f"{message} or @app.handler")
-        return runs
-
-    def _runs_now(self, function: object) -> int | None:
-        """Of what is at work; None if it is not."""
-        if function in self.instances:
-            return self.instances[function].runs
-        if self._fetcher is not None and function in self._fetcher.resources:
-            return self._fetcher.requests_of(function)
-        found = self.nodes.get(function) or self.handlers.get(function)
-        return None if found is None else found.runs
+        return self.counts.of(function)
 
     async def synced(self) -> None:
         """Wait, without holding up the event loop, until everything written so far is on disk."""

@@ -5,6 +5,8 @@ another thread; otherwise the space's own thread does, a moment later. Every att
 in the order of the log. Readers that miss a document ask the engine under the same lock.
 
 Must never know: what a commit means.
+
+Length: everything that the one lock guards is in one place.
 """
 
 from __future__ import annotations

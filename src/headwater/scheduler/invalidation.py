@@ -17,6 +17,7 @@ from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.limits import CAUSES_MAX
 from headwater.scheduler.node import NO_CAUSES, TRANSITIONS, Node, Place, Signal, Status
+from headwater.scheduler.statuses import Statuses
 from headwater.scheduler.trace import Invalidated, Trace
 from headwater.values.address import address_text
 from headwater.values.change import Change, Kind, Notification
@@ -28,6 +29,7 @@ _CHANGED: Final = Signal.CHANGED
 _CLEAN: Final = Status.CLEAN
 _INVALID: Final = Status.INVALID
 _COMMIT: Final = Kind.COMMIT
+_STATUS: Final = Kind.STATUS
 
 
 class Invalidation:
@@ -40,6 +42,8 @@ class Invalidation:
         self._gates = gates
         self._trace = trace
         self._now = now
+        # Whoever was told whether a document is decided.
+        self.statuses: Statuses | None = None
         # Settle: it is live and not clean.
         self.offer = offer
         # Appended to by whichever thread commits; taken from by the one that has the turn.
@@ -54,6 +58,9 @@ class Invalidation:
         while inbox:
             notification = inbox.popleft()
             source = notification.source
+            if notification.kind is _STATUS:
+                self._look_at_status(notification.changes[0])
+                continue
             own: object = None
             group: str | None = None
             if type(source) is Transaction and notification.kind is _COMMIT:
@@ -68,6 +75,10 @@ class Invalidation:
                     if group is not None and node.spec.change_group == group:
                         continue
                     self.mark(node, (change.doc, change.path), notification.kind, own)
+
+    def _look_at_status(self, change: Change) -> None:
+        assert self.statuses is not None
+        self.statuses.look(change.doc, lambda node: self.mark(node, (change.doc, ()), _STATUS))
 
     def mark(self, node: Node, cause: Place, change: Kind | str, by: object = None) -> None:
         """Note that a value this node read has changed. Nothing runs here (I2)."""
@@ -122,6 +133,8 @@ class Invalidation:
     def forget(self, node: Node) -> None:
         """It was removed: that it was invalid concerns nobody any more."""
         self.invalid.pop(node, None)
+        if self.statuses:
+            self.statuses.forget(node)
 
     def clean(self, node: Node) -> tuple[Place, ...]:
         """An attempt begins. Returns why (I8)."""

@@ -31,6 +31,7 @@ from headwater.scheduler.receiver import Receiver
 from headwater.scheduler.registry import Registry
 from headwater.scheduler.runner import Runner
 from headwater.scheduler.settle import Settle
+from headwater.scheduler.statuses import Statuses
 from headwater.scheduler.steps import Call, Perform, Step, drive
 from headwater.scheduler.timing import Timing
 from headwater.scheduler.trace import Trace
@@ -135,6 +136,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.diagnosis = Diagnosis(self.runner, replica, perform)
         self.disposed = False
         self._unlisten = replica.listen(self._receive, self.graph.index.docs)
+        self.statuses = self.invalidation.statuses = Statuses(replica, self._receive)
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 

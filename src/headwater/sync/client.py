@@ -5,6 +5,8 @@ connection; the server knows by their numbers what it has decided before. What w
 what has changed meanwhile is sent. Until all of that is here nothing is told: it is one step for whoever looks.
 
 Must never know: sockets, threads, time, replicas.
+
+Length: what is held back, and until when, is seen only where all that comes and goes is in one place.
 """
 
 from __future__ import annotations

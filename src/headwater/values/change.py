@@ -36,6 +36,8 @@ class Kind(Enum):
     """A commit made here was rejected: its effect is gone, what won instead is here, in one step."""
     PULL = "pull"
     """A document was asked for and is now known."""
+    STATUS = "status"
+    """Nothing moved; but something that was written here is decided now, or something is not that was."""
 
 
 class Notification(msgspec.Struct, frozen=True):

@@ -90,7 +90,7 @@ class Sleeping:
                 rest(node)
         for function in build.functions:
             if isinstance(function, Handler):
-                self._space.count_out(function)
+                self._space.counts.leave(function)
                 self._space.mail.drop(function)
 
     def _wake(self, build: Build[Any]) -> None:

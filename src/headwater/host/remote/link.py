@@ -16,6 +16,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import dataclass
 from random import random
+from time import monotonic
 from typing import Final, Protocol
 
 from websockets.uri import parse_uri
@@ -45,6 +46,9 @@ log: Final = logging.getLogger("headwater")
 
 CONNECT_S: Final = 10.0
 """How long one try to connect may take, and how long an opening waits for the first that succeeds."""
+
+NOBODY_S: Final = 2.0
+"""How long an opening waits for a server where nobody listens: as long as one takes to start."""
 
 BACKOFF_MIN_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
@@ -113,8 +117,17 @@ class Link:
     def start(self) -> None:
         """Connect. Returns when the space is open, or raises why it is not."""
         self._thread.start()
+        begun = monotonic()
+
+        def is_over() -> bool:
+            # Who listens there and is slow gets the whole time; if nobody does, he may be about to start.
+            waited = monotonic() - begun
+            vain = self._socket is None and self.tries > 1 and waited > NOBODY_S
+            return self.session.phase in (Phase.LIVE, Phase.OVER) or vain or waited > CONNECT_S
+
         with self._changed:
-            self._changed.wait_for(lambda: self.session.phase in (Phase.LIVE, Phase.OVER), CONNECT_S)
+            while not is_over():
+                self._changed.wait(NOBODY_S / 4)
         if self.session.phase is Phase.LIVE:
             return
         error = self.session.error

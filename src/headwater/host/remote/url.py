@@ -49,8 +49,9 @@ def parse_server(url: str, space: str | None = None) -> ServerUrl:
         raise UsageError(f"{url!r} is not a URL of a server: {error}", url=url) from None
     name = unquote(parts.path.removeprefix("/"))
     if parts.username is not None or parts.query or parts.fragment:
-        message = f"{url.split('?', maxsplit=1)[0]!r}: a URL has no password and no parameters; give a token with token=..."
-        raise UsageError(message, url=url.split("?", maxsplit=1)[0])
+        shown = url.split("?", maxsplit=1)[0]
+        message = f"{shown!r}: a URL has no password and no parameters; give a token with token=..."
+        raise UsageError(message, url=shown)
     if not parts.hostname or parts.scheme not in ("ws", "wss"):
         raise UsageError(f"{url!r} is not a URL of a server: ws://HOST:PORT/SPACE is expected", url=url)
     if name and space is not None and space != name:

@@ -42,6 +42,11 @@ class Facing(ABC):
         """What asks for resources here."""
         return self._fetcher or self._made_fetcher()
 
+    @property
+    def fetching(self) -> Fetcher | None:
+        """Whoever asks the outside here; None if nobody does."""
+        return self._fetcher
+
     def _made_fetcher(self) -> Fetcher:
         from headwater.host.resources.fetcher import Fetcher  # noqa: PLC0415  # most programs have none
 

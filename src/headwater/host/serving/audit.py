@@ -41,6 +41,8 @@ BYTES_MAX: Final = 8 * 1024 * 1024
 """Of one file; then a new one is begun. Some 30,000 lines: an editor still opens it."""
 FILES_MAX: Final = 32
 """Kept, the oldest goes first. A quarter of a gigabyte: whoever knocks all day must not fill the disk."""
+WAIT_S: Final = 2.0
+"""For another process that writes. It needs a moment; if it was stopped in the middle, the server goes on."""
 TEXT_MAX: Final = 1000
 """Characters of one fact. What a stranger sends may be long; its beginning tells what it was."""
 
@@ -109,7 +111,7 @@ class Audit:
 
     def write(self, event: str, /, **facts: object) -> None:
         """Add a line. Raises UnavailableError if that cannot be done, and then nothing but a torn line is there."""
-        with self._turn, locked(self._folder / LOCK):
+        with self._turn, locked(self._folder / LOCK, wait_s=WAIT_S):
             try:
                 self._write(event, facts)
             except OSError as error:

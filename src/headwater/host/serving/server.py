@@ -121,9 +121,8 @@ class Server:
         server = self._uvicorn = _Uvicorn(self._config(house, doorman))
         try:
             serving = loop.create_task(server.serve(sockets=[self._listener]))
-            while not server.started and not serving.done():
-                # uvicorn tells nobody.
-                await asyncio.sleep(0.005)  # noqa: ASYNC110
+            while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn tells nobody
+                await asyncio.sleep(0.005)
             if not self._ready.done():
                 self._ready.set_result(None)
             await serving
