@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from bench.sync_programs import Process, Program, free_port, node_folder, say, served
-from bench.sync_speech import UPDATES
+from bench.sync_kinds import GAP_MS, SENT, WRITERS, WRITES, Peer, light_writers, load, peers_at, started
+from bench.sync_programs import say
 from bench.table import Table
 from headwater.host.opening import open_space
 from headwater.store.commit import SetDoc
@@ -29,47 +27,26 @@ from headwater.values.address import doc_key
 from headwater.values.tree import freeze
 
 ROUNDS: Final = 3
-WRITES: Final = 150
-GAP_MS: Final = 8
 READERS: Final = 100
 ALONE: Final = 500
 """Messages of a light client that waits for each, with nobody else connected."""
-SENT: Final = {1: 300, 64: 2000}
-"""Messages of the one writer: how many are under way at a time, and how many there are."""
-WRITERS: Final = 10
-OPS: Final = 200
 IDLE: Final = 1000
 WARM: Final = 20
 """Connections before memory is first looked at: what the first few need is not needed again."""
 SYNCS: Final = 100
-SERVE: Final = (sys.executable, "-m", "headwater", "serve")
-
-
-@dataclass(slots=True)
-class Peer:
-    """One kind of server, and the programs that are its clients."""
-
-    name: str
-    kind: str
-    start: Callable[[], AbstractContextManager[tuple[Process, str]]]
-    """A server with nothing in it, and where it is."""
-    reader: Callable[[str], Sequence[str]]
-    writer: Callable[[str], Sequence[str]]
-    writers: Callable[[str], Sequence[Sequence[str]]] | None = None
-    """Commands of as many programs as share the writers among them, if there are any but light clients."""
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 def measure(table: Table) -> None:
     """All rows."""
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
         place = Path(folder)
-        peers = _peers(place)
+        peers = peers_at(place)
         _latency(table, place, peers, Disk(place))
         _answers(table, place, peers)
         _fan_out(table, place, peers)
         _writers(table, place, peers)
         _idle(table, place, peers)
+        _work(table, peers)
 
 
 # --- the disk -----------------------------------------------------------------------------------------------------
@@ -77,7 +54,7 @@ def measure(table: Table) -> None:
 
 @dataclass(slots=True)
 class Disk:
-    """What it takes, in milliseconds. Looked at in turn with what is compared with it, for it has moods of its own."""
+    """What it takes, in milliseconds: in turn with what is compared with it, and as often, for it has moods."""
 
     place: Path
     syncs: list[list[float]] = field(default_factory=list)
@@ -111,110 +88,13 @@ class Disk:
                 replica.commit([SetDoc(doc_key("board"), freeze({"at": number}))])
                 replica.sync()
                 times.append((time.perf_counter() - start) * 1e3)
+                time.sleep(GAP_MS / 1e3)
         return times
 
-    def show(self, table: Table) -> float:
-        """Add the rows. What one group takes is what a server adds that keeps what it is sent."""
+    def show(self, table: Table) -> None:
+        """Add the rows."""
         table.add("fdatasync of 4 KB: p50, p99", _times(self.syncs))
         table.add("a group of one commit, on disk: p50, p99", _times(self.groups))
-        return _at(_all(self.groups), 0.5)
-
-
-# --- who takes part -----------------------------------------------------------------------------------------------
-
-
-def _peers(place: Path) -> list[Peer]:
-    folder = node_folder()
-    return [_relay(place), *([_y_websocket(place, folder)] if folder else []), _headwater(place)]
-
-
-def _load(role: str, kind: str, url: str, *numbers: int) -> list[str]:
-    return [sys.executable, "-m", "bench.sync_load", role, kind, url, *map(str, numbers)]
-
-
-def _shared(writers: int) -> list[tuple[int, int]]:
-    """Who is first, and how many: two programs have half of them each."""
-    half = writers // 2
-    return [(0, half), (half, writers - half)]
-
-
-def _relay(place: Path) -> Peer:
-    @contextmanager
-    def start() -> Iterator[tuple[Process, str]]:
-        port = free_port()
-        command = [sys.executable, "-m", "bench.sync_peers.relay", str(port)]
-        with served(command, port, place / "relay.log") as server:
-            yield server, f"ws://127.0.0.1:{port}/room"
-
-    return Peer(
-        "bare relay",
-        "relay",
-        start,
-        lambda url: _load("stamps", "relay", url, WRITES),
-        lambda url: _load("stamping", "relay", url, WRITES, GAP_MS),
-    )
-
-
-def _y_websocket(place: Path, folder: Path) -> Peer:
-    updates = place / "updates"
-    with updates.open("wb") as file:
-        command = ["node", str(folder / "updates.mjs"), str(WRITERS), str(max(OPS, *SENT.values()))]
-        subprocess.run(command, stdout=file, check=True)
-
-    @contextmanager
-    def start() -> Iterator[tuple[Process, str]]:
-        port = free_port()
-        environment = {"HOST": "127.0.0.1", "PORT": str(port)}
-        command = ["node", str(folder / "node_modules/@y/websocket-server/src/server.js")]
-        with served(command, port, place / "y.log", environment) as server:
-            yield server, f"ws://127.0.0.1:{port}/room"
-
-    def node(name: str, *arguments: object) -> list[str]:
-        return ["node", str(folder / name), *map(str, arguments)]
-
-    return Peer(
-        "y-websocket",
-        "y-websocket",
-        start,
-        lambda url: node("latency.mjs", "reader", url, WRITES, GAP_MS),
-        lambda url: node("latency.mjs", "writer", url, WRITES, GAP_MS),
-        lambda url: [node("writers.mjs", url, first, count, OPS) for first, count in _shared(WRITERS)],
-        environment={UPDATES: str(updates)},
-    )
-
-
-def _headwater(place: Path) -> Peer:
-    # Where the server leaves its token: not where this user's other servers do.
-    runtime = place / "run"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    environment = {"XDG_RUNTIME_DIR": str(runtime)}
-
-    @contextmanager
-    def start() -> Iterator[tuple[Process, str]]:
-        port = free_port()
-        store = tempfile.mkdtemp(prefix="store-", dir=place)
-        command = [*SERVE, "--store", store, "--listen", f"127.0.0.1:{port}"]
-        with served(command, port, place / "headwater.log", environment) as server:
-            url = f"ws://127.0.0.1:{port}/room"
-            with ExitStack() as stack:
-                for each in _programs(stack, place, peer, [_load("prepare", "headwater", url)]):
-                    each.go()
-                    each.result()
-            yield server, url
-
-    def programs(role: str, url: str, *numbers: int) -> list[str]:
-        return [sys.executable, "-m", "bench.sync_clients", role, url, *map(str, numbers)]
-
-    peer = Peer(
-        "headwater",
-        "headwater",
-        start,
-        lambda url: programs("reader", url, WRITES),
-        lambda url: programs("writer", url, WRITES, GAP_MS),
-        lambda url: [programs("one_of_many", url, who, OPS) for who in range(WRITERS)],
-        environment,
-    )
-    return peer
 
 
 # --- from a writer to a reader ------------------------------------------------------------------------------------
@@ -225,21 +105,30 @@ def _latency(table: Table, place: Path, peers: Sequence[Peer], disk: Disk) -> No
     told: list[list[float]] = []
     missed = 0
     for turn in range(ROUNDS):
-        disk.round()
         for peer in peers:
+            if peer.name == "headwater":
+                disk.round()
             say(f"from a writer to a reader: {peer.name}, {turn + 1} of {ROUNDS}")
             reader, writer = _stamped(peer, place)
             seen[peer.name].append(reader["times"])
             missed += reader.get("missed", 0)
             if "times" in writer:
                 told.append(writer["times"])
-    group_ms = disk.show(table)
-    halves = {name: _at(_all(rounds), 0.5) for name, rounds in seen.items()}
+    disk.show(table)
     for name, rounds in seen.items():
         limit, holds = "", None
-        if name == "headwater" and "y-websocket" in halves:
-            most = 2 * halves["y-websocket"] + group_ms
-            limit, holds = f"p50 <= 2x y-websocket + a group: {most:.2f} ms", halves[name] <= most
+        if name == "headwater" and "y-websocket" in seen:
+            ours, theirs, groups = (
+                [_at(times, 0.5) for times in each] for each in (rounds, seen["y-websocket"], disk.groups)
+            )
+            most = [2 * half + group for half, group in zip(theirs, groups, strict=True)]
+            # Each round is held against its own: the machine's moods hit all three.
+            over = statistics.median(mine - allowed for mine, allowed in zip(ours, most, strict=True))
+            limit = f"p50 <= 2x y-websocket + a group: {statistics.median(most):.2f} ms, by {over:+.2f} ms"
+            if max(groups) <= 2 * min(groups):
+                holds = over <= 0
+            else:
+                limit += "; not judged, for others use the disk"
         table.add(f"a write until another program has seen it, {name}: p50, p99", _times(rounds), limit, holds)
     if told:
         table.add("a write until the writer knows that it is on disk, headwater: p50, p99", _times(told))
@@ -250,19 +139,11 @@ def _latency(table: Table, place: Path, peers: Sequence[Peer], disk: Disk) -> No
 def _stamped(peer: Peer, place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the reader and the writer have to say: milliseconds from before each write."""
     with peer.start() as (_, url), ExitStack() as stack:
-        reader, writer = _programs(stack, place, peer, [peer.reader(url), peer.writer(url)])
-        reader.go()
-        writer.go()
-        return reader.result(), writer.result()
-
-
-def _programs(stack: ExitStack, place: Path, peer: Peer, commands: Sequence[Sequence[str]]) -> list[Program]:
-    """All started, then each once it is ready."""
-    log = place / f"{peer.kind}-clients.log"
-    started = [stack.enter_context(Program(each, environment=peer.environment, log=log)) for each in commands]
-    for each in started:
-        each.ready()
-    return started
+        reader, writer = started(stack, place, peer, [peer.reader(url), peer.writer(url)])
+        with peer.counting("one program writes, one reads", 2, url):
+            reader.go()
+            writer.go()
+            return reader.result(), writer.result()
 
 
 def _answers(table: Table, place: Path, peers: Sequence[Peer]) -> None:
@@ -272,7 +153,7 @@ def _answers(table: Table, place: Path, peers: Sequence[Peer]) -> None:
         for peer in peers:
             say(f"one light client: {peer.name}, {turn + 1} of {ROUNDS}")
             with peer.start() as (server, url), ExitStack() as stack:
-                [writer] = _programs(stack, place, peer, [_load("writer", peer.kind, url, ALONE, 1)])
+                [writer] = started(stack, place, peer, [load("writer", peer.kind, url, ALONE, 1)])
                 spent = server.cpu_s()
                 writer.go()
                 result = writer.result()
@@ -316,15 +197,16 @@ def _fan_out(table: Table, place: Path, peers: Sequence[Peer]) -> None:
 def _spread(peer: Peer, place: Path, into: _Spread, window: int, messages: int) -> None:
     with peer.start() as (server, url), ExitStack() as stack:
         commands = [
-            _load("readers", peer.kind, url, READERS, messages),
-            _load("writer", peer.kind, url, messages, window),
+            load("readers", peer.kind, url, READERS, messages),
+            load("writer", peer.kind, url, messages, window),
         ]
-        readers, writer = _programs(stack, place, peer, commands)
-        spent = server.cpu_s()
-        readers.go()
-        writer.go()
-        begun, result = writer.result()["begun"], readers.result()
-        spent = server.cpu_s() - spent
+        readers, writer = started(stack, place, peer, commands)
+        with peer.counting(f"one writer, {window} under way, {READERS} readers", READERS + 1, url):
+            spent = server.cpu_s()
+            readers.go()
+            writer.go()
+            begun, result = writer.result()["begun"], readers.result()
+            spent = server.cpu_s() - spent
     deliveries = result["deliveries"]
     into.rates.append(deliveries / (result["ended"] - begun))
     into.spent_us.append(spent / deliveries * 1e6)
@@ -343,15 +225,29 @@ class _Many:
     frames: float | None = None
     """For each write that a connection is told of."""
 
+    def add(self, name: str, peer: Peer, place: Path, commands: Callable[[str], Sequence[Sequence[str]]]) -> None:
+        """One round. Each write is waited for by whoever wrote it; what was taken back is a conflict, too."""
+        with peer.start() as (_, url), ExitStack() as stack:
+            programs = started(stack, place, peer, commands(url))
+            with peer.counting(name, WRITERS, url):
+                for each in programs:
+                    each.go()
+                results = [each.result() for each in programs]
+        ops = sum(each["ops"] for each in results)
+        self.rates.append(ops / (max(each["ended"] for each in results) - min(each["begun"] for each in results)))
+        self.conflicts += sum(each.get("conflicts", 0) + each.get("rejected", 0) for each in results)
+        if "frames" in results[0]:
+            self.frames = sum(each["frames"] for each in results) / sum(each["told"] for each in results)
+
 
 def _writers(table: Table, place: Path, peers: Sequence[Peer]) -> None:
     light, programs = ({peer.name: _Many() for peer in peers} for _ in range(2))
     for turn in range(ROUNDS):
         for peer in peers:
             say(f"{WRITERS} writers: {peer.name}, {turn + 1} of {ROUNDS}")
-            _written(peer, place, partial(_light_writers, peer.kind), light[peer.name])
+            light[peer.name].add(f"{WRITERS} writers, light clients", peer, place, partial(light_writers, peer.kind))
             if peer.writers is not None:
-                _written(peer, place, peer.writers, programs[peer.name])
+                programs[peer.name].add(f"{WRITERS} writers, programs", peer, place, peer.writers)
     for title, found in (("light clients", light), ("programs", programs)):
         for name, many in found.items():
             if many.rates:
@@ -360,24 +256,6 @@ def _writers(table: Table, place: Path, peers: Sequence[Peer]) -> None:
                 table.add(f"{WRITERS} writers, a key each, {title}, {name}: writes, conflicts", figure, limit, holds)
     for name, many in light.items():
         table.add(f"the same, light clients, {name}: frames for a write told to one", f"{many.frames:.2f}")
-
-
-def _light_writers(kind: str, url: str) -> list[list[str]]:
-    return [_load("writers", kind, url, first, count, OPS) for first, count in _shared(WRITERS)]
-
-
-def _written(peer: Peer, place: Path, commands: Callable[[str], Sequence[Sequence[str]]], into: _Many) -> None:
-    """Each write is waited for by whoever wrote it. What was taken back and done again counts as a conflict, too."""
-    with peer.start() as (_, url), ExitStack() as stack:
-        programs = _programs(stack, place, peer, commands(url))
-        for each in programs:
-            each.go()
-        results = [each.result() for each in programs]
-    ops = sum(each["ops"] for each in results)
-    into.rates.append(ops / (max(each["ended"] for each in results) - min(each["begun"] for each in results)))
-    into.conflicts += sum(each.get("conflicts", 0) + each.get("rejected", 0) for each in results)
-    if "frames" in results[0]:
-        into.frames = sum(each["frames"] for each in results) / sum(each["told"] for each in results)
 
 
 # --- nobody says anything -----------------------------------------------------------------------------------------
@@ -389,13 +267,29 @@ def _idle(table: Table, place: Path, peers: Sequence[Peer]) -> None:
         for peer in peers:
             say(f"{IDLE} idle clients: {peer.name}, {turn + 1} of {ROUNDS}")
             with peer.start() as (server, url), ExitStack() as stack:
-                _programs(stack, place, peer, [_load("idle", peer.kind, url, WARM)])
+                started(stack, place, peer, [load("idle", peer.kind, url, WARM)])
                 before = server.rss_kib()
-                _programs(stack, place, peer, [_load("idle", peer.kind, url, IDLE)])
+                started(stack, place, peer, [load("idle", peer.kind, url, IDLE)])
                 found[peer.name].append((server.rss_kib() - before) / IDLE)
     for name, each in found.items():
         figure = f"{statistics.median(each):.1f} KiB {_noise(each)}"
         table.add(f"{IDLE:,} idle clients, {name}: server's memory for each", figure)
+
+
+# --- what the server has counted ----------------------------------------------------------------------------------
+
+
+def _work(table: Table, peers: Sequence[Peer]) -> None:
+    for peer in peers:
+        for (name, listeners), rounds in peer.work.items():
+            commits, groups, frames, size = (
+                sum(getattr(each, what) for each in rounds) for what in ("commits", "groups", "frames", "bytes")
+            )
+            figure = f"{groups / commits:.2f}, {frames / commits:.1f}, {size / frames:.0f} B"
+            # A frame more now and then: what was asked for before anything was written.
+            holds = groups <= commits and frames <= 1.02 * listeners * commits
+            row = f"{name}, {peer.name}: fsyncs, frames of a commit; bytes of a frame"
+            table.add(row, figure, f"<= 1, {listeners}", holds)
 
 
 # --- figures ------------------------------------------------------------------------------------------------------

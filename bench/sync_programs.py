@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Self
@@ -127,21 +127,31 @@ def free_port() -> int:
         return port
 
 
+def is_listening(port: int) -> bool:
+    """Whether anybody does at that port."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def served(
-    command: Sequence[str], port: int, log: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    port: int,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    is_ready: Callable[[int], bool] = is_listening,
 ) -> Iterator[Process]:
-    """A server, from when it listens on."""
+    """A server, from when it is ready on."""
     with Process(command, environment=environment, log=log) as server:
         until = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                if server.ended() or time.monotonic() > until:
-                    raise server.failure(f"nobody listens at port {port}") from None
-                time.sleep(0.02)
+        while not is_ready(port):
+            if server.ended() or time.monotonic() > until:
+                raise server.failure(f"it is not ready at port {port}")
+            time.sleep(0.02)
         yield server
 
 

@@ -1,5 +1,5 @@
 """What Headwater can do so far, in a few seconds: results that stay current, in documents that survive anything;
-and workflows that do not act twice.
+workflows that do not act twice; and programs that share a space through a server.
 
 Run it with `./hw demo`. Every part is a function of its own, to be read on its own.
 """
@@ -15,12 +15,14 @@ import sys
 import tempfile
 import textwrap
 import threading
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import headwater as hw
 from headwater.core import Seq, doc_key, open_space, read, verify
@@ -133,8 +135,9 @@ def main() -> None:
         the_past_and_a_branch(folder / "counter.db")
         kill_it(folder / "ledger.db")
         act_once(folder / "office")
+        share(folder / "shared")
     print("\nNext: docs/guide/first-program.md, then in examples/ counter.py, todo.py,")
-    print("order.py, cards.py, weather.py and inbox.py.")
+    print("order.py, cards.py, weather.py, inbox.py and seats.py.")
 
 
 def functions_follow_cells(path: Path) -> None:
@@ -416,6 +419,84 @@ def tell_chain(folder: Path, run: str) -> list[str]:
 def read_ledger(folder: Path) -> list[list[str]]:
     with (folder / "ledger.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file))
+
+
+def share(folder: Path) -> None:
+    title("Two programs, one space: a server decides, and may be away for a while")
+    folder.mkdir(mode=0o700)
+    # Where the server leaves a token for programs of this user: here, and gone with the rest.
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)
+    say("headwater serve --store data/")
+    with serving(folder, 0) as (server, url):
+        ann, bob = (seats.open(f"{url}/seats", actor=who) for who in ("ann", "bob"))
+        with ann, bob:
+            with bob.transaction():
+                print(f"    Bob looks: the seat is {seat.value!r}")
+                with ann.transaction():
+                    seat.value = "Ann"
+                    print(f"    Ann takes it: {seat.value!r}, {hw.status(seat)}")
+                ann.sync()
+                seat.value = "Bob"
+                print(f"    Bob takes it, too: {seat.value!r}, {hw.status(seat)}")
+            try:
+                bob.sync()
+            except ConflictError as error:
+                show(f"Bob is told: {error}")
+            with bob.transaction():
+                print(f"    Bob sees: {seat.value!r}, {hw.status(seat)}")
+            say("kill -9 for the server; Ann writes on, 3 times")
+            server.kill()
+            wait_until(lambda: not ann.connection)
+            mine = ann.cell("seats.booked", int, default=0)
+            for _ in range(3):
+                mine.increment()
+            print(
+                f"    Ann sees: {mine.value}, {hw.status(mine)}; {ann.connection.state}, {ann.connection.pending} wait"
+            )
+            say("it is started again, and they come back by themselves")
+            with serving(folder, int(url.rpartition(":")[2])) as (again, _):
+                ann.sync()
+                print(f"    Ann sees: {mine.value}, {hw.status(mine)}; {ann.connection.state}")
+                theirs = bob.cell("seats.booked", int, default=0)
+                wait_until(lambda: bob.connection and theirs.value == mine.value)
+                print(f"    Bob sees: {theirs.value}, {hw.status(theirs)}; {bob.connection.state}")
+                ann.close()
+                bob.close()
+                again.terminate()
+            assert again.returncode == 0
+
+
+@contextmanager
+def serving(folder: Path, port: int) -> Generator[tuple[subprocess.Popen[str], str], None, None]:
+    """A server at work in a folder, until it is killed or told to end; and its URL."""
+    command = [sys.executable, "-m", "headwater", "serve", "--store", "data", "--listen", f"127.0.0.1:{port}"]
+    env = {**os.environ, "HEADWATER_VFS": "powerloss"}  # as above
+    with subprocess.Popen([*command, "--log", "off"], cwd=folder, stderr=subprocess.PIPE, text=True, env=env) as child:
+        assert child.stderr is not None
+        try:
+            said = child.stderr.readline()
+            url = said.split(" at ")[1].partition(";")[0]
+            wait_until(lambda: is_ready(url.rpartition(":")[2]))
+            yield child, url
+        except BaseException:
+            child.kill()  # else it would be waited for without end
+            raise
+
+
+def is_ready(port: str) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def wait_until(is_so: Callable[[], object], seconds: float = 30) -> None:
+    """For what other processes do."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 # --- printing -------------------------------------------------------------------------------------------------

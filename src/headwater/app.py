@@ -161,6 +161,8 @@ class App(Declaring):
         keep_failed: int = FAILED_MAX,
         force: bool = False,
         token: str | None = None,
+        key: str | PathLike[str] | None = None,
+        local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
     ) -> Space:
         """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, `memory:`, or `ws://HOST:PORT/SPACE`.
@@ -170,8 +172,11 @@ class App(Declaring):
         nobody looks. `on_error` is told of what sinks raise; without it, it is logged. `on_console` is told of what
         functions print and log, and says what is forwarded. Of events that failed, the last `keep_failed` are kept.
         `force` deploys workflows although events that wait would be skipped, because nobody consumes them any more.
-        At a server (`headwater serve`), `token` says that this program may come in; to one of the same user on this
-        machine it need not be given. `tls` is for certificates that the system does not know.
+        At a server (`headwater serve`), `token` says that this program may come in, or a private `key` in a file does
+        (`headwater token keygen`); to one of the same user on this machine neither need be given, and HEADWATER_TOKEN
+        is looked at. With a folder as `local`, what is not decided yet is kept there, and documents are: a program that
+        was killed goes on where it was, and one can be opened while the server is away. `tls` is for certificates that
+        the system does not know.
         """
         options = Options(
             space=space,
@@ -185,6 +190,8 @@ class App(Declaring):
             keep_failed=keep_failed,
             force=force,
             token=token,
+            key=key,
+            local=local,
             tls=tls,
         )
         return self.open_with(url, options)
@@ -220,6 +227,8 @@ class App(Declaring):
         keep_failed: int = FAILED_MAX,
         force: bool = False,
         token: str | None = None,
+        key: str | PathLike[str] | None = None,
+        local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
     ) -> AsyncOpening:
         """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
@@ -235,6 +244,8 @@ class App(Declaring):
             keep_failed=keep_failed,
             force=force,
             token=token,
+            key=key,
+            local=local,
             tls=tls,
         )
         return self.aopen_with(url, options)
@@ -266,6 +277,8 @@ class App(Declaring):
         keep_failed: int = FAILED_MAX,
         force: bool = False,
         token: str | None = None,
+        key: str | PathLike[str] | None = None,
+        local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
     ) -> None:
         """Open, and stay open until the process is told to end (Ctrl-C, or SIGTERM)."""
@@ -280,6 +293,8 @@ class App(Declaring):
             keep_failed=keep_failed,
             force=force,
             token=token,
+            key=key,
+            local=local,
             tls=tls,
         )
         with Stay() as stay, self.open_with(url, options, stay.wake) as opened:
@@ -296,8 +311,8 @@ class App(Declaring):
             from headwater.host.remote.opening import remote_lease  # noqa: PLC0415  # most programs have no server
 
             return remote_lease(place, self.name, options)
-        if options.token is not None or options.tls is not None:
-            raise UsageError(f"token= and tls= are for servers (ws://HOST:PORT/SPACE); {place} is none")
+        if any(each is not None for each in (options.token, options.key, options.local, options.tls)):
+            raise UsageError(f"token=, key=, local= and tls= are for servers (ws://HOST:PORT/SPACE); {place} is none")
         return share_space(place, options.space, create=options.create, durability=options.durability)
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.sync_kinds import headwater, load, started
 from bench.sync_load import Inbox, framed
 from bench.sync_programs import Program, free_port, node_folder, served
 from bench.sync_speech import BOARD, HeadwaterSpeech, RelaySpeech, YSpeech
@@ -70,6 +71,23 @@ def test_each_reader_of_the_relay_gets_each_message_once(relay: str, tmp_path: P
     assert readers["frames"] == readers["deliveries"] == 200
     # Two bytes before each message.
     assert readers["bytes"] == 5 * sum(2 + len(each) for each in RelaySpeech().messages(0, 40))
+
+
+def test_a_server_tells_each_reader_of_each_commit_once_with_one_fsync_at_most(tmp_path: Path) -> None:
+    peer = headwater(tmp_path)
+    with peer.start() as (_, url), ExitStack() as stack:
+        commands = [load("readers", peer.kind, url, 4, 30), load("writer", peer.kind, url, 30, 1)]
+        readers, writer = started(stack, tmp_path, peer, commands)
+        with peer.counting("one at a time", 5, url):
+            readers.go()
+            writer.go()
+            writer.result()
+            told = readers.result()
+    [counted] = peer.work["one at a time", 5]
+    assert told["deliveries"] == 120
+    assert counted.commits == 30
+    assert counted.groups <= 30
+    assert counted.frames == told["frames"] + 30, "and the writer what became of its own"
 
 
 def test_writers_in_two_programs_wait_for_their_own_and_hear_the_others(relay: str, tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ with what is printed while that line runs. After the text a `:`, `;` or `,` may 
 In a console block the shell runs the lines `$ headwater ...` and `$ python ...` and no others. What stands below a
 command, if anything, must be its output: `...` stands for anything, and runs of white space are alike. `# exit 3`
 behind a command says that it ends with 3 and not with 0.
+
+`$ headwater serve ...` alone on a line is a server, which runs until the document ends, at a port that is free:
+wherever the document has port 8400, in programs above that line, too, this one is meant.
 """
 
 import builtins
@@ -18,10 +21,14 @@ import io
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 import tokenize
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +41,8 @@ FILE = re.compile(r"^\s*<!-- file: (?P<name>[\w.-]+) -->\s*$")
 EXIT = re.compile(r"# exit (\d+)\s*$")
 PRINTS = re.compile(r"\bprints (.*)$")
 COMMANDS = ("headwater", "python")
+SERVER = re.compile(r"headwater serve [^|&;<>]*")
+PORT = ":8400"
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SECONDS_MAX = 60
 
@@ -132,21 +141,37 @@ class Reader:
             script.chmod(0o755)
         path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
         self.env = {**os.environ, "PATH": path, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
+        self.servers: list[subprocess.Popen[bytes]] = []
+        self.port = PORT
+        self.files: dict[str, str] = {}
 
     def follow(self, text: str) -> None:
         """Run the blocks in order; the caller has made `work` the current folder, `module` the main one."""
+        try:
+            self._follow(text)
+        finally:
+            for server in self.servers:
+                server.send_signal(signal.SIGTERM)
+            ends = [server.wait(SECONDS_MAX) for server in self.servers]
+        assert not any(ends), f"{self.name}: a server ended with {ends}"
+
+    def _follow(self, text: str) -> None:
         for block in find_blocks(text):
             if block.file is not None:
-                (self.work / block.file).write_text(block.source, encoding="utf-8")
+                self.files[block.file] = block.source
+                self.write(block.file)
             elif block.language == "python":
                 self.run_python(block)
             elif block.language == "console" and block.is_run:
                 for command in find_commands(block.source):
                     self.run_command(command, block.line)
 
+    def write(self, name: str) -> None:
+        (self.work / name).write_text(self.files[name].replace(PORT, self.port), encoding="utf-8")
+
     def run_python(self, block: Block) -> None:
         # Empty lines in front, so that a traceback shows the line of the document.
-        source = "\n" * (block.line - 1) + block.source
+        source = "\n" * (block.line - 1) + block.source.replace(PORT, self.port)
         code = compile(source, self.name, "exec", dont_inherit=True)
         if block.is_run:
             exec(code, vars(self.module))
@@ -164,9 +189,32 @@ class Reader:
                 self.printed.setdefault(frame.f_lineno, []).append(" ".join(map(str, values)))
             frame = frame.f_back  # type: ignore[assignment]
 
+    def serve(self, command: Command, line: int) -> None:
+        """Start a server, and wait until it can be used."""
+        log = self.work.parent / f"server-{len(self.servers)}.log"
+        words = [*shlex.split(command.text), "--listen", "127.0.0.1:0"]
+        with log.open("wb") as out:
+            server = subprocess.Popen(words, cwd=self.work, env=self.env, stdout=out, stderr=subprocess.STDOUT)
+        self.servers.append(server)
+        end = time.monotonic() + SECONDS_MAX
+        while not (found := re.search(r"://127.0.0.1(:\d+)", log.read_text())) or not is_ready(found[1]):
+            assert server.poll() is None, f"{self.name}: {command.text} has ended:\n{log.read_text()}"
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        self.port = found[1]
+        for name in self.files:
+            self.write(name)
+        got = log.read_text().replace(self.port, PORT)
+        shown = f"{self.name}, block at line {line}: $ {command.text}"
+        if command.wanted.strip():
+            assert alike(command.wanted, got), f"{shown}\nthe document shows:\n{command.wanted}\nit printed:\n{got}"
+
     def run_command(self, command: Command, line: int) -> None:
+        if SERVER.fullmatch(command.text):
+            self.serve(command, line)
+            return
         done = subprocess.run(
-            ["sh", "-c", command.text],
+            ["sh", "-c", command.text.replace(PORT, self.port)],
             cwd=self.work,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -175,11 +223,20 @@ class Reader:
             timeout=SECONDS_MAX,
             check=False,
         )
-        got = done.stdout.decode()
+        got = done.stdout.decode().replace(self.port, PORT)
         shown = f"{self.name}, block at line {line}: $ {command.text}"
         assert done.returncode == command.exit_code, f"{shown}\nended with {done.returncode}:\n{got}"
         if command.wanted.strip():
             assert alike(command.wanted, got), f"{shown}\nthe document shows:\n{command.wanted}\nit printed:\n{got}"
+
+
+def is_ready(port: str) -> bool:
+    """Whether the server there takes something by now."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1{port}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, ConnectionError):
+        return False
 
 
 THIS_CHECKOUT = [sys.executable, "-P", "-m", "headwater"]

@@ -15,6 +15,10 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs
 
 
 def follow(text: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, headwater: list[str]) -> None:
+    # Where servers leave a token for programs of their user: not where somebody's real ones are.
+    run = folder / "run"
+    run.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
     reader = Reader(name, folder, headwater)
     monkeypatch.chdir(reader.work)
     # As the main module: msgspec and typing look annotations up in sys.modules.

@@ -4,9 +4,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.docs.blocks import is_ready
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -133,14 +137,20 @@ def test_program_prints_what_it_should_and_goes_on_where_it_stopped(name: str, t
 
 def test_importing_a_program_makes_no_file(tmp_path: Path) -> None:
     """Declaring does no IO."""
-    modules = ", ".join(name.removesuffix(".py") for name in PROGRAMS)
+    modules = ", ".join(name.removesuffix(".py") for name in (*PROGRAMS, "seats.py"))
     source = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import {modules}"
     subprocess.run([sys.executable, "-B", "-c", source], cwd=tmp_path, timeout=60, check=True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_program_is_tried_here() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*PROGRAMS, "inbox.py", "demo.py", "test_search.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        *PROGRAMS,
+        "inbox.py",
+        "demo.py",
+        "seats.py",
+        "test_search.py",
+    }
 
 
 def test_example_of_a_test_passes_in_its_own_folder(tmp_path: Path) -> None:
@@ -180,12 +190,94 @@ def test_inbox_asks_appends_each_note_once_and_ends_when_it_is_told_to(tmp_path:
     assert (tmp_path / "ledger.csv").read_text(encoding="utf-8").count("milk.txt,buy milk") == 1
 
 
+# --- seats.py: a server and two programs -------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a server that is a process of its own, and ends well."""
+    run_folder = tmp_path / "run"
+    run_folder.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run_folder))
+    command = [sys.executable, "-m", "headwater", "serve", "--store", "seats", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            found = re.search(r"ws://127.0.0.1(:\d+)", process.stderr.readline())
+            assert found is not None
+            end = time.monotonic() + 30
+            while not is_ready(found[1]):
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            yield found[0]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert "everything that was acknowledged is on disk" in process.stderr.read()
+    assert process.returncode == 0
+
+
+def book(url: str, *names: str) -> dict[str, list[str]]:
+    """What seats.py prints, started for all at the same time."""
+    programs = {
+        name: subprocess.Popen(
+            [sys.executable, str(EXAMPLES / "seats.py"), name, f"{url}/seats"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    }
+    printed = {}
+    for name, program in programs.items():
+        out, error = program.communicate(timeout=60)
+        assert (program.returncode, error) == (0, "")
+        printed[name] = out.splitlines()
+    return printed
+
+
+def test_one_of_two_programs_gets_the_seat_and_the_other_is_told_who(server: str) -> None:
+    printed = book(server, "ann", "bob")
+    winner, loser = ("ann", "bob") if printed["ann"][-1] == "ann got it" else ("bob", "ann")
+    assert printed[winner][-1] == f"{winner} got it"
+    assert printed[loser][-1] == f"{loser} lost it to {winner}"
+    assert f"seat={winner!r} confirmed" in printed[winner]
+    assert f"seat={loser!r} confirmed" not in printed[loser]
+
+
+def test_who_comes_later_finds_the_seat_taken(server: str) -> None:
+    printed = book(server, "ann")["ann"]
+    # On a slow machine the server may be quicker than the sink.
+    assert [line for line in printed if line != "seat='ann' pending"] == [
+        "seat='' confirmed",
+        "seat='ann' confirmed",
+        "ann got it",
+    ]
+    assert book(server, "bob")["bob"] == ["seat='ann' confirmed", "bob lost it to ann"]
+
+
 def test_demo_runs_to_its_end_and_leaves_nothing_behind(tmp_path: Path) -> None:
     printed = run("demo.py", tmp_path)
     assert printed.count("found after it") == 3
     assert printed.count("it was handled before") == 2
     assert list(tmp_path.iterdir()) == []
-    check_the_workflow_that_is_killed(printed[printed.index("\nA workflow acts outside") :])
+    workflow, shared = printed.index("\nA workflow acts outside"), printed.index("\nTwo programs, one space")
+    check_the_workflow_that_is_killed(printed[workflow:shared])
+    check_the_server_that_is_killed(printed[shared:])
+
+
+def check_the_server_that_is_killed(printed: str) -> None:
+    """Bob's seat was pending and is Ann's; what Ann wrote without a server is Bob's, too, each of it once."""
+    seen = [line.strip() for line in printed.splitlines()]
+    for line in (
+        "Ann takes it: 'Ann', pending",
+        "Bob takes it, too: 'Bob', pending",
+        "Bob sees: 'Ann', confirmed",
+        "Ann sees: 3, pending; offline, 3 wait",
+        "Ann sees: 3, confirmed; live",
+        "Bob sees: 3, confirmed; live",
+    ):
+        assert seen.count(line) == 1
+    assert max(map(len, seen)) <= 80
 
 
 def check_the_workflow_that_is_killed(printed: str) -> None:

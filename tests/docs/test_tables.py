@@ -94,6 +94,16 @@ def test_code_map_names_every_package_and_every_module_of_cells_and_scheduler() 
     assert [name for name in packages + modules if name not in text] == []
 
 
+def test_map_of_what_is_shared_names_every_module() -> None:
+    text = (ROOT / "docs" / "internals" / "sharing.md").read_text(encoding="utf-8")
+    source = ROOT / "src" / "headwater"
+    for package in ("sync", "host/serving", "host/remote"):
+        table = re.search(rf"^`{package}/`[^\n]*:\n\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+        assert table is not None
+        modules = {f"`{path.name}`" for path in (source / package).glob("[a-z]*.py")}
+        assert set(re.findall(r"`\w+\.py`", table[1])) == modules
+
+
 def test_life_of_a_run_is_the_one_in_the_code() -> None:
     header = ("step", "phase", "status", "outcome", "phase after", "status after", "outcome after")
     shown = table_below(ROOT / "docs" / "internals" / "workflows.md", header)

@@ -142,7 +142,7 @@ FROM_CLIENT: Final[list[tuple[str, FromClient]]] = [
     ("hello, no name", Hello((1,))),
     ("open", Open("seats", actor="ann")),
     ("open, all that is usual", Open("main")),
-    ("open, going on", Open("seats", MAIN, "ann", ANN, RESUME, create=False)),
+    ("open, going on", Open("seats", MAIN, "ann", ANN, RESUME, create=False, attempt=2)),
     ("open, a branch", Open("seats", BranchId("what-if"), "ann")),
     ("open, with a key", Open("seats", actor="ann", proof=Proof(bytes(32), bytes(64), 1_700_000_060_000))),
     (
@@ -220,7 +220,7 @@ FROM_CLIENT: Final[list[tuple[str, FromClient]]] = [
     ("pull", Pull(QUESTION + 4, (SEAT, MINE))),
     ("pull, by prefix, following links", Pull(QUESTION + 5, (), ("space/todo.",), at=0, follow=10_000)),
     ("kept?", AskKept(QUESTION + 6, "space/seats.", (DocKey("space/seats.label"),))),
-    ("kept?, one row", AskKept(QUESTION + 7, "space/seats.label", (), (DocKey("space/seats.label"),))),
+    ("kept?, only documents", AskKept(QUESTION + 7, besides=(DocKey("space/seats.label"),))),
     ("changed?", AskChanged(QUESTION + 8, COUNT, (((), False), (("a", 0), True)), 5)),
     ("notes", Notes(((DocKey("space/seats.free"), OBSERVED, (Read(SEAT, (), Seq(6)),), ()),))),
     ("notes, only what is gone", Notes((), (DocKey("space/seats.free"),))),

@@ -53,6 +53,7 @@ def transact(*operations: object, **fields: object) -> bytes:
 
 LONG_ONE: Final = Raw(b"\xcf" + bytes(7) + b"\x01")
 HALF: Final = Raw(b"\xca\x3f\x00\x00\x00")
+TWICE: Final = Raw(b"\x82\xa1a\x01\xa1a\x02")
 LONG_TEXT: Final = Raw(b"\xdb\x00\x00\x00\x03ann")
 
 SPELLED: Final = [
@@ -60,12 +61,10 @@ SPELLED: Final = [
     Spelled("a field that is not known", "client", spell({"t": "ping", "number": QUESTION, "colour": ["blue"]})),
     Spelled("a field that is not known", "server", spell({"t": "pong", "number": QUESTION, "late": True})),
     Spelled("a field at its default", "client", spell({"t": "open", "space": "seats", "branch": "main", "actor": ""})),
-    Spelled("a number with more bytes than it needs", "client", spell({"t": "ack", "seq": LONG_ONE})),
     Spelled("more in an operation than is known", "client", transact(["set", SEAT, "ann", "since v2"])),
-    Spelled("a text with more bytes than it needs", "client", transact(["set", SEAT, LONG_TEXT])),
-    Spelled("a float of four bytes", "client", transact(["set", SEAT, HALF])),
     Spelled("keys that are not sorted", "client", transact(["set", SEAT, {"b": 1, "a": 2, "": 3}])),
     Spelled("a read without its depth", "client", transact(reads=[[SEAT, [], 6]])),
+    Spelled("a number with more bytes than it needs", "server", spell({"t": "pong", "number": LONG_ONE})),
     Spelled("news of a kind with more fields", "server", spell({"t": "news", "seq": 9, "news": [], "epoch": 2})),
 ]
 
@@ -120,13 +119,62 @@ REFUSED: Final = [
     Bad("a depth that is not known", "client", "open", transact(reads=[[SEAT, [], 0, "wide"]])),
     Bad("layers on what is still to come", "client", "open", transact(rests=[[SEAT, [], PLACE + 1, [[1, 1]]]])),
     Bad("a precondition that is not known", "client", "open", transact(conditions=[["older", SEAT]])),
+    Bad("an origin that is still to come", "client", "open", transact(conditions=[["origin_committed", 1]])),
+    Bad("an origin beyond all numbers", "client", "open", transact(conditions=[["origin_committed", 2**64 - 1]])),
+    Bad("layers that are still to come", "client", "open", transact(rests=[[SEAT, [], 0, [[1, 1]]]])),
     Bad("the result of an operation that is not there", "client", "open", transact(seen=[1, b"x"])),
     Bad("an acknowledgement of what was not sent", "client", "open", spell({"t": "ack", "seq": PLACE + 1})),
     Bad("a watch as of a place still to come", "client", "open", spell({"t": "watch", "number": 1, "at": PLACE + 1})),
+    Bad("a number with more bytes than it needs", "client", "open", spell({"t": "ack", "seq": LONG_ONE})),
+    Bad("a text with more bytes than it needs", "client", "open", transact(["set", SEAT, LONG_TEXT])),
+    Bad("a list with more bytes than it needs", "client", "open", transact(["set", SEAT, Raw(b"\xdc\x00\x00")])),
+    Bad("a float of four bytes", "client", "open", transact(["set", SEAT, HALF])),
+    Bad("a key that is there twice", "client", "open", transact(["set", SEAT, TWICE])),
+    Bad(
+        "a field that is there twice",
+        "client",
+        "open",
+        b"\x83" + spell({"t": "ack", "seq": 1})[1:] + spell({"seq": 2})[1:],
+    ),
     Bad("nothing", "server", "open", b""),
     Bad("a frame of a client", "server", "open", spell({"t": "bye"})),
     Bad("a kind that is not known", "server", "open", spell({"t": "gossip"})),
-    Bad("a verdict that is not known", "server", "open", spell({"t": "news", "seq": 1, "news": [{"t": "v", "number": 1, "verdict": {"type": "perhaps"}}]})),
+    Bad(
+        "a verdict that is not known",
+        "server",
+        "open",
+        spell({"t": "news", "seq": 1, "news": [{"t": "v", "number": 1, "verdict": {"type": "perhaps"}}]}),
+    ),
     Bad("a field that is missing", "server", "open", spell({"t": "opened", "space": "seats"})),
     Bad("bytes after the frame", "server", "open", spell({"t": "pong", "number": 1}) + b"\xc0"),
+]
+
+
+class Denied(NamedTuple):
+    """Answered by `trouble` with the number of what was asked; the connection goes on. `can` is what may be done."""
+
+    name: str
+    can: Literal["read", "write", "own"]
+    data: bytes
+
+
+RECEIPT: Final = "space/receipt:0a1b"
+
+DENIED: Final = [
+    Denied("a commit without the right to write", "read", transact(["set", SEAT, "ann"])),
+    Denied("somebody else's document", "own", transact(["set", "user:bob/seats.draft", "x"])),
+    Denied("a read of somebody else's", "own", transact(reads=[["user:bob/seats.draft", [], 0]])),
+    Denied("a condition on somebody else's", "own", transact(conditions=[["absent", "user:bob/seats.draft"]])),
+    Denied("another session's", "own", transact(["set", "session:ann:other/seats.draft", "x"])),
+    Denied("a receipt that is overwritten", "own", transact(["set", RECEIPT, {}])),
+    Denied("a receipt that is deleted", "own", transact(["delete", RECEIPT], conditions=[["absent", RECEIPT]])),
+    Denied("a watch of somebody else's", "read", spell({"t": "watch", "number": 1, "docs": [["user:bob/x", 0]]})),
+    Denied("a prefix of somebody else's", "read", spell({"t": "watch", "number": 1, "prefixes": ["user:bob/"]})),
+    Denied("a prefix of everything", "read", spell({"t": "pull", "number": 1, "prefixes": [""]})),
+    Denied("more links than are followed", "read", spell({"t": "pull", "number": 1, "follow": 10_001})),
+    Denied(
+        "more watches than are allowed",
+        "read",
+        spell({"t": "watch", "number": 1, "docs": Raw(pack([[f"space/{n}", 0] for n in range(101)]))}),
+    ),
 ]

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import UnavailableError
 from headwater.host.clock import SystemClock
-from headwater.host.serving.audit import FILES_MAX, GENESIS, Audit, hash_of
+from headwater.host.serving import audit_check
+from headwater.host.serving.audit import FILES_MAX, GENESIS, Audit, hash_of, older_files
 from headwater.host.serving.audit_check import BadLine, examine, verify
 from headwater.host.serving.private import locked
 from headwater.host.serving.tokens import mint
@@ -332,6 +333,14 @@ def test_a_file_that_somebody_else_removed_is_missed(tmp_path: Path) -> None:
     assert "the log did not remove it" in bad.why
 
 
+def test_a_file_that_does_not_say_which_it_follows_is_found(log: Audit, file: Path) -> None:
+    written(log, 4)
+    *before, last = lines_of(file)
+    (file.parent / "audit-1.jsonl").write_bytes(b"\n".join(before) + b"\n")
+    file.write_bytes(last + b"\n")
+    assert verify(file) == BadLine("audit.jsonl", 1, "a file of the log does not begin with it")
+
+
 def test_a_crash_at_any_moment_of_a_rotation_loses_nothing(tmp_path: Path) -> None:
     log = small(tmp_path)
     for number in range(30):
@@ -391,6 +400,36 @@ def test_a_process_that_stopped_in_the_middle_is_not_waited_for_long(
         log.write("opened")
     log.write("opened")
     assert verify(file) is None
+
+
+def test_the_files_are_opened_while_nobody_can_rotate_them(
+    log: Audit, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[Path] = []
+
+    def listing(folder: Path) -> dict[int, Path]:
+        listed.append(folder)
+        with pytest.raises(UnavailableError, match="locked"), locked(folder / "audit.lock", wait_s=0):
+            pass
+        return older_files(folder)
+
+    log.write("opened")
+    monkeypatch.setattr(audit_check, "older_files", listing)
+    assert verify(file) is None
+    assert listed == [file.parent]
+
+
+def test_a_log_that_begins_while_it_is_looked_at_is_looked_at_again(
+    log: Audit, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listing(folder: Path) -> dict[int, Path]:
+        found = older_files(folder)
+        if not file.exists():
+            log.write("opened")
+        return found
+
+    monkeypatch.setattr(audit_check, "older_files", listing)
+    assert examine(file.parent).lines == 1
 
 
 def test_the_log_is_checked_while_it_is_written(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ Length: the commonest commits are spelled out, beside the general way that does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from headwater.cells.notes import Notes
@@ -38,7 +38,7 @@ from headwater.store.commit import (
 from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
 from headwater.store.document import Found, apply_operation
 from headwater.store.wellformed import check_operation
-from headwater.values.change import Change, Kind, Notification
+from headwater.values.change import Change, Derived, Kind, Notification
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.room import fitted
@@ -63,7 +63,9 @@ class Replica(View):
         self.notes: Notes = Notes(session, branch)
         self.on_rejected: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
         """Told of each of our commits that did not land, before its own callbacks are."""
-        self.asked: Container[DocKey] = ()
+        self.on_derived: Callable[[Derived], None] | None = None
+        """Told what runs of others came to, after everybody has heard of the changes."""
+        self.asked: Collection[DocKey] = ()
         """Documents of which somebody wants to know whether they are decided; `on_status` is told when they may be."""
         self.on_status: Callable[[DocKey], None] = lambda _: None
 
@@ -290,11 +292,18 @@ class Replica(View):
             self._tell_status(step)
         try:
             self._announce(step, Kind.INTEGRATE)
+            self._tell_derived(step)
             for pending, verdict, error in step.rejected():
                 self.on_rejected(pending, verdict, error)
         finally:
             # Whatever a listener does, every decided commit is settled.
             step.settle()
+
+    def _tell_derived(self, step: Step[Document]) -> None:
+        """What runs of others came to."""
+        for derived in step.derived:
+            if self.on_derived is not None:
+                self.on_derived(derived)
 
     def _tell_status(self, step: Step[Document]) -> None:
         """Of documents whose layers may have gone."""
@@ -327,6 +336,9 @@ class Replica(View):
         if mine is None and seq <= self.seq:
             return  # heard before
         self.seq = max(self.seq, seq)
+        seen = outcome.commit.seen
+        if seen is not None and mine is None and self.on_derived is not None:
+            step.derived += [Derived(each.doc, seen[1], seq) for each in outcome.commit.operations[seen[0] :][:1]]
         for effect in outcome.effects:
             record = self._documents.get(effect.doc)
             if record is None:
@@ -380,8 +392,9 @@ class Replica(View):
             del self._dead[next(iter(self._dead))]
         for rejected in doomed:
             for doc in {operation.doc: None for operation in rejected.commit.operations}:
-                record = self._documents[doc]
-                if rejected in record.layers:
+                record = self._documents.get(doc)
+                # It may have left its documents before, with another, and nobody holds them any more.
+                if record is not None and rejected in record.layers:
                     record.layers = [layer for layer in record.layers if layer is not rejected] or NO_LAYERS
                     step.reverted.add(doc)
                     step.stale[doc] = record

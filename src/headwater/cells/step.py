@@ -13,7 +13,7 @@ import msgspec
 from headwater.cells.pending import Pending
 from headwater.errors import HeadwaterError
 from headwater.store.commit import Committed, Verdict
-from headwater.values.change import Change
+from headwater.values.change import Change, Derived
 from headwater.values.diff import changes_between, changes_of
 from headwater.values.ids import DocKey
 from headwater.values.patch import Touches
@@ -33,7 +33,7 @@ class _Moved(msgspec.Struct, frozen=True, gc=False):
 class Step(Generic[_T]):
     """Everything one call of `integrate` changes, collected until it is told."""
 
-    __slots__ = ("moved", "reverted", "settled", "stale")
+    __slots__ = ("derived", "moved", "reverted", "settled", "stale")
 
     def __init__(self) -> None:
         self.moved: dict[DocKey, _Moved] = {}
@@ -41,6 +41,8 @@ class Step(Generic[_T]):
         # Documents whose layers have to be laid on what is confirmed now.
         self.stale: dict[DocKey, _T] = {}
         self.settled: list[tuple[Pending, Verdict | None, HeadwaterError | None]] = []
+        # What runs of others came to.
+        self.derived: list[Derived] = []
 
     def note(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
         """A document moved, perhaps once more."""

@@ -95,6 +95,11 @@ class View:
         record = self._documents.get(doc)
         return record is not None and bool(record.layers)
 
+    def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
+        """It is here, decided, and was not changed after a place of the log that was taken in."""
+        record = self._documents.get(doc)
+        return record is not None and not record.layers and record.seq <= seq <= self.seq
+
     def expect_new(self, doc: DocKey) -> None:
         """Nobody can have written this document, for its id was made just now: the store need not be asked."""
         if doc not in self._documents:

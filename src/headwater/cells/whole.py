@@ -9,10 +9,12 @@ from typing import Any
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
+from headwater.cells.here import find
 from headwater.cells.home import Home
 from headwater.cells.reading import Readable
 from headwater.cells.show import shorten
 from headwater.cells.slot import Slot
+from headwater.cells.transaction import Transaction
 from headwater.errors import AddressError
 from headwater.values.ids import DocKey
 from headwater.values.tree import Path
@@ -43,6 +45,11 @@ def id_of(doc: Doc) -> str:
     if not isinstance(given, Doc):
         raise AddressError(f"{shorten(repr(given))} is not a document")
     return given._hw_scope[0]
+
+
+def home_of(thing: Doc | Readable, what: str) -> tuple[Home, Transaction | None]:
+    """The space that a document or a cell means here, and the transaction around this code."""
+    return find(thing._hw_owner if isinstance(thing, Doc) else thing._owner, what)
 
 
 def place_of(thing: Doc | Readable, home: Home) -> tuple[DocKey, Path]:

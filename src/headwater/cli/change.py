@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from headwater.cli.exits import RefusalError
-from headwater.cli.options import as_object, on_branch, on_space
+from headwater.cli.options import as_object, on_branch
 from headwater.cli.output import Form, answer, is_terminal, note
-from headwater.errors import AddressError, InvariantError, UsageError
+from headwater.cli.remote import on_space_or_server
+from headwater.errors import AddressError, InvariantError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path as FilePath
+
     from headwater.cells.pending import Pending
+    from headwater.host.attached import AttachedReplica
     from headwater.host.storage import Storage
     from headwater.store.commit import Operation, Verdict
     from headwater.values.ids import DocKey, Seq
@@ -30,7 +34,7 @@ _INPUT_BYTES_MAX: Final = 128 * 1024 * 1024
 @click.option("--delete", is_flag=True, help="Delete the document, or take away what stands at PATH in it.")
 @click.option("--create/--no-create", default=True, help="Whether to make the space if it is missing. It is made.")
 @on_branch
-@on_space
+@on_space_or_server
 @as_object
 def set_value(
     *,
@@ -41,6 +45,7 @@ def set_value(
     branch: str,
     url: str | None,
     space: str | None,
+    token_file: FilePath | None,
     form: Form,
 ) -> None:
     """Write a JSON value at a PATH and print the commit's sequence number.
@@ -53,6 +58,7 @@ def set_value(
 
     Missing maps on the way are made. In a list, the number after the last adds an element.
     """  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
+    from headwater.cli import remote
     from headwater.cli.spaces import open_space
     from headwater.values.address import parse_address
 
@@ -63,11 +69,19 @@ def set_value(
     # Everything that can be wrong with the arguments is found before a file is made.
     doc, steps = parse_address(path)
     value = None if text is None else read_value(text, path)
-    with open_space(url, space, create=create and not delete) as storage:
-        before = storage.call(lambda engine: engine.head)
-        seq, changed = _commit(storage, branch, doc, steps, value, delete=delete)
-        if not before:
-            note(f"made the space {storage.name}")
+    server = remote.server_of(url, space, token_file)
+    if server is not None:
+        with remote.opened(server, actor=remote.actor_of(doc), create=create and not delete) as served:
+            replica = served.attach(branch=branch)
+            is_new = not replica.seq
+            seq, changed = _write_through(replica, doc, steps, value, delete=delete)
+    else:
+        with open_space(url, space, create=create and not delete) as storage:
+            is_new = not storage.call(lambda engine: engine.head)
+            seq, changed = _commit(storage, branch, doc, steps, value, delete=delete)
+            space = storage.name
+    if is_new:
+        note(f"made the space {space if server is None else server.url.space}")
     verb = ("deleted" if delete else "set") if changed else "unchanged"
     record = {"address": path, "branch": branch, "seq": seq, "changed": changed}
     answer(record, sentence=f"{path}: {verb} at {seq}", plain=seq, form=form)
@@ -77,16 +91,27 @@ def _commit(
     storage: Storage, branch: str, doc: DocKey, steps: tuple[str, ...], value: Value, *, delete: bool
 ) -> tuple[Seq, bool]:
     """One commit, decided and on disk. Where it is in the log, and whether it changed anything."""
-    from headwater.cli.spaces import find_branch, missing_document, missing_value
-    from headwater.values.address import settle_path
-    from headwater.values.tree import ABSENT, get
+    from headwater.cli.spaces import find_branch, missing_document
+    from headwater.values.tree import ABSENT
 
     on = storage.call(lambda engine: find_branch(engine, branch))
     replica = storage.attach(branch=on)
+    if delete and replica.read(doc) is ABSENT:
+        raise storage.call(lambda engine: missing_document(engine, doc, on, None))
+    return _write_through(replica, doc, steps, value, delete=delete)
+
+
+def _write_through(
+    replica: AttachedReplica, doc: DocKey, steps: tuple[str, ...], value: Value, *, delete: bool
+) -> tuple[Seq, bool]:
+    from headwater.cli.spaces import missing_value
+    from headwater.values.address import address_text, settle_path
+    from headwater.values.tree import ABSENT, get
+
     root = replica.read(doc)
     path = settle_path(root, steps)
     if delete and root is ABSENT:
-        raise storage.call(lambda engine: missing_document(engine, doc, on, None))
+        raise NotFoundError(f"there is no document {address_text(doc)}; `headwater ls` lists them", doc=doc)
     if delete and get(root, path) is ABSENT:
         raise missing_value(doc, path, root)
     operation = _removal(doc, path) if delete else _write(doc, path, root, value)

@@ -12,6 +12,7 @@ from headwater.cli.exits import RefusalError
 from headwater.cli.files import beside, check_free, put_in_place, unfinished
 from headwater.cli.options import as_object, on_space
 from headwater.cli.output import Form, Progress, answer, progress, size_text
+from headwater.cli.remote import on_space_or_server
 from headwater.errors import (
     CorruptError,
     HeadwaterError,
@@ -23,6 +24,7 @@ from headwater.errors import (
 )
 
 if TYPE_CHECKING:
+    from headwater.cli.remote import Server
     from headwater.values.ids import Seq
 
 _CHUNK: Final = 1024 * 1024
@@ -35,13 +37,30 @@ _CHUNK: Final = 1024 * 1024
 @click.argument("file", type=Path)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--unverified", is_flag=True, help="Keep the copy as it is, even of a damaged space.")
-@on_space
+@on_space_or_server
 @as_object
-def back_up(*, file: Path, force: bool, unverified: bool, url: str | None, space: str | None, form: Form) -> None:
-    """Copy a space into a new FILE, which is a space itself. It is verified, and there whole or not at all."""
+def back_up(
+    *,
+    file: Path,
+    force: bool,
+    unverified: bool,
+    url: str | None,
+    space: str | None,
+    token_file: Path | None,
+    form: Form,
+) -> None:
+    """Copy a space into a new FILE, which is a space itself. It is verified, and there whole or not at all.
+
+    Of a server's space, which goes on being used meanwhile, with a token that owns it.
+    """
+    from headwater.cli.remote import server_of
     from headwater.cli.spaces import open_space
 
     check_free(file, force=force)
+    server = server_of(url, space, token_file)
+    if server is not None:
+        _tell_backup(file, server.url.space, _fetch(server, file, verified=not unverified), form)
+        return
     with open_space(url, space) as storage:
         _check_not_space(file, url, space)
         with unfinished(file.parent) as part:
@@ -51,10 +70,29 @@ def back_up(*, file: Path, force: bool, unverified: bool, url: str | None, space
                 _check_copy(part)
             replace_space(part, file)
         seq, name = storage.call(lambda engine: engine.head), storage.name
+    _tell_backup(file, name, seq, form)
+
+
+def _tell_backup(file: Path, name: str, seq: int, form: Form) -> None:
     size = file.stat().st_size
     record = {"file": str(file), "space": name, "seq": seq, "bytes": size}
     sentence = f"space {name} backed up to {file}, up to {seq} ({size_text(size)})"
     answer(record, sentence=sentence, plain=file, form=form)
+
+
+def _fetch(server: Server, file: Path, *, verified: bool) -> int:
+    """From a server. How far it goes."""
+    from headwater.cli.pages import download
+
+    with unfinished(file.parent) as part:
+        # Everything of the space is in it.
+        part.chmod(0o600)
+        with progress("downloading") as advance:
+            seq = download(server, part, advance)
+        if verified:
+            _check_copy(part)
+        replace_space(part, file)
+    return seq
 
 
 def _check_copy(part: Path) -> None:
@@ -139,6 +177,7 @@ def _copy_file(path: Path, copy: Path, done: int, total: int, advance: Progress)
 def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Target, Seq]:
     """Where the copy belongs, and what is in it. The copy is given the name it will be opened by."""
     from headwater.host.opening import open_space
+    from headwater.host.serving.lineage import renew
     from headwater.store.verify import verify
 
     try:
@@ -147,6 +186,8 @@ def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Targ
             target, seq = locate_space(url, space, storage.name), storage.call(lambda engine: engine.head)
             if target.space != storage.name:
                 storage.call(lambda engine: engine.backend.set_meta("space", target.space))
+            # Clients that have seen what comes after it must not take it for what they know.
+            storage.call(renew)
     except HeadwaterError as error:
         # It speaks of the copy; people know the backup.
         message = error.message.replace(str(part), str(file))

@@ -23,10 +23,13 @@ from headwater.cli.output import (
     write,
 )
 from headwater.cli.output import json_text as json
+from headwater.cli.remote import on_space_or_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path as FilePath
 
+    from headwater.cli.remote import Server
     from headwater.store.browse import Event
     from headwater.store.engine import Engine
     from headwater.values.ids import BranchId, DocKey, Seq
@@ -53,7 +56,7 @@ _STATE: Final = Column(title="state", text=lambda record: "deleted" if record["d
 @click.option("--all", "every", is_flag=True, help="List what is kept of events, too: receipts, failed ones.")
 @at_place
 @on_branch
-@on_space
+@on_space_or_server
 @as_list
 def list_documents(
     *,
@@ -65,6 +68,7 @@ def list_documents(
     branch: str,
     url: str | None,
     space: str | None,
+    token_file: FilePath | None,
     form: Form,
 ) -> None:
     """List documents, with the sequence number of their last change.
@@ -72,12 +76,20 @@ def list_documents(
     With PREFIX only those whose address starts with it. What is kept of events is listed with --all, or if PREFIX says
     so: `receipt:`, `failed:`, `events:`.
     """
+    from headwater.cli.remote import server_of
     from headwater.cli.spaces import find_branch, open_space
     from headwater.host.kept_events import SYSTEM
 
     columns = [_DOCUMENT, _SEQ, *([_STATE] if deleted else []), *([_VALUE] if long else [])]
     empty = f"no documents that start with {prefix}" if prefix else "no documents"
     hidden: list[str] | None = None if every or prefix.removeprefix("space!").startswith(SYSTEM) else []
+    server = server_of(url, space, token_file)
+    if server is not None:
+        if deleted or at is not None:
+            raise click.UsageError("A server lists the documents that there are: --deleted and --at need the file.")
+        show(_served(server, prefix, branch, hidden, long=long), columns, form, empty=empty)
+        _tell_hidden(hidden)
+        return
     with open_space(url, space) as storage:
         storage.call(
             lambda engine: show(
@@ -87,9 +99,33 @@ def list_documents(
                 empty=empty,
             )
         )
+    _tell_hidden(hidden)
+
+
+def _tell_hidden(hidden: list[str] | None) -> None:
     if hidden:
         of_events = count_text(len(hidden), "document of events is", "documents of events are")
         note(f"{of_events} not listed; --all lists them, `headwater events ls` those that failed")
+
+
+def _served(server: Server, prefix: str, branch: str, hidden: list[str] | None, *, long: bool) -> Iterator[Record]:
+    """Those of a server's space."""
+    from headwater.cli.remote import documents
+    from headwater.host.kept_events import is_system
+    from headwater.values.address import address_text
+    from headwater.values.codec import to_json
+
+    found, is_complete = documents(server, prefix, branch)
+    for listed in found:
+        if hidden is not None and is_system(listed.doc, lambda listed=listed: listed.value):  # type: ignore[misc]
+            hidden.append(listed.doc)
+            continue
+        record: dict[str, object] = {"document": address_text(listed.doc), "seq": listed.seq, "deleted": False}
+        if long:
+            record["value"] = to_json(listed.value)
+        yield record
+    if not is_complete:
+        note(f"these are the first {len(found):,}: a server sends no more at once. Name a PREFIX for others")
 
 
 def _documents(
@@ -130,23 +166,36 @@ def _documents(
 @click.option("-r", "--raw", is_flag=True, help="Text without quotes, bytes as they are.")
 @at_place
 @on_branch
-@on_space
+@on_space_or_server
 @as_object
 def get_value(
-    *, path: str, raw: bool, at: Seq | None, branch: str, url: str | None, space: str | None, form: Form
+    *,
+    path: str,
+    raw: bool,
+    at: Seq | None,
+    branch: str,
+    url: str | None,
+    space: str | None,
+    token_file: FilePath | None,
+    form: Form,
 ) -> None:
     """Print a document, or what stands at a PATH in one, as JSON.
 
     With --json, an object that also says where and since when.
     """
+    from headwater.cli import remote
     from headwater.cli.spaces import find_branch, find_place, open_space
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
 
     if raw and form:
         raise click.UsageError("--raw and --json exclude each other.")
-    with open_space(url, space) as storage:
-        place = storage.call(lambda engine: find_place(engine, path, find_branch(engine, branch), at))
+    server = remote.server_of(url, space, token_file)
+    if server is not None:
+        place = remote.find_place(server, path, branch, at)
+    else:
+        with open_space(url, space) as storage:
+            place = storage.call(lambda engine: find_place(engine, path, find_branch(engine, branch), at))
     if raw and isinstance(place.value, str | bytes):
         _print_raw(place.value)
         return

@@ -20,6 +20,8 @@ from headwater.errors import HeadwaterError, NotFoundError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headwater.cli.remote import Server
+
 State: TypeAlias = Literal["ok", "warning", "failed"]
 
 FREE_WARN: Final = 1024**3
@@ -53,14 +55,22 @@ _COLUMNS: Final = (
 
 
 @click.command
-@click.option("--url", metavar="URL", help="Where the data lives; else $HEADWATER_URL, headwater.toml, or this folder.")
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Where the data lives, or ws://...; else $HEADWATER_URL, headwater.toml, or this folder.",
+)
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="For a server: a file with the token."
+)
 @as_object
-def examine(*, url: str | None, form: Form) -> None:
+def examine(*, url: str | None, token_file: Path | None, form: Form) -> None:
     """Check that this machine is fit: libraries, SQLite, the folder, free space.
 
+    Of a server (ws://HOST:PORT/SPACE): whether it is reached, how fast it answers, and what may be done there.
     Exit 0 if nothing failed (warnings may be shown), 1 if something did, 3 if there is no such file or folder.
     """
-    checks = list(_examine(url))
+    checks = list(_examine(url, token_file))
     records = [{"check": check.name, "state": check.state, "found": check.found} for check in checks]
     failed = sum(check.state == "failed" for check in checks)
     warned = sum(check.state == "warning" for check in checks)
@@ -75,7 +85,14 @@ def examine(*, url: str | None, form: Form) -> None:
         raise click.exceptions.Exit(Exit.FAILED)
 
 
-def _examine(url: str | None) -> Iterator[Check]:
+def _examine(url: str | None, token_file: Path | None) -> Iterator[Check]:
+    server = _server(url, token_file)
+    if server is not None:
+        from headwater.cli.doctor_server import examine_server
+
+        yield from _libraries()
+        yield from (Check(*each) for each in examine_server(server))
+        return
     target = _target(url)
     yield from _libraries()
     if target is None:
@@ -87,6 +104,17 @@ def _examine(url: str | None) -> Iterator[Check]:
     yield _network(folder)
     yield _free(folder)
     yield _works(folder)
+
+
+def _server(url: str | None, token_file: Path | None) -> Server | None:
+    from headwater.cli.remote import server_of
+
+    try:
+        return server_of(url, None, token_file)
+    except UsageError:
+        if url is None and token_file is None:
+            return None  # nothing is named: this folder is looked at
+        raise
 
 
 def _target(url: str | None) -> Path | None:

@@ -26,6 +26,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "ls": "data:list_documents",
         "get": "data:get_value",
         "set": "change:set_value",
+        "watch": "watch:watch_value",
         "send": "send:send_event",
         "history": "data:show_history",
         "diff": "data:show_diff",

@@ -19,19 +19,26 @@ _LISTEN: Final = "127.0.0.1:8400"
 @click.command("serve")
 @click.option(
     "--store",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     required=True,
     metavar="DIR",
     help="Where the spaces are: a file for each. Made if it is not there.",
 )
 @click.option("--listen", default=_LISTEN, show_default=True, metavar="HOST:PORT", help="Port 0 is any that is free.")
-@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="A certificate, for wss://.")
-@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its private key.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="A certificate (PEM), for wss://.")
+@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its private key (PEM).")
 @click.option("--insecure", is_flag=True, help="Listen for other machines without a certificate, as behind a proxy.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name that it is reached by besides.")
-@click.option("--origin", "origins", multiple=True, metavar="URL", help="A place whose pages may connect.")
+@click.option("--origin", "origins", multiple=True, metavar="URL", help="A place whose web pages may connect.")
 @click.option("--no-create", is_flag=True, help="Serve only the spaces that are there.")
-@click.option("--log", type=click.Choice(["text", "json", "off"]), default="text", show_default=True)
+@click.option(
+    "--log",
+    type=click.Choice(["text", "json", "off"]),
+    default="text",
+    show_default=True,
+    help="How what happens is told, on stderr: a line each, for people or for programs.",
+)
+@click.option("--verbose", is_flag=True, help="Tell also which pages are asked for.")
 @click.option("--quiet", is_flag=True, help="Say nothing at the start and at the end.")
 def serve(
     *,
@@ -44,21 +51,36 @@ def serve(
     origins: tuple[str, ...],
     no_create: bool,
     log: str,
+    verbose: bool,
     quiet: bool,
 ) -> None:
     """Serve the spaces of a folder to programs elsewhere, until it is told to end.
 
+    \b
+    headwater serve --store spaces/
+    headwater serve --store spaces/ --listen 0.0.0.0:8400 --tls-cert cert.pem --tls-key key.pem
+
     Programs open them with app.open("ws://HOST:PORT/SPACE"). Those of the same user on this machine are let in; others
-    need a token of `headwater token create`. Ctrl-C, or SIGTERM, ends it when everything that was sent is decided.
-    """
+    need a token of `headwater token create`.
+
+    \b
+    Pages: /healthz  it lives                  /metrics  numbers, for Prometheus
+           /readyz   it takes something now    /spaces/SPACE/backup  a copy, for who owns it
+    POST /spaces/SPACE/topics/WORKFLOW/TOPIC   an event (JSON, with an Idempotency-Key)
+
+    Ctrl-C or SIGTERM ends it: no more is taken, what was sent is decided and told, and programs are told to come again.
+    The second one ends it at once. What was acknowledged is on disk either way.
+    """  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
     import asyncio
 
     from headwater.host.serving.logs import set_up
     from headwater.host.serving.server import Server, Serving, end_on
 
     host, port = _place(listen)
+    if tls_key is None and tls_cert is not None and not _holds_key(tls_cert):
+        raise click.UsageError(f"--tls-cert {tls_cert}: the private key is not in it; give it with --tls-key.")
     if log != "off":
-        set_up(logging.getLogger("headwater"), sys.stderr, json=log == "json")
+        set_up(logging.getLogger("headwater"), sys.stderr, json=log == "json", verbose=verbose)
     server = Server(
         Serving(
             store=store,
@@ -86,6 +108,14 @@ def serve(
 
 def _place(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > _PORT_MAX:
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > _PORT_MAX:
         raise click.UsageError(f"--listen {text}: HOST:PORT is expected, such as {_LISTEN}")
     return host.strip("[]"), int(port)
+
+
+def _holds_key(certificate: Path) -> bool:
+    """Whether the private key is in the same file. One that cannot be read is told of where it is used."""
+    try:
+        return b"PRIVATE KEY-----" in certificate.read_bytes()
+    except OSError:
+        return True

@@ -31,7 +31,11 @@ class AsyncOpening:
         space = self._space = await self._made()
         space.enter()
         try:
-            self._begin(space)
+            if space.connection.state == "local":
+                self._begin(space)
+            else:
+                # What is kept of runs is a server's, and is asked for. Nothing runs meanwhile: the turn is taken.
+                await self._begin_beside(space)
             await space.calm()
             # Not waited for: one that never comes to its end must not keep the space from being opened.
             space.resume_events()
@@ -40,6 +44,21 @@ class AsyncOpening:
             await asyncio.to_thread(space.abandon)
             raise
         return space
+
+    async def _begin_beside(self, space: AsyncSpace) -> None:
+        """In a thread. Who stops waiting for it leaves nothing half begun."""
+
+        def begin() -> None:
+            with space.turn:
+                self._begin(space)
+            space.catch_up()
+
+        begun = asyncio.ensure_future(asyncio.to_thread(begin))
+        try:
+            await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            await asyncio.wait((begun,))
+            raise
 
     async def _made(self) -> AsyncSpace:
         """The space, made in a thread. Who stops waiting for it must not leave it open, whichever comes first."""

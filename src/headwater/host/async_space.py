@@ -57,10 +57,10 @@ class AsyncSpace(BaseSpace):
         # Other event loops are refused.
         self.wary = True
 
-    def _wake(self) -> None:
-        # A loop that is closed runs nothing any more; what was written is stored all the same.
+    def call_in_place(self, fn: Callable[..., object], *args: object) -> None:
+        """In the loop. One that is closed runs nothing any more; what was written is stored all the same."""
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._pass, context=self._context)
+            self._loop.call_soon_threadsafe(fn, *args, context=self._context)
 
     def check(self, what: str | Addressed) -> None:
         """Besides being open: this loop, one of a workflow's, or a thread without one."""
@@ -84,7 +84,7 @@ class AsyncSpace(BaseSpace):
         """Have a pass run between two awaits."""
         if not self._soon:
             self._soon = True
-            self._wake()
+            self.call_in_place(self._pass)
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         super()._tick(due)

@@ -102,6 +102,8 @@ class BaseSpace(Facing, Home):
             turn=self._turn,
             keep_failed=options.keep_failed,
         )
+        self.scheduler.streams.is_shared = not isinstance(lease.storage, Storage)
+        lease.storage.shows(self.scheduler.graph.writers.__contains__)
         self.mail: Mail = Mail(self)
         self.prints: Prints = Prints()
         self.resuming: Resuming = Resuming(self, options.branch)
@@ -398,6 +400,21 @@ class BaseSpace(Facing, Home):
     def connection(self) -> Connection:
         """How it stands with the server; of a space in this process, that there is none."""
         return self._lease.storage.connection()
+
+    def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
+        """Call with how it stands, whenever that is otherwise: in the connection's thread, or the loop of this space.
+
+        Returns what ends it.
+        """
+        given: object = callback
+        if not callable(given):
+            raise UsageError(f"space.on_connection takes a function of a Connection, not {given!r}")
+        self.check_open()
+        return self._lease.storage.on_connection(lambda connection: self.call_in_place(callback, connection))
+
+    def call_in_place(self, fn: Callable[..., object], *args: object) -> None:
+        """Call a function where the code of this space runs: here, in whichever thread."""
+        fn(*args)
 
     def explain_resume(self) -> Resumption:
         """What this opening made of what those before it have kept: who need not run, who has to, and why."""

@@ -5,9 +5,12 @@ Must never know: how a connection is made.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+
+from headwater.host.report import log
 
 ConnectionState: TypeAlias = Literal["local", "connecting", "live", "offline", "over"]
 """local: no server. live: connected. offline: tried again by itself. over: not any more; the error says why."""
@@ -27,10 +30,41 @@ class Connection(msgspec.Struct, frozen=True):
     """How often it was tried to connect."""
     trouble: str = ""
     """Why it is not live."""
+    refused: int = 0
+    """Commits of earlier runs of the program, kept in its folder, that were taken back when it was opened again."""
 
     def __bool__(self) -> bool:
         """Whether what is written is decided at once."""
         return self.state in ("local", "live")
+
+
+class Listeners:
+    """Whoever wants to know when it stands otherwise."""
+
+    def __init__(self) -> None:
+        self._listeners: tuple[Callable[[Connection], None], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def add(self, listener: Callable[[Connection], None]) -> Callable[[], None]:
+        """Tell it from now on. Returns what ends it."""
+        # Wrapped, so that the same listener given twice is two.
+        entry: Callable[[Connection], None] = lambda connection: listener(connection)  # noqa: E731, PLW0108
+        self._listeners = (*self._listeners, entry)
+
+        def end() -> None:
+            self._listeners = tuple(each for each in self._listeners if each is not entry)
+
+        return end
+
+    def tell(self, connection: Connection) -> None:
+        """Tell them all. One that raises stops nothing."""
+        for listener in self._listeners:
+            try:
+                listener(connection)
+            except Exception:  # noqa: BLE001  # a function of the author's
+                log.exception("a function that was given to space.on_connection has raised")
 
 
 LOCAL: Final = Connection("local")

@@ -98,7 +98,10 @@ def locate(url: str, space: str | None = None) -> Location:
     if url == "memory:":
         return Location(_check_name(DEFAULT_SPACE if space is None else space), None)
     if url.startswith(_SERVER):
-        message = f"{url} is a server's; open it with app.open(...). This needs the file itself"
+        message = (
+            f"{url} is a server's, and this needs the file itself. Programs open servers with app.open(...); of the "
+            "commands get, ls, set, watch, backup and doctor do"
+        )
         raise UsageError(message, url=url)
     if url.startswith(_LATER):
         message = f"cannot open {url}: this version opens files, folders, memory: and ws://; PostgreSQL comes later"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from os import PathLike
 from random import random
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -46,8 +47,10 @@ class Options:
     on_console: OnConsole | None = None
     # Events that failed and are kept, at most: the oldest go.
     keep_failed: int = FAILED_MAX
-    # Of a space that a server has: what is shown there, and how its certificate is checked.
+    # Of a space that a server has: what is shown there, where things are kept here, how its certificate is checked.
     token: str | None = None
+    key: str | PathLike[str] | None = None
+    local: str | PathLike[str] | None = None
     tls: SSLContext | None = None
     # A clock in milliseconds that never goes back.
     now: Callable[[], float] = steady_ms
@@ -80,6 +83,12 @@ class Options:
         token: object = self.token
         if token is not None and (not isinstance(token, str) or not token.isascii() or not token.strip()):
             raise UsageError("token=...: a text is expected, as `headwater token create` prints it")
+        if token is not None and self.key is not None:
+            raise UsageError("token= and key= both say who this is; give one of them")
+        for name, path in (("key", self.key), ("local", self.local)):
+            given: object = path
+            if given is not None and (not isinstance(given, str | PathLike) or not str(given)):
+                raise UsageError(f"{name}={given!r} is no path of a {'file' if name == 'key' else 'folder'}")
         check_handler(self.on_console)
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:

@@ -35,6 +35,9 @@ class Place(Protocol):
     def attach(self, *, branch: str = ..., wake: Callable[[], None] | None = None) -> AttachedReplica:
         """A new replica. `wake` is called when there is something to `refresh`, by whoever brings it."""
 
+    def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
+        """Which documents are what functions here have come to: who may only read is shown these, and keeps them."""
+
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided."""
 
@@ -46,6 +49,9 @@ class Place(Protocol):
 
     def connection(self) -> Connection:
         """How it stands with the server."""
+
+    def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
+        """Call when that is otherwise, from a thread of its own. Returns what ends it."""
 
     def close(self) -> None:
         """Let go of it. Once more is no harm."""

@@ -11,11 +11,10 @@ from typing import Any
 from headwater.cells.cell import Cell
 from headwater.cells.collection import List, Map
 from headwater.cells.doc import Doc
-from headwater.cells.here import find
 from headwater.cells.reading import Readable
 from headwater.cells.show import shorten
 from headwater.cells.transaction import Transaction
-from headwater.cells.whole import place_of
+from headwater.cells.whole import home_of, place_of
 from headwater.errors import UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.scheduler.node import Node
@@ -32,7 +31,7 @@ class Status(StrEnum):
     """What is shown is what is stored."""
 
 
-def status(thing: Doc | Cell[Any] | List[Any] | Map[Any]) -> Status:
+def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
     """Whether what a cell or document shows is decided: `pending` or `confirmed`. Of a part: of its whole document.
 
     In a sink or a computed function this is noted: when it is otherwise, the function runs again.
@@ -41,9 +40,7 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any]) -> Status:
     if not isinstance(given, Doc | Readable):
         message = f"hw.status takes a cell or a document, not {shorten(repr(given))}"
         raise UsageError(f"{message}; for a field of a document, give the document")
-    owner = given._hw_owner if isinstance(given, Doc) else given._owner
-    what = "hw.status(...)" if isinstance(given, Doc) else given
-    home, tx = find(owner, what)
+    home, tx = home_of(given, "hw.status(...)")
     assert isinstance(home, BaseSpace)
     doc, _ = place_of(given, home)
     if tx is None:

@@ -175,9 +175,17 @@ class Storage:
 
         self.ride(Waiting(then))
 
+    def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
+        """Whoever has the file may write."""
+
     def connection(self) -> Connection:
         """There is none."""
         return LOCAL
+
+    def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
+        """It never stands otherwise."""
+        del callback
+        return lambda: None
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
         """Hold documents no longer that nobody is going to ask for soon."""

@@ -236,11 +236,15 @@ class Introspection:
             is_first = node.runs == 1 and not node.restored
             because = "because it had not run before" if is_first else "because its value was asked for"
         failed = f"; it raised {type(node.error).__name__}: {node.error}" if node.error is not None else ""
-        return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}"
+        often = "once" if node.adopted == 1 else f"{node.adopted} times"
+        adopted = f"; {often} what another runtime came to was adopted instead" if node.adopted else ""
+        return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}{adopted}"
 
     def _before(self, node: Node) -> str:
         """Of one that has not run here: what became of what an opening before has kept of it."""
         missed = self._persistence.missed.get(node.id)
+        if node.adopted:
+            return "It has not run here: what another runtime came to was adopted"
         if node.restored:
             since = f", and {missed.reason}" if missed is not None else ""
             return f"It has not run here: its last run, in an opening before, was taken over{since}"

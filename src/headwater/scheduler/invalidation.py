@@ -20,7 +20,7 @@ from headwater.scheduler.node import NO_CAUSES, TRANSITIONS, Node, Place, Signal
 from headwater.scheduler.statuses import Statuses
 from headwater.scheduler.trace import Invalidated, Trace
 from headwater.values.address import address_text
-from headwater.values.change import Change, Kind, Notification
+from headwater.values.change import Change, Derived, Kind, Notification
 from headwater.values.frozen import FrozenDict
 from headwater.values.tree import ABSENT, Value
 
@@ -47,7 +47,9 @@ class Invalidation:
         # Settle: it is live and not clean.
         self.offer = offer
         # Appended to by whichever thread commits; taken from by the one that has the turn.
-        self.inbox: deque[Notification] = deque()
+        self.inbox: deque[Notification | Derived] = deque()
+        # Adoption: what a run of somebody else came to may stand for one here.
+        self.consider: Callable[[Derived], None] = lambda _: None
         # Computations that are invalid: while there are none, every one that is clean is valid, too.
         self.invalid: dict[Node, None] = {}
         graph.on_awaited = self._await
@@ -57,6 +59,9 @@ class Invalidation:
         inbox = self.inbox
         while inbox:
             notification = inbox.popleft()
+            if isinstance(notification, Derived):
+                self.consider(notification)
+                continue
             source = notification.source
             if notification.kind is _STATUS:
                 self._look_at_status(notification.changes[0])
@@ -135,6 +140,12 @@ class Invalidation:
         self.invalid.pop(node, None)
         if self.statuses:
             self.statuses.forget(node)
+
+    def relieve(self, node: Node) -> None:
+        """The run of another runtime stands for the one that it was to make: nothing calls for that any more."""
+        node.signal(Signal.RESTORED)
+        self.invalid.pop(node, None)
+        node.invalid_causes = NO_CAUSES
 
     def clean(self, node: Node) -> tuple[Place, ...]:
         """An attempt begins. Returns why (I8)."""

@@ -22,6 +22,7 @@ from headwater.scheduler import event_invariants, resume_invariants
 from headwater.scheduler.event_invariants import broken
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status, titled
+from headwater.scheduler.persistence import ADOPTED
 from headwater.scheduler.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import (
@@ -33,6 +34,7 @@ from headwater.scheduler.trace import (
     Record,
     Registered,
     Restless,
+    Restored,
     Started,
     TakenBack,
 )
@@ -332,6 +334,9 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     kept = node.recorded
     yield "what was kept of it is what it can be known by", kept is None or (spec.print is not None and bool(kept[1]))
     yield "what was restored has been run, if not here", not node.restored or (spec.print is not None and not is_new)
+    is_told = node.adopted > 0 or node.heard is not None
+    yield "what is taken over from others can be known by what it is", not is_told or spec.print is not None
+    yield "what was adopted has been run, if not here", not node.adopted or not is_new
     yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0
     yield "times fit", 0 <= node.last_ms <= node.total_ms + 1e-6 and node.last_at_ms <= now
 
@@ -433,6 +438,8 @@ def i8_causes(records: Sequence[Record]) -> None:
             wanted.setdefault(node, {})[record.cause] = None
         elif isinstance(record, Finished):
             started.pop(node, None)
+        elif isinstance(record, Restored) and record.outcome == ADOPTED:
+            wanted[node] = {}
         elif isinstance(record, TakenBack) and node in started and record.reason != REJECTED:
             wanted.setdefault(node, {}).update(dict.fromkeys(started[node].causes))
         elif isinstance(record, Started):
@@ -479,7 +486,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("spec", "name", "title", "fn", "order", "tier", "surface", "parent"), records_are_whole),
     **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
-    **dict.fromkeys(("restored", "recorded"), records_are_whole),
+    **dict.fromkeys(("restored", "recorded", "adopted", "heard"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
     "reads": index_is_exact,

@@ -71,8 +71,9 @@ TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
     (Status.NEVER_RAN, Signal.CHANGED): Status.NEVER_RAN,
     (Status.CLEAN, Signal.TAKEN_BACK): Status.INVALID,
     (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
-    # An opening before this one has run it, and what is kept of that is true.
+    # An opening before this one has run it, and what is kept of that is true; or another runtime has.
     (Status.NEVER_RAN, Signal.RESTORED): Status.CLEAN,
+    (Status.INVALID, Signal.RESTORED): Status.CLEAN,
     # It is never run: whatever stands in its document is what it has come to.
     (Status.NEVER_RAN, Signal.FED): Status.CLEAN,
     # As if it had never been started: nothing can have been made of a result that never was.
@@ -191,6 +192,9 @@ class Node:
     # or the digest of it.
     restored: bool = False
     recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
+    # persistence: how often the run of another runtime stood for one here. adoption: the last that was heard of such.
+    adopted: int = 0
+    heard: bytes | None = None
     # runner: the scope of its result, if that is not everybody's.
     breadth: str = ""
     # runner and invalidation: counts and times, for people.
@@ -223,8 +227,8 @@ class Node:
 
     @property
     def has_value(self) -> bool:
-        """It has run, here or in an opening before; or it never will."""
-        return self.runs > 0 or self.restored or self.spec.is_fed
+        """It has run, here or in an opening before or in another runtime; or it never will."""
+        return self.runs > 0 or self.restored or self.adopted > 0 or self.spec.is_fed
 
     @property
     def is_live(self) -> bool:

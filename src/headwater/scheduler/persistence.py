@@ -41,6 +41,10 @@ NOTHING: Final = "nothing is kept of it"
 """Why most nodes are fresh that are."""
 
 
+ADOPTED: Final = "adopted"
+"""What became of a node that need not run because another runtime has run it."""
+
+
 class Resumed(msgspec.Struct, frozen=True):
     """What an opening made of one node that it could not take over as it was."""
 
@@ -146,16 +150,12 @@ class Persistence:
         if observation is None or row is None:
             self._tell(node, "fresh", miss)
             return None
-        reads: list[ReadKey] = []
         newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
-        for read in observation.reads:
-            doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
-            # As the journal says it: its next run is compared with this.
-            bits = SHALLOW_BIT if shallow else 0
-            reads.append((doc, path, bits))
+        reads = reads_of(observation)
+        for doc, path, bits in reads:
             if self._is_newer(doc, row.seq, listing):
                 newer.setdefault(doc, []).append((path, _depth(bits)))
-        self._graph.install_reads(node, tuple(dict.fromkeys(reads)))
+        self._graph.install_reads(node, reads)
         self._invalidation.forget(node)
         # I7: as if it had run just now; and if that is not so any more, as if it had been told.
         node.signal(Signal.RESTORED)
@@ -184,6 +184,15 @@ class Persistence:
         if self._trace.on:
             self._trace.emit(Restored(self._now(), node.id, "restored", ""))
 
+    def adopt(self, node: Node, reads: tuple[ReadKey, ...], body: bytes) -> None:
+        """Install what the run of another runtime has read, all of which is here as it was there."""
+        self._graph.install_reads(node, reads)
+        self._invalidation.relieve(node)
+        node.recorded = (node.reads, body)
+        node.adopted += 1
+        if self._trace.on:
+            self._trace.emit(Restored(self._now(), node.id, ADOPTED, "another runtime has run it"))
+
     def _is_newer(self, doc: DocKey, seq: Seq, listing: Listing) -> bool:
         """Written since, or here, and not decided yet: of that the store does not know."""
         return listing.is_newer(doc, seq) or self._replica.is_layered(doc)
@@ -209,6 +218,15 @@ class Persistence:
         self.missed[node.id] = Resumed(node.id, outcome, reason)
         if self._trace.on:
             self._trace.emit(Restored(self._now(), node.id, outcome, reason))
+
+
+def reads_of(observation: Observation) -> tuple[ReadKey, ...]:
+    """As the journal says it: the next run is compared with this."""
+    found: dict[ReadKey, None] = {}
+    for read in observation.reads:
+        doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
+        found[doc, path, SHALLOW_BIT if shallow else 0] = None
+    return tuple(found)
 
 
 def _key(node: Node) -> DocKey:

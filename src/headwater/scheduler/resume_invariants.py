@@ -13,6 +13,7 @@ from typing import Final
 from headwater.cells.journal import SHALLOW_BIT
 from headwater.scheduler.event_invariants import broken
 from headwater.scheduler.node import Node
+from headwater.scheduler.persistence import ADOPTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import Invalidated, Record, Registered, Restored, Started, TakenBack
 from headwater.store.backend import ObservationRow
@@ -74,7 +75,7 @@ def i7_runs(records: Sequence[Record]) -> None:
     waits: dict[str, bool] = {}
     for record in records:
         if isinstance(record, Restored):
-            waits[record.node] = record.outcome == "restored"
+            waits[record.node] = record.outcome in ("restored", ADOPTED)
         elif isinstance(record, Invalidated | TakenBack | Registered):
             waits[record.node] = False
         elif isinstance(record, Started) and waits.get(record.node):

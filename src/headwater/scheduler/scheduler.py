@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from headwater.cells.replica import Replica
 from headwater.errors import UserCodeError
+from headwater.scheduler.adoption import Adoption
 from headwater.scheduler.diagnosis import Diagnosis
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
@@ -37,7 +38,7 @@ from headwater.scheduler.timing import Timing
 from headwater.scheduler.trace import Trace
 from headwater.scheduler.trouble import Reports
 from headwater.scheduler.work import Outstanding, outstanding
-from headwater.values.change import Notification
+from headwater.values.change import Derived, Notification
 
 T = TypeVar("T")
 
@@ -136,6 +137,8 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.diagnosis = Diagnosis(self.runner, replica, perform)
         self.disposed = False
         self._unlisten = replica.listen(self._receive, self.graph.index.docs)
+        self.invalidation.consider = Adoption(replica, self.graph, self.persistence).consider
+        replica.on_derived = self._receive
         self.statuses = self.invalidation.statuses = Statuses(replica, self._receive)
 
     # -- lifecycle -----------------------------------------------------------------------------------------
@@ -164,6 +167,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         """Run nothing any more: what is under way is cancelled, nothing fires later."""
         self.disposed = True
         self._unlisten()
+        self._replica.on_derived = None
         for attempt in list(self.runner.in_flight.values()):
             attempt.cancel()
         for node in list(self.registry.nodes):
@@ -171,8 +175,8 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.queue.clear()
         self.gates.clear()
 
-    def _receive(self, notification: Notification) -> None:
-        """A value changed. It waits here until the scheduler has its turn."""
+    def _receive(self, notification: Notification | Derived) -> None:
+        """A value changed, or somebody else's run came to one. It waits here until the scheduler has its turn."""
         self.invalidation.inbox.append(notification)
         self._tick(True)
 

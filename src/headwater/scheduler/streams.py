@@ -53,6 +53,8 @@ class Streams:
         self._tick = outside.tick
         self.handlers: dict[str, Handler] = {}
         self._count = 0
+        # Others have the space open, too: that somebody took up an event does not say that he is gone.
+        self.is_shared = False
         # When the latest was sent, in milliseconds since 1970.
         self._latest_ms = 0
 
@@ -212,7 +214,7 @@ class Streams:
                 event = self._make(event_id, handler, entry["payload"], None)
                 event.is_stored, event.taken_up = True, outbox.taken_up(entry)
                 found.append(event)
-        if found:
+        if found and not self.is_shared:
             # Before it is handled: one that ends the process each time is the first each time, and told by this.
             found[0].taken_up += 1
             write_down(self._replica, "taking up events", partial(outbox.count, events=found[:1]))

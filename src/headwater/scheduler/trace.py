@@ -154,7 +154,7 @@ class Ended(Record, frozen=True, tag="ended"):
 
 
 class Restored(Record, frozen=True, tag="restored"):
-    """An opening has looked for what is kept of a node. `outcome`: restored, dirty or fresh."""
+    """An opening has looked for what is kept of a node: restored, dirty or fresh. Or it was adopted, from a peer."""
 
     outcome: str
     reason: str = ""

@@ -54,6 +54,7 @@ from headwater.store.commit import (
 )
 from headwater.store.conflict import first_unseen, notices, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry
+from headwater.store.elision import elided, is_elided, mark_of, newer_basis, seen_through
 from headwater.store.fold import build_fold
 from headwater.store.layers import are_all, writes_told
 from headwater.store.limits import FOLD_BYTES, FOLD_COMMITS
@@ -178,11 +179,31 @@ class Engine:
                 else:
                     verdict = applied
             if states is not None:
+                if commit.seen is not None and is_elided(commit, effects):
+                    return self._elide(commit, session, states, effects, batch)
                 verdict = self._append(commit, states, effects, batch)
         assert verdict is not None
         self._sessions.note(session, commit.local_seq, verdict)
         batch.decided.append(commit)
         return Outcome(commit, verdict, effects if type(verdict) is Committed else ())
+
+    def _elide(
+        self, commit: Commit, session: Session, states: list[DocState], effects: tuple[Effect, ...], batch: _Batch
+    ) -> Outcome:
+        """Somebody has come to the same before: it is accepted, and takes no place."""
+        place = Seq(self.head + len(batch.rows))
+        found = elided(commit, states, place, again=commit.local_seq <= session.last)
+        row = newer_basis(
+            commit,
+            place,
+            lambda doc: self.states.get(commit.branch, doc),
+            lambda doc: self.backend.observation(commit.branch, doc),
+        )
+        if row is not None:
+            batch.observed.append((commit.branch, row))
+        self._sessions.elide(session, commit.local_seq, found)
+        batch.decided.append(commit)
+        return Outcome(commit, Committed(found.seq), effects)
 
     def _ride(self, submission: Submission, rider: Rider, batch: _Batch) -> Outcome:
         """A commit, and what is done in the same transaction to other tables of the database; or only that."""
@@ -229,18 +250,24 @@ class Engine:
 
     def _replay(self, session: Session, commit: Commit, batch: _Batch, *, rides: bool) -> Verdict:
         """A commit that was decided before gets the same verdict again, before anything else is looked at."""
+        before = session.elided.get(commit.local_seq)
+        if before is not None:
+            if before.mark != mark_of(commit):
+                raise _taken(commit, before.seq)
+            return Committed(before.seq)
         seq = self._sessions.seq_of(session, commit.local_seq)
         if seq is None:
             stored = session.rejected.get(commit.local_seq)
+            if stored is None and commit.seen is not None and self._objection(commit, session) is None:
+                # Perhaps it was elided, of which the log says nothing: so it is again, if all of it still stands.
+                applied = self._apply(commit)
+                if isinstance(applied, tuple) and is_elided(commit, applied[1]):
+                    return self._elide(commit, session, *applied, batch).verdict
             # Why is forgotten after a restart. Run again, it is refused again if it was refused for good.
             return stored if stored is not None else Conflict("decided before, and rejected")
         entry = batch.entries[seq - self.head - 1] if seq > self.head else self._entry(seq)
         if entry is not None and not _is_of(entry, commit, rides=rides):
-            message = (
-                f"commit {commit.local_seq} of session {commit.session} was accepted at {seq} with other operations; "
-                "a local sequence number names one commit for ever"
-            )
-            raise LocalProtocolError(message, session=commit.session, local_seq=commit.local_seq, seq=seq)
+            raise _taken(commit, seq)
         return Committed(seq)
 
     def _entry(self, seq: Seq) -> Entry | None:
@@ -310,6 +337,8 @@ class Engine:
                 return Conflict(
                     f"rests on commit {missing} of its session, which was not accepted", read.doc, read.path
                 )
+        if session.elided:
+            read = seen_through(session, read)
         alone = state.author == session.id and state.others <= read.basis
         if alone and self._sessions.names_all(session, read.layers, read.basis):
             return None
@@ -466,6 +495,14 @@ class Engine:
         if self.documents.folded < self.head:
             fold = build_fold(self.documents, self.states, self.head, self.backend.observation)
             self._write_or_undo(_Batch(self._clock.now_ms(), fold=fold))
+
+
+def _taken(commit: Commit, seq: Seq) -> LocalProtocolError:
+    message = (
+        f"commit {commit.local_seq} of session {commit.session} was accepted at {seq} with other operations; "
+        "a local sequence number names one commit for ever"
+    )
+    return LocalProtocolError(message, session=commit.session, local_seq=commit.local_seq, seq=seq)
 
 
 def _is_of(entry: Entry, commit: Commit, *, rides: bool) -> bool:

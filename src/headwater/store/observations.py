@@ -56,9 +56,14 @@ def decode_observation(body: bytes) -> Observation | None:
     """The inverse; None for what is no observation, or one of another format."""
     try:
         found = _decoder.decode(body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.format == FORMAT else None
+
+
+def docs_of(observation: Observation) -> set[DocKey]:
+    """The documents that it names."""
+    return {read[0] if isinstance(read, tuple) else read for read in observation.reads}
 
 
 def digest_of(body: bytes) -> bytes:

@@ -103,8 +103,13 @@ def places_of(engine: Engine, listed: Listing, row: ObservationRow, outputs: Seq
     """One row, with how new everything is now that it names."""
     observation = decode_observation(row.body)
     docs = {read[0] if isinstance(read, tuple) else read for read in observation.reads} if observation else set()
-    places = {doc: _place_of(engine, listed.branch, doc) for doc in (*docs, *outputs)}
-    return Listing(listed.branch, engine.head, {row.doc: row}, dict(places), listed.inherited)
+    found = places(engine, listed.branch, (*docs, *outputs))
+    return Listing(listed.branch, engine.head, {row.doc: row}, found, listed.inherited)
+
+
+def places(engine: Engine, branch: BranchId, docs: Iterable[DocKey]) -> dict[DocKey, tuple[Seq, bool] | None]:
+    """How new each of these is now."""
+    return {doc: _place_of(engine, branch, doc) for doc in docs}
 
 
 def _place_of(engine: Engine, branch: BranchId, doc: DocKey) -> tuple[Seq, bool]:

@@ -8,10 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from headwater.store.backend import Backend
 from headwater.store.commit import Commit, Committed, Verdict
 from headwater.store.limits import VERDICTS_MAX
-from headwater.values.ids import NEVER, LocalSeq, Seq, SessionId
+from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
+
+
+class Elided(msgspec.Struct, frozen=True, gc=False):
+    """A commit that was accepted and changed nothing: it has no place of its own."""
+
+    seq: Seq
+    """Where the newest of its documents was written: what its session was told."""
+    place: Seq
+    """How far the log was when it was decided."""
+    whole: frozenset[DocKey]
+    """Documents that it has written as a whole: whoever has seen it has seen them as they were at that place."""
+    mark: bytes
+    """Stands for what it asked for: its number names it for ever, as those of the others do."""
+    again: bool
+    """Later ones of its session were decided before: it was forgotten that it had been decided."""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +44,8 @@ class Session:
     accepted: dict[LocalSeq, Seq] = field(default_factory=dict)
     # Rejected in this life of the store, newest VERDICTS_MAX. After a restart a gap in `accepted` means the same.
     rejected: dict[LocalSeq, Verdict] = field(default_factory=dict)
+    # Accepted, and not in the log; likewise. After a restart, and when it has long been quiet, they are decided again.
+    elided: dict[LocalSeq, Elided] = field(default_factory=dict)
 
 
 class Sessions:
@@ -35,6 +54,7 @@ class Sessions:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._known: dict[SessionId, Session] = {}
+        self._folded = NEVER
 
     def get(self, session_id: SessionId) -> Session:
         """The record of a session, old or new."""
@@ -45,8 +65,14 @@ class Sessions:
         return session
 
     def seq_of(self, session: Session, local_seq: LocalSeq) -> Seq | None:
-        """Where a commit of this session is in the log; None if it was rejected or never came."""
-        return session.accepted.get(local_seq) or self._backend.replayed(session.id, local_seq)
+        """Where a commit of this session is in the log; None if it was rejected or never came.
+
+        Of one that was elided, how far the log was: later than all before it, as for the others.
+        """
+        seq = session.accepted.get(local_seq)
+        if seq is None and local_seq in session.elided:
+            return session.elided[local_seq].place
+        return seq or self._backend.replayed(session.id, local_seq)
 
     def first_missing(self, session: Session, first: LocalSeq, last: LocalSeq) -> LocalSeq | None:
         """The first of a range that is not in the log; None if all are."""
@@ -67,9 +93,7 @@ class Sessions:
     def note(self, session: Session, local_seq: LocalSeq, verdict: Verdict) -> None:
         """A commit was decided."""
         if type(verdict) is Committed:
-            if local_seq != session.last + 1:
-                session.gap = LocalSeq(local_seq - 1)
-            session.last = local_seq
+            self._move(session, local_seq)
             session.accepted[local_seq] = verdict.seq
             return
         session.last = session.gap = local_seq
@@ -77,17 +101,35 @@ class Sessions:
         if len(session.rejected) > VERDICTS_MAX:
             del session.rejected[next(iter(session.rejected))]
 
+    def elide(self, session: Session, local_seq: LocalSeq, elided: Elided) -> None:
+        """A commit was accepted without a place in the log; perhaps once more."""
+        if local_seq > session.last:
+            self._move(session, local_seq)
+        session.elided[local_seq] = elided
+        if len(session.elided) > VERDICTS_MAX:
+            del session.elided[next(iter(session.elided))]
+
+    @staticmethod
+    def _move(session: Session, local_seq: LocalSeq) -> None:
+        if local_seq != session.last + 1:
+            session.gap = LocalSeq(local_seq - 1)
+        session.last = local_seq
+
     def forget(self, decided: Iterable[Commit]) -> None:
         """These did not reach the disk after all: they were never decided."""
         for commit in decided:
             session, local_seq = self.get(commit.session), commit.local_seq
             session.accepted.pop(local_seq, None)
             session.rejected.pop(local_seq, None)
-            session.last = min(session.last, LocalSeq(local_seq - 1))
+            gone = session.elided.pop(local_seq, None)
+            if gone is None or not gone.again:
+                session.last = min(session.last, LocalSeq(local_seq - 1))
 
     def folded(self, through: Seq) -> None:
         """Everything accepted up to here can be asked of the backend now; what was written with the fold cannot."""
         for session in list(self._known.values()):
             session.accepted = {number: seq for number, seq in session.accepted.items() if seq > through}
-            if not session.accepted and not session.rejected:
+            quiet = not any(each.place > self._folded for each in session.elided.values())
+            if not session.accepted and not session.rejected and quiet:
                 del self._known[session.id]
+        self._folded = through

@@ -11,12 +11,12 @@ Length: what is held back, and until when, is seen only where all that comes and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol, TypeAlias
 
-from headwater.cells.pending import Failure, Pulled
+from headwater.cells.pending import Failure
 from headwater.errors import (
     AccessError,
     ClosedError,
@@ -32,8 +32,7 @@ from headwater.errors import (
     SyncError,
 )
 from headwater.store.commit import Commit, Committed, Note, Outcome, Submission
-from headwater.store.document import Found
-from headwater.sync import frames
+from headwater.sync import frames, told
 from headwater.sync.frames import (
     Ack,
     AskChanged,
@@ -66,9 +65,10 @@ from headwater.sync.frames import (
 )
 from headwater.sync.limits import ACK_EVERY, OFFLINE_MAX, WINDOW
 from headwater.sync.serving import FATAL, Close
+from headwater.sync.told import brought, in_order, own_of, part_of, pulled, up_to
 from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
 
-Item: TypeAlias = Outcome | Failure | Pulled
+Item: TypeAlias = told.Item
 Answer: TypeAlias = Docs | Kept | Changed | Pong
 Done: TypeAlias = Callable[[Answer | HeadwaterError], None]
 
@@ -119,7 +119,7 @@ class Question:
     """Asked, and not answered yet."""
 
     frame: Watch | Pull | AskKept | AskChanged | Ping
-    done: Done
+    done: Done | None
 
 
 class ClientSession:
@@ -133,6 +133,11 @@ class ClientSession:
         self.phase = Phase.CONNECTING
         self.opened: Opened | None = None
         self.error: HeadwaterError | None = None
+        # As what the server has ended it, if it did; and whether the client goes on with it when it is opened again.
+        self.ended_as = 0
+        self.stays = False
+        # How often it was asked to be opened; who goes on with a session counts on.
+        self.attempts = 0
         self.seq = NEVER
         # What is held here, and as of which place of the log; what is held by how keys begin.
         self.watched: dict[DocKey, Seq] = {}
@@ -148,11 +153,34 @@ class ClientSession:
         self._awaited: set[LocalSeq] = set()
         self._rejoin = 0
         self._held: list[Item] = []
+        # Questions for documents that wait for that: their answers are told right away, and would be ahead of it.
+        self._later: list[int] = []
+
+    @property
+    def _session(self) -> SessionId:
+        return SessionId("") if self.opened is None else self.opened.session
 
     @property
     def pending(self) -> int:
         """Commits without a verdict."""
         return len(self.outbox)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Everything that was written is decided, and everything that was missed is here."""
+        return self.phase is Phase.LIVE and not (self.outbox or self._rejoin or self._awaited or self._held)
+
+    def restore(
+        self, opened: Opened, seq: Seq, held: dict[DocKey, Seq], prefixes: Iterable[str], outbox: Iterable[Submission]
+    ) -> None:
+        """Go on with what an earlier program had: what is in its outbox may have been sent."""
+        self.opened, self.seq = opened, seq
+        self.watched.update(held)
+        self.prefixes.update(dict.fromkeys(prefixes))
+        for submission in outbox:
+            number = submission.commit.local_seq
+            self.outbox[number] = submission
+            self._ever_sent[number] = None
 
     # -- the connection ------------------------------------------------------------------------------------
 
@@ -165,6 +193,7 @@ class ClientSession:
         if self.phase is Phase.OVER:
             return
         if code in FATAL:
+            self.ended_as = code
             kind = SessionLostError if code in (Close.TAKEN, Close.REVOKED) else AccessError
             self._end(self.error or kind(reason or f"the server has closed the connection ({code})"))
             return
@@ -175,7 +204,7 @@ class ClientSession:
 
     def end(self, error: HeadwaterError | None = None) -> None:
         """It is over: by this side."""
-        if self.phase is Phase.LIVE and error is None:
+        if self.phase is Phase.LIVE and error is None and not self.stays:
             self._line.send(Bye())
         self._end(error or ClosedError(f"space {self._opening.space!r} was closed"))
 
@@ -184,13 +213,18 @@ class ClientSession:
             return
         self.error = error
         self.phase = Phase.OVER
-        items: list[Item] = [Failure(each.commit, error) for each in self.outbox.values()]
+        # Without what was missed, what came after it means nothing: then nobody knows more than that it has ended.
+        own = [each.commit for each in own_of(self._held, self._session)] if self._rejoin else []
+        items: list[Item] = [] if self._rejoin else self._held
+        self._held = []
+        items += [Failure(commit, error) for commit in (*own, *(each.commit for each in self.outbox.values()))]
         self.outbox.clear()
         questions, self._questions = self._questions, {}
         if items:
             self._line.deliver(items)
         for question in questions.values():
-            question.done(error)
+            if question.done is not None:
+                question.done(error)
         self._line.changed()
 
     # -- from the server -----------------------------------------------------------------------------------
@@ -216,9 +250,17 @@ class ClientSession:
         session = opening.session if opened is None else opened.session
         resume = opening.resume if opened is None else opened.resume
         proof = self._line.prove(welcome, session)
+        self.attempts += 1
         self._line.send(
             Open(
-                opening.space, opening.branch, opening.actor, session, resume, opening.create and opened is None, proof
+                opening.space,
+                opening.branch,
+                opening.actor,
+                session,
+                resume,
+                opening.create and opened is None,
+                proof,
+                self.attempts,
             )
         )
 
@@ -233,24 +275,34 @@ class ClientSession:
         first = self.opened is None
         self.opened = opened
         self.phase = Phase.LIVE
+        self._rejoin = 0
         if not first or self._ever_sent:
             # What was sent before may be in the log: until it is known, what is in the log is not shown beside it.
             self._awaited = set(self._ever_sent)
-            if self.watched or self.prefixes:
+            docs = self.watched | {doc: NEVER for doc in self._perhaps_made() if doc not in self.watched}
+            if docs or self.prefixes:
                 self._rejoin = self._next()
-                self._line.send(Watch(self._rejoin, tuple(self.watched.items()), tuple(self.prefixes)))
+                self._line.send(Watch(self._rejoin, tuple(docs.items()), tuple(self.prefixes)))
+        self._later = []
         for number, question in self._questions.items():
-            self._line.send(_renumbered(question.frame, number))
+            self._put(number, question.frame)
         self._send_more()
         self._line.changed()
         self._release()
+
+    def _perhaps_made(self) -> Iterator[DocKey]:
+        """What was sent may have made documents, and others may have gone on with them."""
+        for number in self._ever_sent:
+            for operation in self.outbox[number].commit.operations:
+                if not self.covers(operation.doc):
+                    yield operation.doc
 
     def _hear(self, seq: int, news: Iterable[frames.New]) -> None:
         items: list[Item] = []
         for new in news:
             match new:
                 case Written():
-                    items.append(self._written(new))
+                    items += self._written(new)
                 case Judged(number, verdict):
                     submission = self._settle(number)
                     if submission is not None:
@@ -259,6 +311,7 @@ class ClientSession:
                 case Failed(number, code, message):
                     submission = self._settle(number)
                     if submission is not None:
+                        self._note_fate(submission.commit, None)
                         items.append(Failure(submission.commit, error_of(code, message)))
         self.seq = max(self.seq, Seq(seq))
         self._give(items)
@@ -268,33 +321,36 @@ class ClientSession:
             self._unacked = 0
             self._line.send(Ack(self.seq))
 
-    def _written(self, new: Written) -> Outcome:
+    def _written(self, new: Written) -> list[Item]:
         """Somebody else's commit. What is not held any more was let go of while this was on its way."""
         for doc in new.brought:
             self.watched[doc] = NEVER
-        seen = new.seen
-        operations = []
-        for index, operation in enumerate(new.operations):
-            if operation.doc in self.watched or self.covers(operation.doc):
-                self.watched[operation.doc] = new.seq
-                operations.append(trusted(operation))
-            elif seen is not None:
-                # What a run has read is told of its result, by its place.
-                seen = None if seen[0] == index else (seen[0] - (index < seen[0]), seen[1])
-        commit = Commit(new.session, LocalSeq(0), tuple(operations), branch=self._opening.branch, seen=seen)
-        return Outcome(commit, Committed(new.seq))
+        kept = [operation.doc in self.watched or self.covers(operation.doc) for operation in new.operations]
+        operations, seen = part_of(new.operations, new.seen, kept)
+        for operation in operations:
+            self._have(operation.doc, new.seq)
+        commit = Commit(
+            new.session, LocalSeq(0), tuple(map(trusted, operations)), branch=self._opening.branch, seen=seen
+        )
+        return [*brought(new.brought), Outcome(commit, Committed(new.seq))]
 
     def _note_fate(self, commit: Commit, verdict: object) -> None:
         docs = {operation.doc: None for operation in commit.operations}
         if isinstance(verdict, Committed):
+            asked = {doc for question in self._questions.values() for doc in _named(question.frame)}
             for doc in docs:
-                # Whoever writes a document watches it, says the server.
-                self.watched[doc] = max(self.watched.get(doc, NEVER), verdict.seq)
+                # Whoever writes a document watches it, says the server. What it was before may still be on its way.
+                if doc not in asked:
+                    self._have(doc, verdict.seq)
             return
         unknown = [doc for doc in docs if doc not in self.watched and not self.covers(doc)]
         if unknown:
             # Thought to be new, and perhaps it is not.
-            self.ask(Watch(0, tuple((doc, 0) for doc in unknown)), lambda _: None)
+            self.ask(Watch(0, tuple((doc, 0) for doc in unknown)), None)
+
+    def _have(self, doc: DocKey, seq: Seq) -> None:
+        """A document is as of this place; but not while something was missed that may have to be asked for again."""
+        self.watched[doc] = self.watched.get(doc, NEVER) if self._rejoin else max(self.watched.get(doc, NEVER), seq)
 
     def _settle(self, number: LocalSeq) -> Submission | None:
         self._sent.pop(number, None)
@@ -312,51 +368,76 @@ class ClientSession:
             if not docs.complete:
                 # There are too many by now: from here on they are fetched when they are read.
                 self.prefixes.clear()
-            pulled: list[Item] = [Pulled(each.doc, Found(each.content, each.seq)) for each in docs.docs]
-            self._held = pulled + self._held
+            # What came before them is in them, or they are as they were.
+            self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq)]
             self._release()
             return
         question = self._questions.get(docs.number)
         if question is not None and isinstance(question.frame, Watch) and docs.complete:
             self.prefixes.update(dict.fromkeys(question.frame.prefixes))
+        news = list(docs.newer)
+        if question is not None and question.done is None:
+            newer = {each.doc for each in news}
+            news += [each for each in docs.docs if each.doc not in newer]
+        if news:
+            # First of all: whoever has the answer takes these in with what came before them.
+            self._give([*pulled(news), up_to(docs.seq)])
         self._answered(docs.number, docs)
-        self._give([Pulled(each.doc, Found(each.content, each.seq)) for each in docs.newer])
 
     def _give(self, items: list[Item]) -> None:
-        if self._rejoin or self._awaited or self._held:
+        if self._rejoin or self._awaited or self._held or self._later:
             self._held += items
             self._release()
         elif items:
             self._line.deliver(items)
 
     def _release(self) -> None:
-        if not self._rejoin and not self._awaited and self._held:
+        if self._rejoin or self._awaited:
+            return
+        if self._held:
             held, self._held = self._held, []
-            self._line.deliver(held)
+            self._line.deliver(in_order(held, self._session))
+        later, self._later = self._later, []
+        for number in later:
+            if number in self._questions:
+                self._line.send(_renumbered(self._questions[number].frame, number))
 
     def _trouble(self, error: HeadwaterError, number: int, *, again: bool) -> None:
         if not number:
             # The connection as a whole; it is closed next.
             self.error = error if not again else None
             return
-        if number in self._questions:
-            self._questions.pop(number).done(error)
+        question = self._questions.pop(number, None)
+        if question is not None:
+            if question.done is not None:
+                question.done(error)
             return
         submission = self._settle(LocalSeq(number)) if number in self.outbox else None
         if submission is not None:
+            self._note_fate(submission.commit, None)
             self._give([Failure(submission.commit, error)])
             self._send_more()
 
     # -- asking --------------------------------------------------------------------------------------------
 
-    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Done) -> None:
-        """Ask the server. Answered when it can be: over this connection, or the next."""
+    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Done | None) -> None:
+        """Ask the server. Answered when it can be: over this connection, or the next.
+
+        If nobody waits for the answer, documents are delivered like what others do to them.
+        """
         if self.phase is Phase.OVER:
-            done(self.error or OfflineError(f"space {self._opening.space!r} is not connected"))
+            if done is not None:
+                done(self.error or OfflineError(f"space {self._opening.space!r} is not connected"))
             return
         number = self._next()
         self._questions[number] = Question(frame, done)
         if self.phase is Phase.LIVE:
+            self._put(number, frame)
+
+    def _put(self, number: int, frame: Watch | Pull | AskKept | AskChanged | Ping) -> None:
+        if isinstance(frame, Watch) and (self._rejoin or self._awaited):
+            self._later.append(number)
+        else:
             self._line.send(_renumbered(frame, number))
 
     def unwatch(self, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
@@ -383,17 +464,21 @@ class ClientSession:
 
     def _answered(self, number: int, answer: Answer) -> None:
         question = self._questions.pop(number, None)
-        if question is not None:
+        if question is not None and question.done is not None:
             question.done(answer)
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def check_room(self) -> None:
+    def has_room(self, besides: int = 0) -> bool:
+        """Whether one more commit can be kept; `besides` are on their way here."""
+        return len(self.outbox) + besides < self._offline_max
+
+    def check_room(self, besides: int = 0) -> None:
         """Raise OfflineError if no more commits can be kept while there is no connection."""
-        if len(self.outbox) >= self._offline_max and self.phase is not Phase.LIVE:
+        if not self.has_room(besides) and self.phase is not Phase.LIVE:
             message = (
-                f"{len(self.outbox):,} commits wait for the server of space {self._opening.space!r}, which is not "
-                "reached; as many are kept, and this one is not"
+                f"{len(self.outbox) + besides:,} commits wait for the server of space {self._opening.space!r}, which "
+                "is not reached; as many are kept, and this one is not"
             )
             raise OfflineError(message, waiting=len(self.outbox))
 
@@ -418,6 +503,10 @@ class ClientSession:
                 self._line.send(transact(submission))
 
 
+def _named(frame: Watch | Pull | AskKept | AskChanged | Ping) -> list[DocKey]:
+    return [doc for doc, _ in frame.docs] if isinstance(frame, Watch) else []
+
+
 def transact(submission: Submission) -> Transact:
     """A commit as it travels."""
     commit = submission.commit
@@ -440,8 +529,8 @@ def _renumbered(
             return Watch(number, docs, prefixes, at, follow)
         case Pull(_, docs, prefixes, at, follow):
             return Pull(number, docs, prefixes, at, follow)
-        case AskKept(_, prefix, besides, rows):
-            return AskKept(number, prefix, besides, rows)
+        case AskKept(_, prefix, besides):
+            return AskKept(number, prefix, besides)
         case AskChanged(_, doc, places, after):
             return AskChanged(number, doc, places, after)
         case Ping():

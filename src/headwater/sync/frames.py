@@ -4,6 +4,11 @@ A frame is a MessagePack map, its kind under `t`. Fields that are not known are 
 newer; what has no default must be there. Values are those of documents, in the one codec (`values.codec`). The frames
 are described for others in docs/protocol.md; the examples there are made from these records.
 
+What a client sends has one spelling: each number, text, list and map in its shortest form, floats in 64 bits, no key of
+a map twice. So no two programs that read the same bytes find different things in them.
+
+Length: every frame in one place, as in docs/protocol.md.
+
 Must never know: who sends a frame, and when.
 """
 
@@ -85,6 +90,8 @@ class Open(_Frame, frozen=True, tag="open"):
     resume: bytes = b""
     create: bool = True
     proof: Proof | None = None
+    attempt: Place = 0
+    """How often this client has come: of two connections that show the same `resume`, the later one is meant."""
 
 
 class Transact(_Frame, frozen=True, tag="transact"):
@@ -132,12 +139,14 @@ class Pull(_Frame, frozen=True, tag="pull"):
 
 
 class AskKept(_Frame, frozen=True, tag="kept?"):
-    """What is kept of runs whose results begin so, or stand in these documents, and how new what they read is."""
+    """What is kept of runs whose results begin so, and how new what they read is; and how new these documents are.
+
+    Without a prefix: only the latter.
+    """
 
     number: Place
-    prefix: str
+    prefix: str = ""
     besides: tuple[DocKey, ...] = ()
-    rows: tuple[DocKey, ...] = ()
 
 
 class AskChanged(_Frame, frozen=True, tag="changed?"):
@@ -192,7 +201,7 @@ class Welcome(_Frame, frozen=True, tag="welcome"):
 
 
 class Opened(_Frame, frozen=True, tag="opened"):
-    """The answer to `open`. `resume` proves, after the connection was lost, whose session it is; once."""
+    """The answer to `open`. `resume` proves, after the connection was lost, whose session it is."""
 
     space: str
     session: SessionId
@@ -309,6 +318,12 @@ FromServer: TypeAlias = Welcome | Opened | Docs | News | Kept | Changed | Pong |
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=flatten)
 _from_client: Final[msgspec.msgpack.Decoder[FromClient]] = msgspec.msgpack.Decoder(FromClient)
 _from_server: Final[msgspec.msgpack.Decoder[FromServer]] = msgspec.msgpack.Decoder(FromServer)
+_plain: Final = msgspec.msgpack.Decoder()
+_again: Final = msgspec.msgpack.Encoder()
+
+
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError, OverflowError)
+"""What the decoder raises; the last two for times that no calendar has."""
 
 
 def encode_frame(frame: FromClient | FromServer) -> bytes:
@@ -319,16 +334,22 @@ def encode_frame(frame: FromClient | FromServer) -> bytes:
 def read_client(data: bytes | memoryview) -> FromClient:
     """A frame of a client's, who may send anything. Raises RemoteProtocolError."""
     try:
-        return _from_client.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as wrong:
+        frame = _from_client.decode(data)
+        # A key that is there twice, and what is longer than it need be, does not come out again as it was.
+        has_one_spelling = _again.encode(_plain.decode(data)) == data
+    except _UNREADABLE as wrong:
         raise RemoteProtocolError(f"this is no frame of a client: {_shown(wrong)}") from None
+    if not has_one_spelling:
+        message = "a frame has one spelling: no key of a map twice, the shortest form of everything, floats in 64 bits"
+        raise RemoteProtocolError(f"this is no frame of a client: {message}")
+    return frame
 
 
 def read_server(data: bytes | memoryview) -> FromServer:
     """A frame of a server's. Raises RemoteProtocolError."""
     try:
         return _from_server.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as wrong:
+    except _UNREADABLE as wrong:
         raise RemoteProtocolError(f"this is no frame of a server: {_shown(wrong)}") from None
 
 

@@ -8,19 +8,20 @@ Must never know: sockets, threads, where spaces are.
 
 from __future__ import annotations
 
+from collections import deque
+from contextlib import suppress
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final
 
-from headwater.errors import AccessError, HeadwaterError, NameRefusedError, RemoteProtocolError, ServerLimitError
+from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, ServerLimitError
 from headwater.store.commit import Absent, Commit, Note, PendingRead, Read, SetDoc, ValueIs
-from headwater.store.wellformed import check_doc
 from headwater.sync import frames
+from headwater.sync.desk import Desk
 from headwater.sync.frames import (
     Ack,
     AskChanged,
     AskKept,
     Bye,
-    FromServer,
     Hello,
     Notes,
     Open,
@@ -36,8 +37,17 @@ from headwater.sync.frames import (
     checked,
     read_client,
 )
-from headwater.sync.limits import NAME_BYTES_MAX, PENDING_MAX, PREFETCH_MAX, QUESTIONS_MAX, WATCHES_MAX
-from headwater.values.address import SPACE_SCOPE, Scope, session_scope, user_scope
+from headwater.sync.limits import (
+    NAME_BYTES_MAX,
+    PARTS_MAX,
+    PENDING_BYTES_MAX,
+    PENDING_MAX,
+    PREFETCH_MAX,
+    PREFIXES_MAX,
+    QUESTIONS_MAX,
+    WATCHES_MAX,
+)
+from headwater.sync.reach import Reach, check_place
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 RECEIPT: Final = "space/receipt:"
@@ -72,43 +82,6 @@ class State(Enum):
     OVER = "over"
 
 
-class Desk(Protocol):
-    """Whoever does what a session asks for."""
-
-    def send(self, frame: FromServer) -> None:
-        """Send a frame."""
-
-    def close(self, code: int, reason: str) -> None:
-        """End the connection."""
-
-    def may(self, right: str) -> bool:
-        """Whether the session has a right to its space now: read, write or own."""
-        ...
-
-    @property
-    def head(self) -> Seq:
-        """The newest place of the log that anybody was told of."""
-        ...
-
-    def open(self, asked: Open) -> None:
-        """Open a space. Answered by `opened` or `refused`."""
-
-    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
-        """Have a commit decided. What becomes of it comes with the news."""
-
-    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
-        """Keep what runs have read, and forget what is kept of others."""
-
-    def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
-        """Answer a question; `answered` says that it was."""
-
-    def unwatch(self, asked: Unwatch) -> None:
-        """Tell no more of these."""
-
-    def left(self) -> None:
-        """The client will not come back."""
-
-
 class ServerSession:
     """One connection of a client."""
 
@@ -127,11 +100,14 @@ class ServerSession:
         self.watched: dict[DocKey, None] = {}
         self.prefixes: dict[str, None] = {}
         self.acked = Seq(0)
-        # Commits without a verdict, and questions without an answer.
+        # Commits without a verdict, how many bytes each is, and all of them.
         self.pending = 0
+        self._sizes: deque[int] = deque()
+        self._pending_bytes = 0
+        # Questions without an answer, and how many documents they name.
         self.questions = 0
-        # What the keys of documents begin with that this session may see.
-        self._own: tuple[str, ...] = ()
+        self._named: deque[int] = deque()
+        self._reach = Reach()
 
     # -- from the client -----------------------------------------------------------------------------------
 
@@ -140,12 +116,12 @@ class ServerSession:
         if self.state is State.OVER:
             return
         try:
-            self._take(read_client(data))
+            self._take(read_client(data), len(data))
         except RemoteProtocolError as wrong:
             self._desk.send(Trouble(wrong.code, wrong.message))
             self._end(Close.PROTOCOL, wrong.message)
 
-    def _take(self, frame: frames.FromClient) -> None:  # noqa: C901  # one case for each kind of frame
+    def _take(self, frame: frames.FromClient, size: int) -> None:  # noqa: C901  # one case for each kind of frame
         if self.state is not State.OPEN:
             self._greet(frame)
             return
@@ -154,7 +130,7 @@ class ServerSession:
             return
         match frame:
             case Transact():
-                self._answer(frame.number, lambda: self._transact(frame))
+                self._answer(frame.number, lambda: self._transact(frame, size))
             case Watch() | Pull():
                 self._answer(frame.number, lambda: self._look(frame))
             case AskKept() | AskChanged():
@@ -162,7 +138,9 @@ class ServerSession:
             case Unwatch():
                 self._desk.unwatch(frame)
             case Notes():
-                self._answer(0, lambda: self._note(frame))
+                # Nobody waits for an answer: what may not be kept is not.
+                with suppress(AccessError):
+                    self._note(frame)
             case Ack(seq):
                 if seq > self._desk.head:
                     raise RemoteProtocolError(f"{seq} was acknowledged; the newest is {self._desk.head}")
@@ -208,24 +186,27 @@ class ServerSession:
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    def _transact(self, frame: Transact) -> None:
+    def _transact(self, frame: Transact, size: int) -> None:
         self._need("write")
-        if self.pending >= self._limits.get("pending", PENDING_MAX):
-            raise ServerLimitError(f"{self.pending} commits of this session wait already; wait for their verdicts")
+        self._check_size(frame)
         operations = tuple(map(checked, frame.operations))
         absent = {each.doc for each in frame.conditions if isinstance(each, Absent)}
         for operation in operations:
-            self._check(operation.doc)
+            self._reach.check(operation.doc)
             if operation.doc.startswith(RECEIPT) and not (type(operation) is SetDoc and operation.doc in absent):
                 message = f"{operation.doc} says that an event was handled: it is made once, under `absent`"
                 raise AccessError(message, doc=operation.doc)
         for condition in frame.conditions:
             if isinstance(condition, Absent | ValueIs):
-                self._check(condition.doc)
-        self._check_reads(frame.reads, frame.rests)
+                self._reach.check(condition.doc)
+            elif not 0 < condition.local_seq < frame.number:
+                raise RemoteProtocolError(f"commit {frame.number} cannot follow from commit {condition.local_seq}")
+        self._reach.check_reads(frame.reads, frame.rests, self._desk.head, frame.number)
         seen = frame.seen
         if seen is not None and not 0 <= seen[0] < max(len(operations), 1):
             raise RemoteProtocolError(f"operation {seen[0]} is said to be a result; there are {len(operations)}")
+        if seen is not None and not self._reach.holds_all_of(seen[1]):
+            seen = None
         commit = Commit(
             self.session,
             LocalSeq(frame.number),
@@ -240,84 +221,94 @@ class ServerSession:
             raise RemoteProtocolError("commits are numbered from 1")
         notes = self._notes(frame.notes)
         self.pending += 1
+        self._sizes.append(size)
+        self._pending_bytes += size
         self._desk.submit(commit, notes)
+
+    def _check_size(self, frame: Transact) -> None:
+        if self.pending >= self._limits.get("pending", PENDING_MAX) or self._pending_bytes > PENDING_BYTES_MAX:
+            raise ServerLimitError(f"{self.pending} commits of this session wait already; wait for their verdicts")
+        parts = len(frame.operations) + len(frame.reads) + len(frame.rests) + len(frame.conditions) + len(frame.notes)
+        if parts > PARTS_MAX:
+            message = f"a commit has at most {PARTS_MAX:,} operations, reads and conditions, not {parts:,}"
+            raise ServerLimitError(message)
 
     def _notes(
         self, told: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...]
     ) -> tuple[Note, ...]:
         notes = []
         for doc, body, reads, rests in told:
-            self._check(doc)
-            self._check_reads(reads, rests)
+            self._reach.check(doc)
+            self._reach.check_reads(reads, rests, self._desk.head)
+            if not self._reach.holds_all_of(body):
+                continue
             basis = Commit(self.session, LocalSeq(0), (), reads, rests, (), self.branch)
             notes.append(Note(doc, body, basis))
         return tuple(notes)
 
     def _note(self, frame: Notes) -> None:
         self._need("write")
+        if len(frame.notes) + len(frame.gone) > PARTS_MAX:
+            raise RemoteProtocolError(f"more than {PARTS_MAX:,} notes in one frame")
         for doc in frame.gone:
-            self._check(doc)
+            self._reach.check(doc)
         self._desk.note(self._notes(frame.notes), frame.gone)
 
     def _look(self, frame: Watch | Pull) -> None:
         self._need("read")
         self._check_questions()
         docs = [doc if isinstance(doc, str) else doc[0] for doc in frame.docs]
+        most = self._limits.get("watches", WATCHES_MAX)
+        if isinstance(frame, Watch) and len(self.watched) + sum(self._named) + len(docs) > most:
+            raise ServerLimitError(f"one session may watch {most:,} documents; unwatch some first")
+        if len(self.prefixes) * isinstance(frame, Watch) + len(frame.prefixes) > PREFIXES_MAX:
+            raise ServerLimitError(f"one session may ask for {PREFIXES_MAX} prefixes; unwatch some first")
         for doc in docs:
-            self._check(doc)
+            self._reach.check(doc)
         for prefix in frame.prefixes:
-            self._check_prefix(prefix)
+            self._reach.check_prefix(prefix)
         if frame.at is not None:
-            self._check_place(Seq(frame.at))
+            check_place(Seq(frame.at), self._desk.head)
         if frame.follow > PREFETCH_MAX:
             raise ServerLimitError(f"links lead to at most {PREFETCH_MAX:,} documents in one question")
-        most = self._limits.get("watches", WATCHES_MAX)
-        if isinstance(frame, Watch) and len(self.watched) + len(docs) > most:
-            raise ServerLimitError(f"one session may watch {most:,} documents; unwatch some first")
-        self.questions += 1
-        self._desk.look(frame)
+        self._begin(frame)
 
     def _ask(self, frame: AskKept | AskChanged) -> None:
         self._need("read")
         self._check_questions()
         if isinstance(frame, AskKept):
-            self._check_prefix(frame.prefix)
-            for doc in (*frame.besides, *frame.rows):
-                self._check(doc)
+            if frame.prefix:
+                self._reach.check_prefix(frame.prefix)
+            for doc in frame.besides:
+                self._reach.check(doc)
         else:
-            self._check(frame.doc)
+            self._reach.check(frame.doc)
+            if len(frame.places) > PREFETCH_MAX:
+                raise ServerLimitError(f"at most {PREFETCH_MAX:,} places of a document are asked about at once")
+        self._begin(frame)
+
+    def _begin(self, frame: Watch | Pull | AskKept | AskChanged) -> None:
+        named = named_in(frame)
+        if sum(self._named) + named > self._limits.get("watches", WATCHES_MAX):
+            raise ServerLimitError("questions that are being answered name too many documents; wait for some")
         self.questions += 1
+        self._named.append(named)
         self._desk.look(frame)
 
     # -- what may be asked ---------------------------------------------------------------------------------
 
     def may_see(self, doc: DocKey) -> bool:
         """Whether a document is the space's, or of this user or session."""
-        return doc.startswith(self._own)
+        return self._reach.holds(doc)
 
-    def _check(self, doc: DocKey) -> None:
-        try:
-            check_doc(doc)
-        except NameRefusedError as refused:
-            raise RemoteProtocolError(refused.message) from None
-        if not doc.startswith(self._own):
-            raise AccessError("there is no such document", doc=doc)
+    def may_keep(self, body: bytes) -> bool:
+        """Whether everything that a run has read may be seen."""
+        return self._reach.holds_all_of(body)
 
-    def _check_reads(self, reads: tuple[Read, ...], rests: tuple[PendingRead, ...]) -> None:
-        for read in reads:
-            self._check(read.doc)
-            self._check_place(read.seq)
-        for rest in rests:
-            self._check(rest.doc)
-            self._check_place(rest.basis)
-
-    def _check_prefix(self, prefix: str) -> None:
-        if not prefix.startswith(self._own):
-            raise AccessError("there are no such documents", prefix=prefix)
-
-    def _check_place(self, seq: Seq) -> None:
-        if not 0 <= seq <= self._desk.head:
-            raise RemoteProtocolError(f"{seq} is no place of the log that this client can know of")
+    def may_bring(self, asked: Watch | Pull) -> int:
+        """How many documents may come along with the answer, by prefix or link: what is watched has a bound."""
+        left = self._limits.get("watches", WATCHES_MAX) - len(self.watched)
+        return PREFETCH_MAX if isinstance(asked, Pull) else max(min(PREFETCH_MAX, left), 0)
 
     def _check_questions(self) -> None:
         if self.questions >= QUESTIONS_MAX:
@@ -332,10 +323,7 @@ class ServerSession:
     def opened(self, frame: Opened, branch: BranchId) -> None:
         """The space is open for this client."""
         self.session, self.actor, self.space, self.branch = frame.session, frame.actor, frame.space, branch
-        own: list[Scope] = [SPACE_SCOPE]
-        if frame.actor:
-            own += [user_scope(frame.actor), session_scope(frame.actor, frame.session)]
-        self._own = tuple(f"{scope.text}/" for scope in own)
+        self._reach = Reach(frame.actor, frame.session)
         self.state = State.OPEN
         self._desk.send(frame)
 
@@ -346,12 +334,15 @@ class ServerSession:
             self._end(code, error.message)
 
     def answered(self) -> None:
-        """A question was answered."""
+        """A question was answered: the first that was not yet."""
         self.questions -= 1
+        self._named.popleft()
 
     def judged(self, count: int) -> None:
         """So many commits of this session were decided."""
         self.pending = max(self.pending - count, 0)
+        while len(self._sizes) > self.pending:
+            self._pending_bytes -= self._sizes.popleft()
 
     def revoked(self) -> None:
         """It may see nothing of the space any more."""
@@ -372,6 +363,17 @@ class ServerSession:
     def _end(self, code: int, reason: str) -> None:
         self.state = State.OVER
         self._desk.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+
+def named_in(frame: Watch | Pull | AskKept | AskChanged) -> int:
+    """How many documents, prefixes or places a question names."""
+    match frame:
+        case Watch() | Pull():
+            return len(frame.docs) + len(frame.prefixes)
+        case AskKept():
+            return len(frame.besides)
+        case AskChanged():
+            return len(frame.places)
 
 
 def _kind(frame: frames.FromClient) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from headwater.cells.pending import Failure
-from headwater.store.commit import Committed, Effect, Outcome, PatchDoc, SetDoc
+from headwater.store.commit import Committed, Effect, Outcome, PatchDoc, Seen, SetDoc
+from headwater.store.observations import decode_observation, docs_of
 from headwater.sync.frames import Failed, Judged, New, News, Written, encode_frame
 from headwater.values.address import Address
 from headwater.values.ids import DocKey, Seq, SessionId
@@ -118,6 +119,7 @@ class Watches(Generic[W]):
                 place = outcome.verdict.seq
                 for watcher, written in self._written(outcome, place, mine) if place > before else ():
                     told.setdefault(watcher, []).append(written)
+                before = max(before, place)
         frames: dict[tuple[int, ...], bytes] = {}
         for watcher, news in told.items():
             key = tuple(map(id, news))
@@ -129,25 +131,28 @@ class Watches(Generic[W]):
     def _written(self, outcome: Outcome, seq: Seq, mine: W | None) -> Iterator[tuple[W, Written]]:
         commit = outcome.commit
         docs = list(dict.fromkeys(operation.doc for operation in commit.operations))
+        private = _private(commit.seen)
         if len(docs) == 1:
             written = Written(seq, commit.session, commit.operations, commit.seen)
+            without = Written(seq, commit.session, commit.operations) if private else written
             for watcher in dict.fromkeys(self._readers(docs[0])):
                 if watcher is not mine:
-                    yield watcher, written
+                    yield watcher, written if not private or all(map(watcher.may_see, private)) else without
             return
         hit: dict[W, list[DocKey]] = {}
         for doc in docs:
             for watcher in dict.fromkeys(self._readers(doc)):
                 hit.setdefault(watcher, []).append(doc)
         made = _linked(outcome) if hit else {}
-        shared: dict[tuple[tuple[DocKey, ...], tuple[DocKey, ...]], Written] = {}
+        shared: dict[tuple[tuple[DocKey, ...], tuple[DocKey, ...], bool], Written] = {}
         for watcher, seen in hit.items():
             brought = [doc for doc in made if doc not in watcher.watched and watcher.may_see(doc)]
             if watcher is mine:
                 continue
             # What a commit makes and links to comes along, and is watched from then on.
             self.add(watcher, brought)
-            key = (tuple(doc for doc in docs if doc in seen or doc in brought), tuple(brought))
+            tells = not private or all(map(watcher.may_see, private))
+            key = (tuple(doc for doc in docs if doc in seen or doc in brought), tuple(brought), tells)
             written = shared.get(key) or _part(outcome, seq, *key)
             shared[key] = written
             yield watcher, written
@@ -161,11 +166,25 @@ def _take(table: dict[DocKey, dict[W, None]] | dict[str, dict[W, None]], key: st
             del table[key]  # type: ignore[arg-type]  # as above
 
 
-def _part(outcome: Outcome, seq: Seq, docs: tuple[DocKey, ...], brought: tuple[DocKey, ...]) -> Written:
+def _private(seen: Seen | None) -> list[DocKey]:
+    """What a run has read that is not everybody's: its keys are not told to those who may not see them."""
+    if seen is None or (b"user:" not in seen[1] and b"session:" not in seen[1]):
+        return []
+    found = decode_observation(seen[1])
+    return [] if found is None else [doc for doc in docs_of(found) if not doc.startswith("space/")]
+
+
+def _part(
+    outcome: Outcome,
+    seq: Seq,
+    docs: tuple[DocKey, ...],
+    brought: tuple[DocKey, ...],
+    tells: bool = True,  # noqa: FBT001, FBT002  # part of a key
+) -> Written:
     """As much of a commit as somebody watches. What a run has read goes along only if its result does."""
     commit = outcome.commit
     chosen = [index for index, each in enumerate(commit.operations) if each.doc in docs]
-    seen = commit.seen
+    seen = commit.seen if tells else None
     if seen is not None:
         seen = (chosen.index(seen[0]), seen[1]) if seen[0] in chosen else None
     return Written(seq, commit.session, tuple(commit.operations[index] for index in chosen), seen, brought)

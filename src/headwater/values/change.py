@@ -9,7 +9,7 @@ from enum import Enum
 
 import msgspec
 
-from headwater.values.ids import DocKey
+from headwater.values.ids import DocKey, Seq
 from headwater.values.tree import Maybe, Path
 
 
@@ -38,6 +38,15 @@ class Kind(Enum):
     """A document was asked for and is now known."""
     STATUS = "status"
     """Nothing moved; but something that was written here is decided now, or something is not that was."""
+
+
+class Derived(msgspec.Struct, frozen=True, gc=False):
+    """Somebody else's run has come to what stands in a document, as of a place of the log."""
+
+    doc: DocKey
+    body: bytes
+    """What the run has read, as it is kept; or the digest of that, if it is the same as the time before."""
+    seq: Seq
 
 
 class Notification(msgspec.Struct, frozen=True):

@@ -51,24 +51,28 @@ _HOW: Final = "send the payload as JSON with `Content-Type: application/json` an
 # --- what comes in --------------------------------------------------------------------------------------------
 
 
+class Posted(msgspec.Struct, frozen=True):
+    """What somebody has sent, as far as anybody can tell who does not know the topic."""
+
+    key: str
+    title: str
+    value: object
+
+
 class Door:
     """Takes posts: reads them, has them checked and written, and answers."""
 
     def __init__(self, space: BaseSpace) -> None:
         self._space = space
         self._inflow = Inflow(space.flows)
-        self._held = 0
+        self._intake = Intake()
 
     async def post(self, request: Request) -> Response:
         """One event."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise HTTPException(415, f"{kind or 'no type'} is not taken; {_HOW}")
-        key, title = _key_of(request), _text_of(request, "title")[:TITLE_MAX]
+        posted = await self._intake.read(request)
         names = request.path_params["workflow"], request.path_params["topic"]
-        given = await self._body(request)
-        is_new = await self._inflow.put(partial(self._checked, *names, given, key, title))
-        return JSONResponse({"id": key, "new": is_new}, 202, _plain_headers())
+        is_new = await self._inflow.put(partial(self._checked, *names, posted.value, posted.key, posted.title))
+        return taken(posted, is_new=is_new)
 
     def _checked(self, workflow: str, name: str, given: object, key: str, title: str) -> Publication:
         """The event that was posted. Not called in the event loop: the space may belong to another one."""
@@ -92,6 +96,21 @@ class Door:
         if topic is None:
             raise NotFoundError(f"workflow {full} has no topic {name!r}{_meant(name, there[full].flow.topics)}")
         return there[full], topic
+
+
+class Intake:
+    """Reads posts, within limits for each and for all of them together."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    async def read(self, request: Request) -> Posted:
+        """One post. Raises HTTPException."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise HTTPException(415, f"{kind or 'no type'} is not taken; {_HOW}")
+        key, title = _key_of(request), _text_of(request, "title")[:TITLE_MAX]
+        return Posted(key, title, await self._body(request))
 
     async def _body(self, request: Request) -> object:
         told = request.headers.get("content-length", "")
@@ -178,6 +197,11 @@ class Inflow:
             return bool(self._hub.settled(ride))
         except HeadwaterError as error:
             return error
+
+
+def taken(posted: Posted, *, is_new: bool) -> Response:
+    """It is on disk."""
+    return JSONResponse({"id": posted.key, "new": is_new}, 202, _plain_headers())
 
 
 def _settle(decided: asyncio.Future[bool], answer: bool | Exception) -> None:  # noqa: FBT001  # what it came to

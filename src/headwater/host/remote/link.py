@@ -14,15 +14,17 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from dataclasses import dataclass
 from random import random
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 from websockets.uri import parse_uri
 
 from headwater._version import __version__
+from headwater.cells.pending import Failure
 from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError
+from headwater.host.remote.folder import Folder
+from headwater.host.remote.showing import Showing
 from headwater.host.remote.socket import ClientSocket
 from headwater.host.remote.url import ServerUrl
 from headwater.host.serving.local_token import find_local
@@ -40,7 +42,10 @@ from headwater.sync.frames import (
     Welcome,
     encode_frame,
 )
+from headwater.sync.limits import OFFLINE_MAX
 from headwater.values.ids import DocKey, LocalSeq, SessionId
+
+__all__ = ["Link", "Showing"]
 
 log: Final = logging.getLogger("headwater")
 
@@ -57,29 +62,19 @@ BACKOFF_MAX_S: Final = 5.0
 PATIENCE_S: Final = 10.0
 """How long whoever waits for the server does so while it is not reached."""
 
+UNSENT_MAX: Final = 10 * OFFLINE_MAX
+"""Commits that wait for a server that is connected, and slow: code in an event loop cannot be made to wait for it."""
+
+STALL_S: Final = 15.0
+"""How long a server that is connected may say nothing to whoever waits for it. A slow disk takes less."""
+
 CLOSE_S: Final = 2.0
 """How long the end of the thread is waited for."""
 
 _REFUSED: Final = range(400, 500)
+_NO_TOKEN: Final = 401
 _LATER: Final = frozenset({408, 421, 425, 429})
 """Of these, what may be otherwise a moment later."""
-
-
-class Signer(Protocol):
-    """Whoever has a private key."""
-
-    def prove(self, welcome: Welcome, space: str, session: SessionId) -> Proof:
-        """Sign the server's challenge."""
-        ...
-
-
-@dataclass(slots=True, kw_only=True)
-class Showing:
-    """What is shown at the door."""
-
-    token: str | None = None
-    signer: Signer | None = None
-    tls: ssl.SSLContext | None = None
 
 
 class Link:
@@ -93,11 +88,19 @@ class Link:
         *,
         deliver: Callable[[list[Item]], None],
         decided: Callable[[LocalSeq], None],
+        folder: Folder | None = None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.url = url
         self._showing = showing
         self._deliver = deliver
         self._decided = decided
+        self._on_change = changed
+        # Where commits are kept before they are sent.
+        self._folder = folder
+        if folder is not None:
+            folder.kept = self._send_kept
+            folder.failed = self._fail
         self.session = ClientSession(self, opening, client=f"headwater/{__version__}")
         self._loop = asyncio.new_event_loop()
         self._socket: ClientSocket | None = None
@@ -106,6 +109,8 @@ class Link:
         self._stop = asyncio.Event()
         # When it was last reached, on the loop's clock; None: it is.
         self.lost_at: float | None = self._loop.time()
+        # When something was last heard, likewise.
+        self._heard_at = 0.0
         self.tries = 0
         self.trouble = ""
         # Told when the phase has changed, by the thread.
@@ -114,21 +119,21 @@ class Link:
 
     # -- for other threads ---------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Connect. Returns when the space is open, or raises why it is not."""
+    def start(self, *, waits: bool = True) -> None:
+        """Connect. Returns when it is open, or raises why not; unless it `waits`, also when it is not reached."""
         self._thread.start()
         begun = monotonic()
 
         def is_over() -> bool:
             # Who listens there and is slow gets the whole time; if nobody does, he may be about to start.
             waited = monotonic() - begun
-            vain = self._socket is None and self.tries > 1 and waited > NOBODY_S
+            vain = self._socket is None and self.tries > 1 and (waited > NOBODY_S or not waits)
             return self.session.phase in (Phase.LIVE, Phase.OVER) or vain or waited > CONNECT_S
 
         with self._changed:
             while not is_over():
                 self._changed.wait(NOBODY_S / 4)
-        if self.session.phase is Phase.LIVE:
+        if self.session.phase is Phase.LIVE or (not waits and self.session.phase is not Phase.OVER):
             return
         error = self.session.error
         self.stop()
@@ -147,14 +152,35 @@ class Link:
 
     def submit(self, submission: Submission) -> None:
         """Have a commit sent. Raises OfflineError if there is no room for it."""
-        self.session.check_room()
+        waiting = self._waiting()
+        self.session.check_room(waiting)
+        if waiting + self.session.pending >= UNSENT_MAX:
+            raise self._away("does not keep up")
+        if self._folder is not None:
+            self._folder.keep(submission)
+            return
         self._queue.append(submission)
         if not self._woken:
             self._woken = True
             self._soon(self._take)
 
+    def wait_for_room(self) -> None:
+        """Return when there is room for one more commit, or the server is not reached."""
+        self.wait_until(lambda: self.phase is not Phase.LIVE or self.session.has_room(self._waiting()), PATIENCE_S)
+
+    def has_room(self) -> bool:
+        """Whether there is room for one more commit."""
+        return self.session.has_room(self._waiting())
+
+    def _waiting(self) -> int:
+        return len(self._queue) + (0 if self._folder is None else self._folder.waiting)
+
     def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, timeout: float = PATIENCE_S) -> Answer:
         """Ask, and wait. Raises OfflineError if there is no answer in time."""
+        lost_at = self.lost_at
+        if lost_at is not None:
+            # Who has been away for long is not waited for as long again.
+            timeout = max(min(timeout, lost_at + PATIENCE_S - self._loop.time()), 0.0)
         answer: Future[Answer | HeadwaterError] = Future()
         self.ask_soon(frame, lambda found: None if answer.done() else answer.set_result(found))
         try:
@@ -168,9 +194,9 @@ class Link:
         return found
 
     def ask_soon(
-        self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Callable[[Answer | HeadwaterError], None]
+        self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Callable[[Answer | HeadwaterError], None] | None
     ) -> None:
-        """Ask; `done` is called by the thread."""
+        """Ask; `done` is called by the thread. Without it, documents are delivered like what others do to them."""
         self._soon(lambda: self.session.ask(frame, done))
 
     def unwatch(self, doc: DocKey) -> None:
@@ -183,7 +209,8 @@ class Link:
 
     def wait_until(self, is_so: Callable[[], bool], timeout: float | None) -> bool:
         """Wait for something that the thread does; for no longer than the server may be away. Raises OfflineError."""
-        end = None if timeout is None else self._loop.time() + timeout
+        begun = self._loop.time()
+        end = None if timeout is None else begun + timeout
         with self._changed:
             while not is_so():
                 if self.phase is Phase.OVER:
@@ -194,11 +221,20 @@ class Link:
                     return False
                 lost_at = self.lost_at
                 if lost_at is not None and end is None and now - lost_at > PATIENCE_S:
-                    message = f"{self.url} is not reached ({self.trouble}); what was written waits for it"
-                    raise OfflineError(message, url=str(self.url), waiting=self.session.pending)
-                pause = 1.0 if lost_at is not None else 60.0
+                    raise self._away(f"is not reached ({self.trouble})")
+                if lost_at is None and end is None and now - max(begun, self._heard_at) > STALL_S:
+                    raise self._away(f"has said nothing for {STALL_S:g} s")
+                pause = 1.0
                 self._changed.wait(pause if left is None else min(pause, left))
             return True
+
+    def _away(self, how: str) -> OfflineError:
+        waiting = self.session.pending + self._waiting()
+        fate = (
+            "and are lost if the program ends before it is" if self._folder is None else f"kept in {self._folder.path}"
+        )
+        message = f"{self.url} {how}: {waiting} commits wait for it, {fate}"
+        return OfflineError(message, url=str(self.url), waiting=waiting)
 
     def told(self) -> None:
         """Whoever waits has something to look at."""
@@ -245,6 +281,9 @@ class Link:
         """One connection, from beginning to end. Whether it came to be."""
         url = self.url
         host, authorization = url.host, self._authorization()
+        if self._folder is not None:
+            # What the server has given is on disk before it is shown: who is killed now comes again with the same.
+            await self._loop.run_in_executor(None, self._folder.flush)
         if self._showing.token is None and self._showing.signer is None:
             local = await self._loop.run_in_executor(None, find_local, url.host, url.port)
             if local is not None:
@@ -285,7 +324,9 @@ class Link:
 
     def _refused(self, status: int, words: str) -> None:
         self.trouble = f"{status}: {words}"
-        if status in _REFUSED and status not in _LATER:
+        # A server that was just started may not have left its token yet when this one looked for it.
+        is_early = status == _NO_TOKEN and not self._authorization() and self.session.opened is not None
+        if status in _REFUSED and status not in _LATER and not is_early:
             self.session.end(AccessError(f"{self.url} does not let this program in: {words}", status=status))
         else:
             self._lost(0, "")
@@ -296,6 +337,7 @@ class Link:
         self.session.lost(code, reason)
 
     def _hear(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
         try:
             self.session.receive(data)
         except RemoteProtocolError as error:
@@ -308,6 +350,17 @@ class Link:
         self._woken = False
         while self._queue:
             self.session.submit(self._queue.popleft())
+
+    def _send_kept(self, submissions: list[Submission]) -> None:
+        """They are on disk. Called by the thread that writes."""
+        self._queue.extend(submissions)
+        if not self._woken:
+            self._woken = True
+            self._soon(self._take)
+
+    def _fail(self, submissions: list[Submission], error: HeadwaterError) -> None:
+        """They cannot be kept, and so they are not sent."""
+        self._deliver([Failure(each.commit, error) for each in submissions])
 
     def _finish(self) -> None:
         self._take()
@@ -342,4 +395,6 @@ class Link:
         if self.phase is Phase.LIVE:
             self.lost_at = None
             self.trouble = ""
+            self._heard_at = self._loop.time()
         self.told()
+        self._on_change()

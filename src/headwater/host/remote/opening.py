@@ -5,14 +5,17 @@ Must never know: what is in a space.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Final
 
 from headwater.errors import UsageError
 from headwater.host.opening import Lease, locate
 from headwater.host.options import Options
-from headwater.host.remote.link import Showing
+from headwater.host.remote.showing import KeySigner, Showing
 from headwater.host.remote.storage import RemoteStorage
 from headwater.host.remote.url import parse_server
+from headwater.host.report import log_error
 from headwater.sync.limits import NAME_BYTES_MAX
 
 ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
@@ -25,6 +28,17 @@ def remote_lease(url: str, app: str, options: Options) -> Lease:
     locate("memory:", server.space)  # refuses what is no name
     if options.actor is not None and len(options.actor.encode()) > NAME_BYTES_MAX:
         raise UsageError(f"actor={options.actor[:40]!r}... is longer than {NAME_BYTES_MAX} bytes")
-    showing = Showing(token=options.token, tls=options.tls)
-    storage = RemoteStorage(server, showing, app=app, actor=options.actor or "", create=options.create)
+    signer = None if options.key is None else KeySigner(Path(options.key))
+    token = options.token
+    if token is None and signer is None:
+        token = os.environ.get(ENV_TOKEN) or None
+    storage = RemoteStorage(
+        server,
+        Showing(token=token, signer=signer, tls=options.tls),
+        app=app,
+        actor=options.actor or "",
+        create=options.create,
+        local=None if options.local is None else Path(options.local),
+        on_error=options.on_error or log_error,
+    )
     return Lease(storage, None)

@@ -6,19 +6,24 @@ Must never know: connections.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import structs
 
 from headwater.cells.pending import Failure, Pending, Pulled
 from headwater.cells.view import Document
-from headwater.errors import AddressError, InvariantError, LimitError
+from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
 from headwater.host.attached import AttachedReplica, Port
-from headwater.store.commit import Commit, Committed, Effect, Outcome
+from headwater.store.commit import Commit, Committed, Effect, Outcome, Submission, Verdict
 from headwater.store.document import Found, apply_operation
-from headwater.values.ids import NEVER, BranchId, DocKey, Seq, SessionId
-from headwater.values.tree import ABSENT
+from headwater.sync.told import Brought, part_of
+from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.tree import ABSENT, Maybe
 
 if TYPE_CHECKING:
     from headwater.host.attached import Space
+
+TakenIn: TypeAlias = Callable[[list[LocalSeq], list[tuple[DocKey, Seq, Maybe]], Seq], None]
 
 
 class RemoteReplica(AttachedReplica):
@@ -38,11 +43,38 @@ class RemoteReplica(AttachedReplica):
         super().__init__(storage, port, session, branch, seq)
         self._covers = covers
         self._unwatch = unwatch
+        # What functions have come to here, and nobody else is to have.
+        self._own: set[DocKey] = set()
+        # For whoever keeps what is here: commits that were decided, documents as they are confirmed now, as of where.
+        self.on_taken_in: TakenIn | None = None
+        # Commits that an earlier program has made, and who is told if they are taken back.
+        self._earlier: dict[LocalSeq, None] = {}
+        self.on_refused: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
+        # Let go of while something was waiting to be taken in, which may be about them.
+        self._gone: set[DocKey] = set()
 
     def install(self, found: Iterable[tuple[DocKey, Found]]) -> None:
         """Documents that came before anybody has looked."""
         for doc, each in found:
             self._documents[doc] = Document(each.value, each.seq, each.value)
+
+    def restore(self, outbox: Iterable[Submission], last: int) -> None:
+        """Commits that an earlier program has made and that are not decided: they are shown, and not sent by this."""
+        for submission in outbox:
+            commit = submission.commit
+            for operation in commit.operations:
+                # It was held when this was written, so it is here, or it was new.
+                self.expect_new(operation.doc)
+            try:
+                effects = self._effects(commit.operations)
+            except (AddressError, LimitError):
+                # It does not fit what is here; whoever decides says so, or knows more.
+                effects = ()
+            pending = self._pending[commit.local_seq] = Pending(commit, effects)
+            pending.moved = True
+            self._earlier[commit.local_seq] = None
+            self._stack(pending)
+        self._local_seq = LocalSeq(last)
 
     def let_go(self, doc: DocKey) -> None:
         """Hold a document no longer; but for those that come with all of their kind."""
@@ -50,24 +82,76 @@ class RemoteReplica(AttachedReplica):
             if doc in self._documents and not self._covers(doc):
                 super().let_go(doc)
                 if doc not in self._documents:
+                    if self.inbox:
+                        self._gone.add(doc)
                     self._unwatch(doc)
 
     def integrate(self, decided: Iterable[Outcome | Failure | Pulled]) -> None:
         """As everywhere. The server says what was done; what it comes to is found on the way."""
-        super().integrate(self._worked_out(decided))
+        if self._earlier or self.on_taken_in is not None:
+            self._integrate_and_keep(list(decided))
+        else:
+            super().integrate(self._worked_out(decided))
+        self._gone.clear()
+
+    def _integrate_and_keep(self, decided: list[Outcome | Failure | Pulled]) -> None:
+        tell = self.on_rejected
+
+        def told(pending: Pending, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+            is_earlier = pending.commit.local_seq in self._earlier
+            (self.on_refused if is_earlier else tell)(pending, verdict, error)
+
+        self.on_rejected = told
+        try:
+            super().integrate(self._worked_out(decided))
+        finally:
+            self.on_rejected = tell
+            own = [each.commit for each in decided if not isinstance(each, Pulled)]
+            gone = [commit.local_seq for commit in own if commit.session == self._session]
+            for number in gone:
+                self._earlier.pop(number, None)
+            if self.on_taken_in is not None:
+                docs = {each.doc: None for each in decided if isinstance(each, Pulled)}
+                docs |= {operation.doc: None for commit in own for operation in commit.operations}
+                held = [(doc, self._documents.get(doc)) for doc in docs if doc not in self._own]
+                self.on_taken_in(
+                    gone, [(doc, each.seq, each.confirmed) for doc, each in held if each is not None], self.seq
+                )
 
     def _worked_out(self, decided: Iterable[Outcome | Failure | Pulled]) -> Iterator[Outcome | Failure | Pulled]:
         for each in decided:
             if isinstance(each, Outcome) and isinstance(each.verdict, Committed) and not each.effects:
                 mine = self._pending.get(each.commit.local_seq) if each.commit.session == self._session else None
+                if mine is not None and each.verdict.seq == NEVER:
+                    self._keep_here(mine)
                 yield self._with_effects(each.commit, each.verdict.seq, mine)
-            else:
+            elif not isinstance(each, Pulled) or self._is_wanted(each):
                 yield each
+
+    def _is_wanted(self, pulled: Pulled) -> bool:
+        """It is held; or it comes by itself. What was let go of is not told of any more: held again, it would age."""
+        doc = pulled.doc
+        if doc in self._own:
+            return False
+        held = doc in self._documents or self._covers(doc)
+        return held or (isinstance(pulled, Brought) and doc not in self._gone)
+
+    def _keep_here(self, mine: Pending) -> None:
+        """What a function has come to where nothing may be written: it stands here, and what others have does not."""
+        for operation in mine.commit.operations:
+            record = self._documents[operation.doc]
+            record.confirmed, _ = apply_operation(record.confirmed, operation)
+            self._own.add(operation.doc)
 
     def _with_effects(self, commit: Commit, seq: Seq, mine: Pending | None) -> Outcome:
         if mine is not None and not mine.moved and self._is_as_shown(mine, seq):
             return Outcome(commit, Committed(seq), mine.effects)
         effects: dict[DocKey, Effect] = {}
+        kept = [each.doc in self._documents or self._covers(each.doc) for each in commit.operations]
+        if not all(kept):
+            # Some were let go of while this was on its way.
+            operations, seen = part_of(commit.operations, commit.seen, kept)
+            commit = structs.replace(commit, operations=operations, seen=seen)
         for operation in commit.operations:
             doc = operation.doc
             record = self._documents.get(doc)
@@ -76,7 +160,7 @@ class RemoteReplica(AttachedReplica):
                 record = self._documents[doc] = Document(ABSENT, NEVER, ABSENT)
             earlier = effects.get(doc)
             before = record.confirmed if earlier is None else earlier.after
-            if record.seq >= seq:
+            if record.seq >= seq or doc in self._own:
                 # It came with the document as a whole.
                 effects[doc] = Effect(doc, before, before, ())
                 continue

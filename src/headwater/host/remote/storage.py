@@ -14,26 +14,41 @@ import os
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 from weakref import WeakSet
 
-from headwater.cells.pending import Failure, Pulled
-from headwater.errors import ClosedError, HeadwaterError, OfflineError, UnavailableError
+from headwater.cells.pending import Failure
+from headwater.errors import (
+    ClosedError,
+    HeadwaterError,
+    OfflineError,
+    SessionLostError,
+    UnavailableError,
+)
 from headwater.host.attached import Port
-from headwater.host.connection import Connection
-from headwater.host.remote.link import Link, Showing
+from headwater.host.connection import Connection, Listeners
+from headwater.host.remote.earlier import Earlier
+from headwater.host.remote.folder import Folder, Kept
+from headwater.host.remote.link import PATIENCE_S, Link
 from headwater.host.remote.memory import RemoteMemory
 from headwater.host.remote.replica import RemoteReplica
+from headwater.host.remote.showing import Showing
 from headwater.host.remote.url import ServerUrl
-from headwater.store.commit import Note, Outcome, Submission
+from headwater.host.report import OnError, log_error
+from headwater.store.commit import Committed, Note, Outcome, Submission
 from headwater.store.document import Found
 from headwater.sync.client import Answer, Item, Phase
-from headwater.sync.frames import AskChanged, AskKept, Docs, Open, Watch
+from headwater.sync.frames import AskChanged, AskKept, Docs, Open, Opened, Watch
 from headwater.sync.limits import PREFETCH_MAX
+from headwater.sync.serving import Close
 from headwater.values.address import SPACE_SCOPE, session_scope, user_scope
-from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
 _open: Final[WeakSet[RemoteStorage]] = WeakSet()
+
+ATTEMPTS: Final = 1 << 20
+"""So often one program may ask for its session before the next counts on: far more than there is time for."""
 
 EXIT_S: Final = 2.0
 """How long the end of the program waits for what was written, if it has not closed the space."""
@@ -43,7 +58,15 @@ class RemoteStorage:
     """One opening of one space of a server: one session, with one replica."""
 
     def __init__(
-        self, url: ServerUrl, showing: Showing, *, app: str = "", actor: str = "", create: bool = True
+        self,
+        url: ServerUrl,
+        showing: Showing,
+        *,
+        app: str = "",
+        actor: str = "",
+        create: bool = True,
+        local: Path | None = None,
+        on_error: OnError = log_error,
     ) -> None:
         self.url = url
         self.name = url.space
@@ -52,12 +75,18 @@ class RemoteStorage:
         self._app = app
         self._actor = actor
         self._create = create
+        self._local = local
+        self._folder: Folder | None = None
+        self._branch = BranchId(MAIN)
+        self._earlier = Earlier(self.name, on_error)
+        self._listeners = Listeners()
         self._link: Link | None = None
         self._port: Port | None = None
         self._replica: RemoteReplica | None = None
         self._submitted = 0
         self._decided = 0
         self._disowned = False
+        self._is_derived: Callable[[DocKey], bool] = lambda _: False
         self.memory = RemoteMemory(self._ask, self._note)
         _open.add(self)
 
@@ -75,20 +104,89 @@ class RemoteStorage:
 
     def attach(self, *, branch: str = MAIN, wake: Callable[[], None] | None = None) -> RemoteReplica:
         """Connect, and bring what the app has."""
-        on = BranchId(branch)
-        port = self._port = Port(self, on, wake)
-        opening = Open(self.name, on, self._actor, create=self._create)
-        link = self._link = Link(self.url, opening, self._showing, deliver=self._deliver, decided=self._is_decided)
+        on = self._branch = BranchId(branch)
+        if self._local is not None:
+            self._folder = Folder(self._local, self.name, self.url.origin, on, self._app, self._actor)
+            kept = self._folder.load()
+            replica = None if kept.opened is None else self._go_on(kept, kept.opened, on, wake)
+            if replica is not None:
+                return replica
+        link, port = self._connection(on, wake)
         link.start()
         opened = link.session.opened
         assert opened is not None
-        replica = self._replica = RemoteReplica(
-            self, port, opened.session, on, Seq(opened.seq), covers=link.session.covers, unwatch=link.unwatch
-        )
-        replica.seq = Seq(opened.seq)
+        replica = self._begin(link, port, opened.session, on, Seq(opened.seq))
         if self._app:
             self._prefetch(replica, opened.actor)
         return replica
+
+    def _connection(self, branch: BranchId, wake: Callable[[], None] | None, openings: int = 1) -> tuple[Link, Port]:
+        port = self._port = Port(self, branch, wake)
+        opening = Open(self.name, branch, self._actor, create=self._create)
+        link = self._link = Link(
+            self.url,
+            opening,
+            self._showing,
+            deliver=self._deliver,
+            decided=self._is_decided,
+            folder=self._folder,
+            changed=self._changed,
+        )
+        link.session.stays = self._folder is not None
+        link.session.attempts = openings * ATTEMPTS
+        return link, port
+
+    def _begin(self, link: Link, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> RemoteReplica:
+        replica = self._replica = RemoteReplica(
+            self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
+        )
+        replica.seq = seq
+        if self._folder is not None:
+            replica.on_taken_in = self._folder.take_in
+        return replica
+
+    def _go_on(
+        self, kept: Kept, opened: Opened, branch: BranchId, wake: Callable[[], None] | None
+    ) -> RemoteReplica | None:
+        """Go on with what an earlier program has left. None if the server does not: that is told then."""
+        link, port = self._connection(branch, wake, kept.openings)
+        link.session.restore(
+            opened, kept.seq, {doc: found.seq for doc, found in kept.docs.items()}, kept.prefixes, kept.outbox
+        )
+        replica = self._begin(link, port, opened.session, branch, kept.seq)
+        replica.on_refused = self._earlier.rejected
+        replica.install(kept.docs.items())
+        replica.restore(kept.outbox, max(kept.last, opened.last))
+        self._submitted, self._decided = len(kept.outbox), 0
+        try:
+            link.start(waits=not (kept.docs or kept.prefixes))
+            if link.phase is Phase.LIVE:
+                link.wait_until(lambda: link.session.is_caught_up, PATIENCE_S)
+                self._check(link)
+                replica.refresh()
+                if self._app and not link.session.prefixes and not kept.docs:
+                    # It was ended before anything was fetched.
+                    self._prefetch(replica, opened.actor)
+        except HeadwaterError as error:
+            if link.session.ended_as != Close.TAKEN and not isinstance(error, SessionLostError):
+                raise
+            link.stop()
+            self._give_up(kept, error)
+            return None
+        return replica
+
+    @staticmethod
+    def _check(link: Link) -> None:
+        if link.phase is Phase.OVER and link.session.error is not None:
+            raise link.session.error
+
+    def _give_up(self, kept: Kept, error: HeadwaterError) -> None:
+        """The session cannot be gone on with: of what was sent and not decided, nobody knows what became of it."""
+        assert self._folder is not None
+        for submission in kept.outbox:
+            self._earlier.tell(submission.commit, error)
+        self._submitted = self._decided = 0
+        self._folder.forget()
 
     def _prefetch(self, replica: RemoteReplica, actor: str) -> None:
         """All documents of the app, and what they link to: in one answer."""
@@ -99,8 +197,12 @@ class RemoteStorage:
         with replica.turn:
             answer = self.link.ask(Watch(0, (), prefixes, None, PREFETCH_MAX))
             assert isinstance(answer, Docs)
-            replica.install((each.doc, Found(each.content, each.seq)) for each in answer.docs)
+            found = [(each.doc, Found(each.content, each.seq)) for each in answer.docs]
+            replica.install(found)
             replica.seq = max(replica.seq, answer.seq)
+        if self._folder is not None:
+            self._folder.take_in((), ((doc, each.seq, each.value) for doc, each in found), replica.seq)
+            self._changed()
 
     def connection(self) -> Connection:
         """How it stands."""
@@ -114,7 +216,27 @@ class RemoteStorage:
             pending=self._submitted - self._decided,
             tries=link.tries,
             trouble=link.trouble if error is None else error.message,
+            refused=self._earlier.refused,
         )
+
+    def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
+        """Call when it stands otherwise, in the connection's thread. Returns what ends it."""
+        return self._listeners.add(callback)
+
+    def _changed(self) -> None:
+        link, folder = self._link, self._folder
+        if link is None:
+            return
+        opened = link.session.opened
+        if folder is not None and opened is not None and link.phase is Phase.LIVE:
+            folder.keep_session(opened, self._branch, link.session.prefixes)
+        if self._listeners:
+            self._listeners.tell(self.connection())
+
+    def _unwatch(self, doc: DocKey) -> None:
+        self.link.unwatch(doc)
+        if self._folder is not None:
+            self._folder.let_go(doc)
 
     # -- for the replica -----------------------------------------------------------------------------------
 
@@ -124,28 +246,41 @@ class RemoteStorage:
         link = self.link
         if link.session.covers(doc):
             return None
-        question = Watch(0, ((doc, _NOTHING),), at=through)
         if _is_in_loop():
-            link.ask_soon(question, lambda answer: self._came(doc, answer))
+            link.ask_soon(Watch(0, ((doc, _NOTHING),)), None)
             return None
-        answer = link.ask(question)
+        answer = link.ask(Watch(0, ((doc, _NOTHING),), at=through))
         assert isinstance(answer, Docs)
         for each in answer.docs:
             if each.doc == doc:
+                if self._folder is not None and self._replica is not None:
+                    self._folder.take_in((), ((doc, each.seq, each.content),), self._replica.seq)
                 return Found(each.content, each.seq)
         return None
 
-    def _came(self, doc: DocKey, answer: object) -> None:
-        """What a loop has read that was not here: now it is."""
-        if isinstance(answer, Docs):
-            docs = answer.newer or answer.docs
-            self._deliver([Pulled(each.doc, Found(each.content, each.seq)) for each in docs if each.doc == doc])
-
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Send a commit."""
-        del helps  # the server decides
-        self.link.submit(submission)
+        if self._is_for_show(submission):
+            # The server would refuse it. Whoever looks here sees what functions have come to all the same.
+            self._submitted += 1
+            self._deliver([Outcome(submission.commit, Committed(NEVER))])
+            return
+        link = self.link
+        if helps and link.phase is Phase.LIVE and not link.has_room():
+            # Who writes faster than the server decides waits for it. Code in a loop cannot.
+            link.wait_for_room()
+        link.submit(submission)
         self._submitted += 1
+
+    def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
+        """Which documents are what functions here have come to."""
+        self._is_derived = is_derived
+
+    def _is_for_show(self, submission: Submission) -> bool:
+        opened, operations = self.link.session.opened, submission.commit.operations
+        if opened is None or opened.can != "read" or not operations:
+            return False
+        return all(self._is_derived(operation.doc) for operation in operations)
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided by the server, and on its disk."""
@@ -190,13 +325,22 @@ class RemoteStorage:
             if mine:
                 self._decided += mine
                 self.groups += 1
-                self.link.told()
+                link = self._link
+                if link is not None:  # else it was closed, and nobody waits
+                    link.told()
 
     def _is_decided(self, number: LocalSeq) -> None:
         """Nothing was kept that has to be let go of."""
 
-    def _ask(self, question: AskKept | AskChanged) -> Answer:
-        return self.link.ask(question)
+    def _ask(self, question: AskKept | AskChanged) -> Answer | None:
+        """What was kept of runs saves work. It is no reason to hold up a loop, or to wait for who is away."""
+        link = self.link
+        if link.phase is not Phase.LIVE or _is_in_loop():
+            return None
+        try:
+            return link.ask(question)
+        except OfflineError:
+            return None
 
     def _note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
         self.link.note(notes, gone)
@@ -206,12 +350,21 @@ class RemoteStorage:
     def close(self) -> None:
         """Let go of the connection; what was written and not sent is lost. Once more is no harm."""
         link, self._link = self._link, None
-        if link is not None and not self._disowned:
+        if self._disowned:
+            return
+        if self._replica is not None:
+            # What ends with the connection is not decided.
+            self._replica.on_taken_in = None
+        if link is not None:
             link.stop()
+        if self._folder is not None:
+            self._folder.close()
 
     def disown(self) -> None:
         """In a forked child there is no thread, and the connection is the parent's."""
         self._disowned = True
+        if self._folder is not None:
+            self._folder.disown()
 
 
 _NOTHING: Final = 2**62

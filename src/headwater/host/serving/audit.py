@@ -169,8 +169,8 @@ class Audit:
             "event": _plain(event),
             "facts": plain,
         }
-        # JSON in ASCII has one character left that is none to print.
-        line = json.dumps(record, separators=(",", ":")).replace("\x7f", "\\u007f").encode("ascii")
+        # All but what can be printed in ASCII is escaped, DEL too.
+        line = json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode("ascii")
         tail.n, tail.before = tail.n + 1, hash_of(line)
         return line
 

@@ -5,15 +5,15 @@ Must never know: what an event means.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
-from headwater.errors import UnavailableError
 from headwater.host.serving.audit import (
     FILE,
     GENESIS,
@@ -57,8 +57,7 @@ def examine(folder: Path, *, limit: int | None = None) -> Report:
     chain = _Chain()
     entries: deque[Entry] = deque(maxlen=limit)
     with ExitStack() as stack:
-        with _at_rest(folder):
-            files = _open_all(folder, stack)
+        files = _open_at_rest(folder, stack)
         for _, name, file in files:
             chain.begin()
             for number, line in _lines(name, file):
@@ -71,10 +70,11 @@ def examine(folder: Path, *, limit: int | None = None) -> Report:
 
 def _open_all(folder: Path, files: ExitStack) -> list[tuple[int, str, BinaryIO]]:
     """The files with their numbers, the present one last, as 0. All at once: a rotation is before that, or after."""
-    paths = list(older_files(folder).items())
-    if (folder / FILE).exists():
-        paths.append((0, folder / FILE))
-    return [(number, path.name, files.enter_context(path.open("rb"))) for number, path in paths]
+    found: list[tuple[int, str, BinaryIO]] = []
+    for number, path in (*older_files(folder).items(), (0, folder / FILE)):
+        with suppress(FileNotFoundError):  # then it shows in the chain
+            found.append((number, path.name, files.enter_context(path.open("rb"))))
+    return found
 
 
 def _lines(name: str, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -84,14 +84,18 @@ def _lines(name: str, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield number, line.removesuffix(b"\n")
 
 
-@contextmanager
-def _at_rest(folder: Path) -> Iterator[None]:
-    """While nobody writes, if this user can see to that: a copy may be where nothing can be written."""
-    with ExitStack() as stack:
-        if (folder / LOCK).exists():
-            with suppress(UnavailableError):
-                stack.enter_context(locked(folder / LOCK))
-        yield
+def _open_at_rest(folder: Path, files: ExitStack) -> list[tuple[int, str, BinaryIO]]:
+    """The same while nobody writes. Not so for a copy without a lock, or where nothing can be written."""
+    lock = folder / LOCK
+    if not lock.exists():
+        found = _open_all(folder, files)
+        if not lock.exists():
+            return found
+        # Somebody has begun to write just now.
+    elif not os.access(lock, os.W_OK):
+        return _open_all(folder, files)
+    with locked(lock):
+        return _open_all(folder, files)
 
 
 class _Chain:

@@ -6,15 +6,21 @@ Must never know: frames, spaces.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from websockets.datastructures import MultipleValuesError
 
+from headwater.errors import ServerLimitError
 from headwater.host.serving.grants import Grant
 from headwater.host.serving.guest import Client
 from headwater.host.serving.house import House
-from headwater.host.serving.limits import CONNECTIONS_MAX, GUESSES_BURST, GUESSES_PER_S, PER_GRANT_MAX
+from headwater.host.serving.limits import CONNECTIONS_MAX, GUESSES_BURST, GUESSES_PER_S, PER_GRANT_MAX, STRANGERS_MAX
+from headwater.host.serving.local_token import loopback
+from headwater.host.serving.logs import Sparing
+from headwater.host.serving.metrics import Traffic
 from headwater.host.serving.names import Names
 from headwater.sync.frames import SUBPROTOCOL
 
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
     from websockets.http11 import Request
 
     from headwater.host.serving.socket import ServerSocket
+
+log: Final = logging.getLogger("headwater.server")
 
 KEY_SCHEME: Final = "headwater-key"
 """What somebody says in `Authorization` who is going to sign the challenge."""
@@ -39,12 +47,13 @@ class Doorman:
         self.house = house
         self.names = names
         self._origins = frozenset(each.lower().rstrip("/") for each in origins)
-        self._sockets: dict[ServerSocket, str] = {}
+        # With which grant each came; until a key was shown, with none.
+        self._sockets: dict[ServerSocket, Grant | None] = {}
+        self._named: dict[ServerSocket, str] = {}
         self._of_grant: dict[str, int] = {}
         self._guesses: dict[str, tuple[float, float]] = {}
-        self._grants: dict[ServerSocket, Grant | None] = {}
-        self.slow = 0
-        self.refused = 0
+        self.traffic = Traffic()
+        self._said = Sparing()
 
     @property
     def connections(self) -> int:
@@ -55,7 +64,14 @@ class Doorman:
         """Why an upgrade is refused: status, words and headers; None if it is not."""
         found = self._refusal(request, socket)
         if found is not None:
-            self.refused += 1
+            status, words, _ = found
+            self.traffic.refused[status] = self.traffic.refused.get(status, 0) + 1
+            left_out = self._said.left_out((socket.peer, status), _now())
+            if left_out is not None:
+                said = {"peer": socket.peer, "status": status, "why": words, "more": left_out}
+                log.info("connection refused", extra=said)
+        else:
+            self.traffic.upgrades += 1
         return found
 
     def _refusal(self, request: Request, socket: ServerSocket) -> Refusal | None:  # noqa: PLR0911  # one for each reason
@@ -71,9 +87,10 @@ class Doorman:
         path, _, query = request.path.partition("?")
         if query:
             return 400, "nothing is taken from the address; a token goes into `Authorization: Bearer ...`", {}
-        if path != "/" and "/" in path.strip("/"):
-            return 404, "a space is opened at /, by its name in the first frames", {}
-        if SUBPROTOCOL not in [each.strip() for each in headers.get("Sec-WebSocket-Protocol", "").split(",")]:
+        if not _is_one_name(path):
+            return 404, "there is nothing here; a space is opened at /, by its name in the first frames", {}
+        offered = ",".join(headers.get_all("Sec-WebSocket-Protocol")).split(",")
+        if SUBPROTOCOL not in [each.strip() for each in offered]:
             return 400, f"the subprotocol {SUBPROTOCOL} is expected", {}
         if self.house.closing:
             return 503, "the server ends; come again", {"Retry-After": "1"}
@@ -82,46 +99,66 @@ class Doorman:
         return self._shown(given, socket)
 
     def _shown(self, given: str, socket: ServerSocket) -> Refusal | None:
-        scheme, _, token = given.partition(" ")
-        if scheme.lower() == KEY_SCHEME:
+        if given.partition(" ")[0].lower() == KEY_SCHEME:
+            if self._of_grant.get(_stranger(socket), 0) >= STRANGERS_MAX:
+                return 429, f"{STRANGERS_MAX} connections of this address have shown no key yet", {"Retry-After": "5"}
             self._keep(socket, None)
             return None
-        peer = socket.peer
-        if self._is_guessing(peer):
-            return 429, "too many wrong tokens from this address; wait a little", {"Retry-After": "5"}
-        grant = self.house.access.with_token(token.strip()) if scheme.lower() == "bearer" else None
-        if grant is None:
-            if given:
-                self._guessed(peer)
-            message = "a token is needed: send `Authorization: Bearer ...` (headwater token create makes one)"
-            return 401, message, {"WWW-Authenticate": "Bearer"}
+        grant = self.bearer(given, socket.peer)
+        if not isinstance(grant, Grant):
+            return grant
         if self._of_grant.get(grant.id, 0) >= PER_GRANT_MAX:
             return 429, f"{PER_GRANT_MAX} connections use this token already", {"Retry-After": "5"}
         self._keep(socket, grant)
         return None
 
+    def bearer(self, given: str, peer: str) -> Grant | Refusal:
+        """Whose token it is that somebody shows; or why nobody's."""
+        is_guessing = self._is_guessing(peer)
+        scheme, _, token = given.partition(" ")
+        # All users of this machine have one address: one of them who guesses must not keep out the others. Elsewhere,
+        # who guesses is not listened to.
+        is_heard = scheme.lower() == "bearer" and (not is_guessing or loopback(peer) is not None)
+        grant = self.house.access.with_token(token.strip()) if is_heard else None
+        if grant is not None:
+            return grant
+        if is_guessing:
+            return 429, "too many wrong tokens from this address; wait a little", {"Retry-After": "5"}
+        if given:
+            self._guessed(peer)
+        message = "a token is needed: send `Authorization: Bearer ...` (headwater token create makes one)"
+        return 401, message, {"WWW-Authenticate": "Bearer"}
+
     def _keep(self, socket: ServerSocket, grant: Grant | None) -> None:
-        name = "" if grant is None else grant.id
-        self._sockets[socket] = name
-        self._grants[socket] = grant
+        name = _stranger(socket) if grant is None else grant.id
+        self._sockets[socket] = grant
+        self._named[socket] = name
         self._of_grant[name] = self._of_grant.get(name, 0) + 1
 
-    def let_in(
-        self,
-        socket: ServerSocket,
-        _request: Request,
-        *,
-        write: Callable[[bytes], None],
-        shut: Callable[[int, str], None],
-        peer: str,
-    ) -> Client:
+    def let_in(self, socket: ServerSocket) -> Client:
         """The connection stands."""
-        return Client(self.house, self._grants.get(socket), peer=peer, write=write, shut=shut)
+        return Client(
+            self.house,
+            self._sockets.get(socket),
+            peer=socket.peer,
+            write=socket.send,
+            shut=socket.close,
+            answer=socket.answer,
+            admit=lambda grant: self._known(socket, grant),
+        )
+
+    def _known(self, socket: ServerSocket, grant: Grant) -> None:
+        """A key was shown. Raises ServerLimitError."""
+        if socket in self._sockets and self._sockets[socket] is None:
+            if self._of_grant.get(grant.id, 0) >= PER_GRANT_MAX:
+                raise ServerLimitError(f"{PER_GRANT_MAX} connections use this key already")
+            self.left(socket)
+            self._keep(socket, grant)
 
     def left(self, socket: ServerSocket) -> None:
         """It is gone."""
-        name = self._sockets.pop(socket, None)
-        self._grants.pop(socket, None)
+        self._sockets.pop(socket, None)
+        name = self._named.pop(socket, None)
         if name is not None:
             left = self._of_grant.get(name, 1) - 1
             if left:
@@ -145,3 +182,14 @@ class Doorman:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _is_one_name(path: str) -> bool:
+    """Whether an address ends after the host, or with one name. What it leads to is said in the first frames."""
+    name = unquote(path.removeprefix("/"))
+    return path.startswith("/") and "/" not in name and "\\" not in name and name not in (".", "..")
+
+
+def _stranger(socket: ServerSocket) -> str:
+    """What those are counted by who have shown nothing. No id of a grant has a space in it."""
+    return f"from {socket.peer}"

@@ -5,11 +5,15 @@ Must never know: bytes on a socket.
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from headwater.errors import AccessError, HeadwaterError, NameRefusedError, RemoteProtocolError
+from headwater.errors import AccessError, HeadwaterError, NameRefusedError, RemoteProtocolError, SessionLostError
+from headwater.host.serving.access import ACTOR_MAX
 from headwater.host.serving.grants import Grant
+from headwater.host.serving.limits import BEHIND
 from headwater.host.serving.rights import WORDS, Right
 from headwater.host.serving.room import Room
 from headwater.store.commit import Commit, Note
@@ -32,6 +36,8 @@ from headwater.values.ids import BranchId, DocKey, Seq, SessionId
 if TYPE_CHECKING:
     from headwater.host.serving.house import House
 
+log: Final = logging.getLogger("headwater.server")
+
 UNKNOWN = "there is no such space, or it may not be used with what was shown"
 """The same answer for both: who may not see a space does not learn that there is one."""
 
@@ -47,14 +53,26 @@ class Client:
         peer: str,
         write: Callable[[bytes], None],
         shut: Callable[[int, str], None],
+        answer: Callable[[bytes], None] | None = None,
+        admit: Callable[[Grant], None] | None = None,
     ) -> None:
         self._house = house
         self._grant = grant
         self.peer = peer
         self._write = write
+        # For what was asked for, which may be larger than what it is told of itself.
+        self._answer = answer or write
         self._shut = shut
+        # Told with which grant it is let in.
+        self._admit = admit
         self.room: Room | None = None
+        # Questions, one of which is being answered at a time; and none while it has not read what was sent before.
+        self._asked: deque[Watch | Pull | AskKept | AskChanged] = deque()
+        self._is_answering = False
+        self._is_full = False
         self._epoch = 0
+        # Why the server has ended it, if it did.
+        self._ended: tuple[int, str] | None = None
         self.talk = ServerSession(
             self, server=house.server, audience=house.audience, nonce=house.nonce(), limits=house.limits
         )
@@ -83,6 +101,7 @@ class Client:
 
     def close(self, code: int, reason: str) -> None:
         """End the connection."""
+        self._ended = code, reason
         self.leave()
         self._shut(code, reason)
 
@@ -109,9 +128,30 @@ class Client:
         self.room.note(notes, self.talk.branch, gone)
 
     def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
-        """Answer it."""
-        assert self.room is not None
-        self.room.look(self, asked)
+        """Answer it, after those before."""
+        self._asked.append(asked)
+        self._answer_next()
+
+    def _answer_next(self) -> None:
+        if self._asked and not self._is_answering and not self._is_full and self.room is not None:
+            self._is_answering = True
+            self.room.look(self, self._asked.popleft())
+
+    def reply(self, frame: bytes) -> None:
+        """Send the answer to what was asked last."""
+        self._is_answering = False
+        self._answer(frame)
+        self._answer_next()
+
+    def full(self, *, is_full: bool) -> None:
+        """Whether much of what was sent waits to be read."""
+        self._is_full = is_full
+        self._answer_next()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more waits for the disk than should."""
+        return self.room is not None and len(self.room.since) > BEHIND
 
     def unwatch(self, asked: Unwatch) -> None:
         """Tell no more of these."""
@@ -128,11 +168,17 @@ class Client:
         """Open the space; in a thread, for it may have to be read from the disk."""
         try:
             self._grant = self._house.admitted(self, asked, self._grant)
+            if self._admit is not None:
+                self._admit(self._grant)
             actor = self._actor(asked.actor)
             if asked.session or asked.resume:
-                epoch = self._house.proofs.check(asked.resume, asked.space, asked.branch, actor, asked.session)
+                epoch = self._house.proofs.check(
+                    asked.resume, asked.space, asked.branch, actor, asked.session, asked.attempt
+                )
                 if epoch is None:
-                    self.talk.refused(AccessError("this session cannot be gone on with"), Close.TAKEN)
+                    lost = SessionLostError("this session cannot be gone on with: somebody has it, or this is no proof")
+                    self._house.audit("refused", self, space=asked.space, why=lost.message)
+                    self.talk.refused(lost, Close.TAKEN)
                     return
                 self._epoch, session = epoch, asked.session
             else:
@@ -148,6 +194,8 @@ class Client:
         if grant.actor is not None and asked not in ("", grant.actor):
             raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
         actor = asked or grant.actor or ""
+        if len(actor) > ACTOR_MAX or not actor.isprintable() or actor != actor.strip():
+            raise NameRefusedError(f"an actor's name has up to {ACTOR_MAX} printable characters", actor=actor)
         try:
             if actor:
                 check_doc(doc_key("x", user_scope(actor)))
@@ -159,11 +207,17 @@ class Client:
         """The space is open."""
         if self.talk.state is State.OVER:
             return
+        right = self._house.right(self._grant, asked.space) if self._grant is not None else Right.NONE
+        if right < Right.READ:
+            # While the space was being opened.
+            self._house.refuse(self, asked.space, AccessError(UNKNOWN))
+            return
         self.room, self.session = room, session
         self._house.audit("opened", self, space=asked.space, actor=actor)
-        right = self._house.right(self._grant, asked.space) if self._grant is not None else Right.NONE
+        said = {"peer": self.peer, "actor": actor, "space": asked.space, "session": session}
+        log.info("session opened", extra={**said, "again": self._epoch})
         branch = BranchId(asked.branch)
-        resume = self._house.proofs.make(asked.space, branch, actor, session, self._epoch)
+        resume = self._house.proofs.make(asked.space, branch, actor, session, self._epoch, room.lineage)
         # First of all what it is: whoever had the session before is sent away with it.
         self.talk.session, self.talk.branch = session, branch
         room.enter(self)
@@ -173,5 +227,14 @@ class Client:
         """It is gone. Once more is no harm."""
         self.talk.lost()
         room, self.room = self.room, None
+        self._asked.clear()
         if room is not None:
             room.leave(self)
+            code, why = self._ended or (0, "")
+            event = "session revoked" if code == Close.REVOKED else "session closed"
+            log.info(event, extra={**self.said(), "code": code, "why": why})
+
+    def said(self) -> dict[str, object]:
+        """Who it is, for the log. What it has shown is not."""
+        talk = self.talk
+        return {"peer": self.peer, "actor": talk.actor, "space": talk.space, "session": self.session}

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from headwater._version import __version__
 from headwater.errors import (
@@ -22,6 +23,7 @@ from headwater.errors import (
     NameRefusedError,
     NotFoundError,
     ServerLimitError,
+    SessionLostError,
     StoreError,
     UsageError,
 )
@@ -31,7 +33,9 @@ from headwater.host.serving.access import Access
 from headwater.host.serving.grants import Grant
 from headwater.host.serving.guest import UNKNOWN, Client
 from headwater.host.serving.limits import EMPTY_S, SPACES_MAX
-from headwater.host.serving.proofs import Proofs
+from headwater.host.serving.lineage import lineage_of
+from headwater.host.serving.metrics import Work
+from headwater.host.serving.proofs import Proofs, lineage_in
 from headwater.host.serving.rights import Right
 from headwater.host.serving.room import Room
 from headwater.host.storage import Storage
@@ -49,6 +53,13 @@ _T = TypeVar("_T")
 log: Final = logging.getLogger("headwater.server")
 
 NONCE_BYTES: Final = 32
+LINE: Final = 300
+"""Characters of what a stranger has sent that are told again."""
+ROUND_S: Final = 0.05
+"""Between two looks at who may still be here. With how long a look at the grants is believed, a revoked one is in use
+for a tenth of a second."""
+ROUND_PER_S: Final = 20_000
+"""Guests looked at in a second, at most: some hundredths of a core, however many there are."""
 THREADS: Final = 4
 """For what waits for the disk: openings and answers. Deciding has a thread for each space."""
 
@@ -67,14 +78,17 @@ class House:
         self.proofs = Proofs(folder)
         self.limits = {"frame": FRAME_BYTES_MAX, "pending": PENDING_MAX, "watches": WATCHES_MAX}
         self.rooms: dict[str, Room] = {}
+        # What those have done that are closed.
+        self.past = Work()
         self._loop = loop
         self._create = create
         self._threads = ThreadPoolExecutor(THREADS, "headwater-serve")
         # Spaces that are being opened or closed: the next one waits for its turn.
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self.closing = False
         self._sweep: asyncio.TimerHandle | None = loop.call_later(EMPTY_S / 2, self._close_empty)
+        self._round: asyncio.TimerHandle | None = None
 
     # -- who may ---------------------------------------------------------------------------------------
 
@@ -95,7 +109,7 @@ class House:
         try:
             locate("memory:", asked.space)
         except NameRefusedError as refused:
-            raise AccessError(f"{UNKNOWN} ({refused.message})") from None
+            raise AccessError(f"{UNKNOWN} ({refused.message[:LINE]})") from None
         if grant is None or self.right(grant, asked.space) < Right.READ:
             raise AccessError(UNKNOWN)
         return grant
@@ -103,6 +117,7 @@ class House:
     def refuse(self, client: Client, space: str, error: HeadwaterError) -> None:
         """Tell a client that it is not let in, and write it down."""
         self.audit("refused", client, space=space, why=error.message)
+        log.info("session refused", extra={"peer": client.peer, "space": space, "why": error.message})
         client.talk.refused(error, Close.FORBIDDEN)
 
     def audit(self, event: str, client: Client, **facts: object) -> None:
@@ -131,12 +146,24 @@ class House:
                 return engine.last_of(session)
 
             last = await self._in_thread(lambda: room.storage.call(look))
+            if asked.resume and lineage_in(asked.resume) != room.lineage:
+                message = (
+                    f"space {asked.space!r} was put back to an earlier state, and what was seen of it before does not "
+                    "count any more; open it again"
+                )
+                raise SessionLostError(message)
         except NotFoundError as error:
             # A branch may be told of; a space may not.
             told = error if asked.space in self.rooms else AccessError(UNKNOWN)
             self.refuse(client, asked.space, told)
-        except (StoreError, ServerLimitError) as error:
+        except ServerLimitError as error:
             client.talk.refused(error, Close.RESTART, again=True)
+        except (StoreError, UsageError) as error:
+            # What is wrong with the file, and where it is, is for whoever runs the server.
+            log.error("space %r cannot be opened: %s", asked.space, error)  # noqa: TRY400  # it says all there is to say
+            self.audit("broken", client, space=asked.space, why=error.message)
+            broken = type(error)(f"space {asked.space!r} cannot be opened now; the server's log says why")
+            client.talk.refused(broken, Close.RESTART, again=True)
         except HeadwaterError as error:
             self.refuse(client, asked.space, error)
         except Exception:
@@ -144,30 +171,57 @@ class House:
             client.talk.refused(StoreError("the space could not be opened; the server's log says why"), 1011)
         else:
             client.entered(room, asked, actor, session, last)
+            if self._round is None and not self.closing:
+                self._round = self._loop.call_later(ROUND_S, self._go_round)
+
+    def _go_round(self) -> None:
+        """Send away whoever may not be here any more, also where nothing happens."""
+        guests = [guest for room in self.rooms.values() for guest in room.guests.values()]
+        for guest in guests:
+            if not guest.may("read"):
+                guest.talk.revoked()
+        # Nobody there: nobody to wake up for.
+        self._round = None
+        if guests and not self.closing:
+            self._round = self._loop.call_later(max(ROUND_S, len(guests) / ROUND_PER_S), self._go_round)
 
     async def room(self, space: str, *, create: bool) -> Room:
         """The room of a space, opened if it is not."""
-        turn = self._turns.setdefault(space, asyncio.Lock())
-        async with turn:
+        async with self._turn(space):
             room = self.rooms.get(space)
+            if room is not None and not room.guests:
+                # Somebody is about to enter: it is not closed meanwhile.
+                room.empty_since = self._loop.time()
             if room is None:
                 if self.closing:
                     raise ServerLimitError("the server is ending; come again")
                 if len(self.rooms) >= SPACES_MAX:
                     raise ServerLimitError(f"{SPACES_MAX} spaces are open already; come again later")
-                storage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
-                room = self.rooms[space] = Room(storage, self._loop, self._threads)
+                storage, lineage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
+                room = self.rooms[space] = Room(storage, self._loop, self._threads, lineage)
                 log.info("space opened", extra={"space": space, "seq": room.head})
             return room
 
-    def _opened(self, space: str, *, create: bool) -> Storage:
+    def _turn(self, space: str) -> asyncio.Lock:
+        """One at a time opens or closes a space. Kept for as long as somebody has it."""
+        turn = self._turns.get(space)
+        if turn is None:
+            turn = self._turns[space] = asyncio.Lock()
+        return turn
+
+    def _opened(self, space: str, *, create: bool) -> tuple[Storage, bytes]:
         place = self.place(space)
         assert place.path is not None
         if place.path.is_symlink():
             raise UsageError(f"{place.path} is a link to somewhere else, and not opened", path=str(place.path))
         if not create and not place.path.exists():
             raise NotFoundError(UNKNOWN)
-        return open_space(f"{self.folder}{os.sep}", space, create=create)
+        storage = open_space(f"{self.folder}{os.sep}", space, create=create)
+        try:
+            return storage, storage.call(lineage_of)
+        except BaseException:
+            storage.close()
+            raise
 
     def place(self, space: str) -> Location:
         """Where a space is kept."""
@@ -179,21 +233,24 @@ class House:
     # -- going -----------------------------------------------------------------------------------------
 
     def _close_empty(self) -> None:
-        now = self._loop.time()
         for space, room in list(self.rooms.items()):
-            if room.empty_since is not None and now - room.empty_since >= EMPTY_S:
+            if self._is_left(room):
                 task = self._loop.create_task(self._close(space))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         if not self.closing:
             self._sweep = self._loop.call_later(EMPTY_S / 2, self._close_empty)
 
+    def _is_left(self, room: Room) -> bool:
+        return room.empty_since is not None and self._loop.time() - room.empty_since >= EMPTY_S
+
     async def _close(self, space: str) -> None:
-        async with self._turns.setdefault(space, asyncio.Lock()):
+        async with self._turn(space):
             room = self.rooms.get(space)
-            if room is not None and not room.guests:
+            if room is not None and not room.guests and self._is_left(room):
                 del self.rooms[space]
                 await self._in_thread(room.close)
+                self.past.add(room.commits, room.delivered, room.storage.groups, room.decided)
                 log.info("space closed", extra={"space": space})
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109  # whoever ends the server has one
@@ -212,8 +269,10 @@ class House:
         self.closing = True
         if self._sweep is not None:
             self._sweep.cancel()
+        if self._round is not None:
+            self._round.cancel()
         for space, room in list(self.rooms.items()):
-            async with self._turns.setdefault(space, asyncio.Lock()):
+            async with self._turn(space):
                 for guest in list(room.guests.values()):
                     room.leave(guest)
                 self.rooms.pop(space, None)

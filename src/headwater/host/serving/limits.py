@@ -11,8 +11,14 @@ PER_GRANT_MAX: Final = 2000
 """Connections with one token or key: one client that goes wrong does not keep out the others."""
 
 OUT_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Bytes that wait to be sent to one client. Who reads slower than that is closed, and comes back for the newest state
-instead of everything in between. A larger answer is allowed while nothing else waits."""
+"""Bytes that wait to be sent to one client, besides answers to what it has asked. Who reads slower than that is closed,
+and comes back for the newest state instead of everything in between."""
+
+OUT_MARK: Final = 256 * 1024
+"""Bytes that wait to be sent to one client while its next question is answered. With more, it reads those first."""
+
+BEHIND: Final = 5000
+"""Commits of a space that wait for the disk. While there are more, nothing is heard of those who write there."""
 
 FRAMES_PER_S: Final = 20_000
 """From one client, on average; FRAMES_BURST at once. Ten times what one program commits."""
@@ -20,8 +26,21 @@ FRAMES_PER_S: Final = 20_000
 FRAMES_BURST: Final = 40_000
 """See FRAMES_PER_S."""
 
+BEHIND_S: Final = 0.005
+"""How long that is, until it is looked at again: about as long as a group takes to be written."""
+
 GREETING_S: Final = 5.0
-"""Until a connection has opened a space. Who takes longer is no client."""
+"""Until a connection has said what it wants: until the end of a request's headers, and then until a space is open. Who
+takes longer is no client."""
+
+BODY_S: Final = 30.0
+"""For the body of a request over HTTP: an event of a megabyte over a telephone."""
+
+HALF_OPEN_MAX: Final = 512
+"""Connections in the middle of a request. If there are more, the oldest goes: who is no attacker is done by then."""
+
+STRANGERS_MAX: Final = 100
+"""Connections of one address that are going to show a key, and have not yet."""
 
 PING_S: Final = 20.0
 """How often a silent connection is asked whether anybody is there, and how long it may take to answer."""

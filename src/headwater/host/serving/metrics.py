@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
 BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""Seconds from a commit's arrival until its client is told: a fast disk is in the first third, a full one in the last."""
+"""Seconds from the arrival of a commit until its client is told: a fast disk is in the first ones, a busy one later."""
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -1,7 +1,9 @@
 """Whose session it is: what a client shows when it comes back after its connection was lost.
 
 A proof is signed with a secret of the server's, which is kept beside the spaces: so it is good after a restart, too.
-Each is good once; who comes with an older one than was used already has been taken over.
+Each is good until the one that was given for it is shown: the answer may have been lost on its way, and the client
+comes again with the one it has. It says how often it has come, so that a connection that was given up, and whose bytes
+come late, does not take the place of the one after it. Who comes with an older proof has been taken over.
 
 Must never know: connections.
 """
@@ -18,6 +20,9 @@ from headwater.host.serving.private import owners_of, read_private, replace_priv
 from headwater.values.ids import BranchId, SessionId
 
 FILE: Final = "session.key"
+SESSIONS_MAX: Final = 100_000
+"""Of which it is known which proof was shown. The oldest is forgotten, and its proofs are good once more."""
+
 _BYTES: Final = 32
 _EPOCH: Final = 8
 
@@ -27,30 +32,45 @@ class Proofs:
 
     def __init__(self, folder: Path) -> None:
         self._secret = _secret(folder)
-        # The newest that was used, of each session that came back in this life of the server.
-        self._used: dict[SessionId, int] = {}
+        # The newest that was shown, and at which attempt, of each session that came back in this life of the server.
+        self._shown: dict[SessionId, tuple[int, int]] = {}
 
-    def make(self, space: str, branch: BranchId, actor: str, session: SessionId, epoch: int) -> bytes:
-        """What the client shows next time."""
-        text = _text(space, branch, actor, session, epoch)
-        return epoch.to_bytes(_EPOCH, "big") + hmac.digest(self._secret, text, "sha256")
+    def make(  # noqa: PLR0917  # what it proves
+        self, space: str, branch: BranchId, actor: str, session: SessionId, epoch: int, lineage: bytes = b""
+    ) -> bytes:
+        """What the client shows next time. `lineage`: in which life of the space it has been."""
+        text = _text(space, branch, actor, session, epoch, lineage)
+        return epoch.to_bytes(_EPOCH, "big") + hmac.digest(self._secret, text, "sha256") + lineage
 
-    def check(self, shown: bytes, space: str, branch: BranchId, actor: str, session: SessionId) -> int | None:
-        """Which time it is that the client comes back; None if this is no proof, or one that was used."""
+    def check(
+        self, shown: bytes, space: str, branch: BranchId, actor: str, session: SessionId, attempt: int = 0
+    ) -> int | None:
+        """Which time it is that the client comes back; None if this is no proof, or not the newest."""
         epoch = int.from_bytes(shown[:_EPOCH], "big")
-        expected = self.make(space, branch, actor, session, epoch)
-        if not hmac.compare_digest(shown, expected) or epoch < self._used.get(session, 0):
+        expected = self.make(space, branch, actor, session, epoch, lineage_in(shown))
+        if not hmac.compare_digest(shown, expected) or (epoch, attempt) <= self._shown.get(session, (-1, 0)):
             return None
-        self._used[session] = epoch + 1
+        self._shown.pop(session, None)
+        self._shown[session] = epoch, attempt
+        while len(self._shown) > SESSIONS_MAX:
+            del self._shown[next(iter(self._shown))]
         return epoch + 1
 
     def forget(self, session: SessionId) -> None:
         """It ended for good: nobody comes back."""
-        self._used.pop(session, None)
+        self._shown.pop(session, None)
 
 
-def _text(space: str, branch: BranchId, actor: str, session: SessionId, epoch: int) -> bytes:
-    parts = [each.encode() for each in ("headwater session 1", space, branch, actor, session, str(epoch))]
+def lineage_in(shown: bytes) -> bytes:
+    """In which life of the space somebody has been who shows this. True if the proof is."""
+    return shown[_EPOCH + _BYTES :]
+
+
+def _text(  # noqa: PLR0917  # what is proved
+    space: str, branch: BranchId, actor: str, session: SessionId, epoch: int, lineage: bytes
+) -> bytes:
+    words = ("headwater session 1", space, branch, actor, session, str(epoch), lineage.hex())
+    parts = [each.encode() for each in words]
     # Each with its length: no two lists of parts have the same text.
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 

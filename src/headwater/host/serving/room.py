@@ -10,16 +10,18 @@ Must never know: sockets, tokens.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Executor
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from headwater.cells.pending import Failure
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, ServerLimitError, StoreError
 from headwater.host.attached import Delivered
+from headwater.host.serving.metrics import Histogram
 from headwater.host.storage import Storage
 from headwater.store import browse, resumption
 from headwater.store.backend import ObservationRow
@@ -39,13 +41,20 @@ from headwater.sync.frames import (
     Written,
     encode_frame,
 )
-from headwater.sync.limits import PREFETCH_BYTES_MAX, PREFETCH_MAX
+from headwater.sync.limits import FRAME_BYTES_MAX, PREFETCH_BYTES_MAX
 from headwater.sync.serving import ServerSession
 from headwater.sync.watches import Watches, closure
 from headwater.values.address import Depth
 from headwater.values.codec import encode
-from headwater.values.ids import BranchId, DocKey, Seq, SessionId
+from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT, Maybe
+
+log: Final = logging.getLogger("headwater.server")
+
+_HEAD_BYTES: Final = 4096
+"""Of a frame, besides documents."""
+_ENTRY_BYTES: Final = 32
+"""Of a document in a frame, besides its key and what it holds."""
 
 
 class Guest(Protocol):
@@ -82,6 +91,9 @@ class Guest(Protocol):
     def push(self, frame: bytes) -> None:
         """Send what is a frame already."""
 
+    def reply(self, frame: bytes) -> None:
+        """The same, of the answer to what it has asked first."""
+
 
 class Answered(msgspec.Struct, frozen=True, eq=False):
     """The answer to a question, in its place among what was decided."""
@@ -91,13 +103,18 @@ class Answered(msgspec.Struct, frozen=True, eq=False):
     docs: tuple[DocKey, ...] = ()
     prefixes: tuple[str, ...] = ()
     watches: bool = False
+    # The place that it is as of. A branch that was made takes one, and nobody else is told of it.
+    seq: Seq = NEVER
 
 
 class Room:
     """One space, in the server's event loop; `deliver` is called by the storage's thread."""
 
-    def __init__(self, storage: Storage, loop: asyncio.AbstractEventLoop, threads: Executor) -> None:
+    def __init__(
+        self, storage: Storage, loop: asyncio.AbstractEventLoop, threads: Executor, lineage: bytes = b""
+    ) -> None:
         self.storage = storage
+        self.lineage = lineage
         self._loop = loop
         self._threads = threads
         self._watches: dict[BranchId, Watches[Guest]] = {}
@@ -108,6 +125,9 @@ class Room:
         self.head = storage.join(self)
         self.delivered = 0
         self.commits = 0
+        # Commits that nobody was told of yet, since when; and how long it took for others.
+        self.since: dict[tuple[SessionId, LocalSeq], float] = {}
+        self.decided = Histogram()
         # When the last guest has left, on the loop's clock.
         self.empty_since: float | None = loop.time()
 
@@ -144,6 +164,7 @@ class Room:
 
     def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
         """Have it decided."""
+        self.since[commit.session, commit.local_seq] = self._loop.time()
         self.storage.submit(Submission(commit, notes=notes), helps=False)
 
     def note(self, notes: tuple[Note, ...], branch: BranchId, gone: tuple[DocKey, ...]) -> None:
@@ -165,7 +186,13 @@ class Room:
         try:
             self.storage.call(lambda engine: self._put(answer(engine, guest, asked)))
         except HeadwaterError as error:
-            self._put(Answered(guest, encode_frame(Trouble(error.code, error.message, asked.number))))
+            again = isinstance(error, ServerLimitError)
+            self._put(Answered(guest, encode_frame(Trouble(error.code, error.message, asked.number, again))))
+        except Exception:
+            # A mistake of ours. Whoever has asked is told, or would wait for ever.
+            log.exception("a question could not be answered")
+            message = "this could not be answered; the server's log says why"
+            self._put(Answered(guest, encode_frame(Trouble(StoreError.code, message, asked.number))))
 
     def unwatch(self, guest: Guest, docs: Iterable[DocKey], prefixes: Iterable[str]) -> None:
         """Tell it no more of these."""
@@ -199,6 +226,7 @@ class Room:
 
     def _answer(self, answered: Answered) -> None:
         guest = answered.guest
+        self.head = max(self.head, answered.seq)
         guest.talk.answered()
         if self.guests.get(guest.session) is not guest:
             return
@@ -207,7 +235,7 @@ class Room:
             return
         if answered.watches:
             self._watches[guest.talk.branch].add(guest, answered.docs, answered.prefixes)
-        guest.push(answered.frame)
+        guest.reply(answered.frame)
 
     def _tell(self, decided: list[Outcome | Failure]) -> None:
         before = self.head
@@ -224,6 +252,11 @@ class Room:
                     continue
                 self.delivered += 1
                 guest.push(frame)
+        now = self._loop.time()
+        for each in decided:
+            since = self.since.pop((each.commit.session, each.commit.local_seq), None)
+            if since is not None:
+                self.decided.observe(now - since)
 
     def close(self) -> None:
         """Nobody is here any more. Waits for the disk: not in the loop."""
@@ -238,25 +271,24 @@ def answer(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChan
     """The answer to a question, as of the newest place of the log."""
     branch = guest.talk.branch
     if isinstance(asked, AskKept):
-        return Answered(guest, encode_frame(_kept(engine, branch, asked)))
+        return Answered(guest, encode_frame(_kept(engine, guest, asked)), seq=engine.head)
     if isinstance(asked, AskChanged):
         places = [(path, Depth.SHALLOW if shallow else Depth.DEEP) for path, shallow in asked.places]
         found = resumption.overlapping_writes(engine, branch, asked.doc, places, Seq(asked.after))
-        return Answered(guest, encode_frame(Changed(asked.number, found is None or bool(found))))
+        return Answered(guest, encode_frame(Changed(asked.number, found is None or bool(found))), seq=engine.head)
     return _docs(engine, guest, asked)
 
 
-def _kept(engine: Engine, branch: BranchId, asked: AskKept) -> FromServer:
+def _kept(engine: Engine, guest: Guest, asked: AskKept) -> FromServer:
+    branch = guest.talk.branch
+    if not asked.prefix:
+        return Kept(asked.number, engine.head, (), resumption.places(engine, branch, asked.besides))
     listed = resumption.listing(engine, branch, asked.prefix, asked.besides)
-    if asked.rows:
-        places = listed.places
-        for doc in asked.rows:
-            row = listed.rows.get(doc)
-            if row is not None:
-                places = places | resumption.places_of(engine, listed, row, asked.besides).places
-        listed.places = places
-    rows = [row for row in listed.rows.values() if not asked.rows or row.doc in asked.rows]
-    return Kept(asked.number, listed.seq, tuple(map(_row, rows)), listed.places, tuple(sorted(listed.inherited)))
+    # Not what somebody's run has read of their own: its keys are nobody else's business. Others run it.
+    rows = tuple(_row(row) for row in listed.rows.values() if guest.talk.may_keep(row.body))
+    # With many rows it has all documents, those of other users, too.
+    places = {doc: place for doc, place in listed.places.items() if guest.may_see(doc)}
+    return Kept(asked.number, listed.seq, rows, places, tuple(sorted(listed.inherited)))
 
 
 def _row(row: ObservationRow) -> tuple[DocKey, Seq, bytes]:
@@ -273,6 +305,7 @@ class _Gathering:
         self.found: dict[DocKey, Found] = {}
         self.newer: list[Found] = []
         self.left_bytes = PREFETCH_BYTES_MAX
+        self._most_bytes = FRAME_BYTES_MAX - _HEAD_BYTES
         # Of those that are as the client has them: nothing to send, but to be watched.
         self.same: list[DocKey] = []
 
@@ -287,10 +320,19 @@ class _Gathering:
             then = self._engine.documents.at(self._branch, doc, Seq(at))
             self.newer.append(now)
             now = _found(doc, then.seq, then.value)
+            self._spend(self.newer[-1])
         self.found[doc] = now
-        if now.value:
-            self.left_bytes -= len(encode(now.value[0]))
+        self._spend(now)
         return state.value
+
+    def _spend(self, found: Found) -> None:
+        """Count it. What is named one by one may be more than what comes along, but no more than a frame."""
+        size = len(found.doc) + _ENTRY_BYTES + (len(encode(found.value[0])) if found.value else 0)
+        self.left_bytes -= size
+        self._most_bytes -= size
+        if self._most_bytes < 0:
+            message = f"the answer has more than {FRAME_BYTES_MAX:,} bytes; ask for fewer documents at once"
+            raise ServerLimitError(message)
 
 
 def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
@@ -299,18 +341,19 @@ def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
     for each in asked.docs:
         doc, have = (each, -1) if isinstance(each, str) else each
         start.append((doc, gathered.add(doc, have)))
+    most = guest.talk.may_bring(asked)
     have_of = {} if isinstance(asked, Pull) else dict(asked.docs)
     complete = True
     for prefix in asked.prefixes:
         for doc in browse.keys(engine, guest.talk.branch, prefix):
             if doc in gathered.found or doc in have_of:
                 continue
-            if len(gathered.found) >= PREFETCH_MAX or gathered.left_bytes < 0:
+            if len(gathered.found) >= most or gathered.left_bytes < 0:
                 complete = False
                 break
             start.append((doc, gathered.add(doc)))
     if asked.follow and complete:
-        allowed = min(asked.follow, PREFETCH_MAX - len(gathered.found))
+        allowed = min(asked.follow, most - len(gathered.found))
 
         def load(doc: DocKey) -> Maybe:
             if not guest.may_see(doc) or gathered.left_bytes < 0:
@@ -322,7 +365,7 @@ def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
     frame = Docs(asked.number, engine.head, tuple(gathered.found.values()), tuple(gathered.newer), complete)
     watched = (*gathered.found, *gathered.same)
     prefixes = asked.prefixes if complete else ()
-    return Answered(guest, encode_frame(frame), watched, prefixes, isinstance(asked, Watch))
+    return Answered(guest, encode_frame(frame), watched, prefixes, isinstance(asked, Watch), engine.head)
 
 
 def _found(doc: DocKey, seq: Seq, value: Maybe) -> Found:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import ssl
 import threading
@@ -25,11 +26,13 @@ from headwater.host.clock import SystemClock
 from headwater.host.serving.access import Access
 from headwater.host.serving.doorman import Doorman
 from headwater.host.serving.house import House
-from headwater.host.serving.limits import DRAIN_S
+from headwater.host.serving.knocking import Knocking
+from headwater.host.serving.limits import DRAIN_S, GREETING_S
 from headwater.host.serving.local_token import LocalToken, loopback
 from headwater.host.serving.names import Names
 from headwater.host.serving.socket import ServerSocket
 from headwater.host.serving.web import web_app
+from headwater.host.serving.web_health import Health, write_trouble
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -67,8 +70,9 @@ class Serving:
 class _Uvicorn(uvicorn.Server):
     """Ends when it is told to: by `end`, not by signals of its own."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, house: House) -> None:
         super().__init__(config)
+        self._house = house
         self._ended: Future[None] = Future()
         self._ending = threading.Lock()
 
@@ -77,8 +81,48 @@ class _Uvicorn(uvicorn.Server):
         """They are somebody else's."""
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it, but who does not come to an end with TLS is not waited for."""
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def make() -> asyncio.Protocol:
+            made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn calls it
+                config=config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return made
+
+        patience = None if config.ssl is None else GREETING_S
+        self.servers = [
+            await loop.create_server(
+                make, sock=each, ssl=config.ssl, ssl_handshake_timeout=patience, backlog=config.backlog
+            )
+            for each in sockets or []
+        ]
+        self.started = True
+
     async def main_loop(self) -> None:
         await asyncio.wrap_future(self._ended)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """What was received is decided and told, while pages still tell how it stands; then every client is let go."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + DRAIN_S
+        log.info("the server ends", extra={"connections": len(self.server_state.connections)})
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, ServerSocket):
+                connection.hold()
+        await self._house.drain(DRAIN_S)
+        for listener in sockets or []:
+            loop.remove_reader(listener)
+        # Those that were just accepted: asyncio loses them if they arrive at a server that was closed.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self.config.timeout_graceful_shutdown = max(int(ends_at - loop.time()), 1)
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            # Waited for in vain.
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
     def end(self) -> None:
         """From any thread, and in the middle of anything."""
@@ -98,7 +142,7 @@ class Server:
         shown = f"[{options.host.strip('[]')}]" if ":" in options.host else options.host
         self.url: str = f"{'wss' if self._context is not None else 'ws'}://{shown}:{self.port}"
         try:
-            options.store.mkdir(parents=True, exist_ok=True)
+            _make_usable(options.store)
             self.access = Access(options.store, SystemClock())
         except BaseException:
             self._listener.close()
@@ -117,12 +161,14 @@ class Server:
         house = self.house = House(self.options.store, self.access, loop, audience=self.url, create=self.options.create)
         names = Names((self.options.host, *self.options.hosts))
         doorman = self.doorman = Doorman(house, names, origins=self.options.origins)
+        health = Health(house)
         token = self._leave_token()
-        server = self._uvicorn = _Uvicorn(self._config(house, doorman))
+        server = self._uvicorn = _Uvicorn(self._config(doorman, health), house)
         try:
             serving = loop.create_task(server.serve(sockets=[self._listener]))
             while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn tells nobody
                 await asyncio.sleep(0.005)
+            health.started = True
             if not self._ready.done():
                 self._ready.set_result(None)
             await serving
@@ -131,14 +177,18 @@ class Server:
                 token.remove()
             await house.close()
 
-    def _config(self, house: House, doorman: Doorman) -> uvicorn.Config:
+    def _config(self, doorman: Doorman, health: Health) -> uvicorn.Config:
+        # Then others may come by way of this machine.
+        proxied = self.options.insecure or bool(self.options.hosts)
         config = uvicorn.Config(
-            web_app(house, doorman),
+            web_app(doorman, health, proxied=proxied),
             loop="asyncio",
-            http="h11",
+            http=Knocking.bound(),
             ws=ServerSocket.bound(doorman),
             lifespan="off",
             log_config=None,
+            # What goes wrong in a page is logged where it does.
+            log_level="critical",
             access_log=False,
             server_header=False,
             date_header=False,
@@ -202,6 +252,20 @@ class Server:
         self.stop()
 
 
+def _make_usable(folder: Path) -> None:
+    """Found out at the start, not by the first client. Raises UnavailableError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"{folder} is a file, or in one; --store names a folder", path=str(folder)) from None
+    except OSError as error:
+        message = f"the folder {folder} cannot be made: {error.strerror}"
+        raise UnavailableError(message, path=str(folder)) from error
+    trouble = write_trouble(folder)
+    if trouble:
+        raise UnavailableError(f"{folder}: {trouble}", path=str(folder))
+
+
 def _tls(options: Serving) -> ssl.SSLContext | None:
     if options.certificate is None:
         if options.key is not None:
@@ -241,6 +305,13 @@ def _listen(options: Serving, *, is_secret: bool) -> socket.socket:
 
 
 def end_on(loop: AbstractEventLoop, server: Server, signals: tuple[int, ...]) -> None:
-    """Signals that end a server, in the main thread."""
+    """Signals that end a server, in the main thread. The second ends the process, whatever it is doing."""
+
+    def end() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        server.end()
+
     for number in signals:
-        loop.add_signal_handler(number, server.end)
+        loop.add_signal_handler(number, end)

@@ -23,10 +23,12 @@ from websockets.typing import Subprotocol
 
 from headwater.host.serving.guest import Client
 from headwater.host.serving.limits import (
+    BEHIND_S,
     FRAMES_BURST,
     FRAMES_PER_S,
     GREETING_S,
     OUT_BYTES_MAX,
+    OUT_MARK,
     PING_S,
 )
 from headwater.sync.frames import SUBPROTOCOL
@@ -78,6 +80,9 @@ class ServerSocket(asyncio.Protocol):
         self._parts: list[bytes] = []
         # Frames that go out together, at the end of this turn of the loop.
         self._out: list[bytes] = []
+        self._out_bytes = 0
+        # As much of what waits to be sent are answers: whoever has asked for them may take its time.
+        self._grace = 0
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
         self._heard = True
@@ -86,6 +91,9 @@ class ServerSocket(asyncio.Protocol):
         self._credit = float(FRAMES_BURST)
         self._credit_at = self._loop.time()
         self._ended = False
+        # Nothing is heard for now; until the end.
+        self._is_paused = False
+        self._is_held = False
 
     @classmethod
     def bound(cls, doorman: Doorman) -> type[ServerSocket]:
@@ -97,12 +105,14 @@ class ServerSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self._connections.add(self)
+        self.transport.set_write_buffer_limits(high=OUT_MARK)
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
         self._timer = self._loop.call_later(GREETING_S, self._too_slow)
 
     def data_received(self, data: bytes) -> None:
         protocol = self._protocol
+        self.doorman.traffic.bytes_in += len(data)
         protocol.receive_data(data)
         for event in protocol.events_received():
             if isinstance(event, Request):
@@ -110,9 +120,38 @@ class ServerSocket(asyncio.Protocol):
             elif isinstance(event, Frame):
                 self._frame(event)
         self._write_out()
-        if protocol.close_expected() and not self._ended:
+        if protocol.handshake_exc is not None:
+            # Refused: there is nothing more to hear.
+            self.transport.close()
+        elif protocol.close_expected() and not self._ended:
             self._ended = True
             self._loop.call_later(1.0, self._abort)
+        elif (
+            self.client is not None
+            and self.client.is_behind
+            and not self._is_paused
+            and not self.transport.is_closing()
+        ):
+            self._is_paused = True
+            self.transport.pause_reading()
+            self._loop.call_later(BEHIND_S, self._go_on)
+
+    def _go_on(self) -> None:
+        if self.client is not None and self.client.is_behind:
+            self._loop.call_later(BEHIND_S, self._go_on)
+            return
+        self._is_paused = False
+        if not self._is_held and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        if self.client is not None:
+            self.client.full(is_full=True)
+
+    def resume_writing(self) -> None:
+        self._grace = 0
+        if self.client is not None:
+            self.client.full(is_full=False)
 
     def eof_received(self) -> None:
         self._protocol.receive_eof()
@@ -128,8 +167,17 @@ class ServerSocket(asyncio.Protocol):
             self.client.leave()
             self.client = None
 
+    def hold(self) -> None:
+        """Hear no more: what was sent is decided and told, and then the connection ends."""
+        self._is_held = True
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
     def shutdown(self) -> None:
         """Uvicorn ends."""
+        if not self.transport.is_closing():
+            # For the client's last word.
+            self.transport.resume_reading()
         self.close(Close.RESTART, "the server ends; come again")
 
     # -- the handshake -------------------------------------------------------------------------------------
@@ -146,12 +194,14 @@ class ServerSocket(asyncio.Protocol):
             response = protocol.accept(request)
         protocol.send_response(response)
         if protocol.state is State.OPEN:
-            self.client = self.doorman.let_in(self, request, write=self._send, shut=self.close, peer=self.peer)
+            self.client = self.doorman.let_in(self)
 
     # -- frames --------------------------------------------------------------------------------------------
 
     def _frame(self, frame: Frame) -> None:
         self._heard = True
+        if self._ended or not self._is_in_time():
+            return
         opcode = frame.opcode
         if opcode is Opcode.BINARY or opcode is Opcode.CONT:
             if not frame.fin or self._parts:
@@ -169,16 +219,17 @@ class ServerSocket(asyncio.Protocol):
 
     def _receive(self, data: bytes) -> None:
         client = self.client
-        if client is None or self._ended:
+        if client is None:
             return
-        now = self._loop.time()
-        self._credit = min(self._credit + (now - self._credit_at) * FRAMES_PER_S, FRAMES_BURST) - 1
-        self._credit_at = now
-        if self._credit < 0:
-            self.close(Close.LIMIT, f"more than {FRAMES_PER_S:,} frames a second")
-            return
+        self.doorman.traffic.frames_in += 1
         before = client.talk.state
-        client.talk.receive(data)
+        try:
+            client.talk.receive(data)
+        except Exception:
+            # A mistake of ours. It costs one connection, and everybody else goes on.
+            log.exception("a frame could not be handled", extra=client.said())
+            self.close(CloseCode.INTERNAL_ERROR, "this could not be handled; the server's log says why")
+            return
         if before is not Talk.OPEN and client.talk.state is Talk.OPENING:
             # Whoever is let in may send as much as a commit can be; until then it is a stranger.
             self._protocol.max_message_size = FRAME_BYTES_MAX
@@ -186,13 +237,34 @@ class ServerSocket(asyncio.Protocol):
                 self._timer.cancel()
             self._timer = self._loop.call_later(PING_S, self._ask)
 
+    def _is_in_time(self) -> bool:
+        """Whether it does not send too much at once: of any kind, pings and fragments, too."""
+        now = self._loop.time()
+        self._credit = min(self._credit + (now - self._credit_at) * FRAMES_PER_S, FRAMES_BURST) - 1
+        self._credit_at = now
+        if self._credit < 0:
+            self.close(Close.LIMIT, f"more than {FRAMES_PER_S:,} frames a second")
+        return self._credit >= 0
+
     # -- sending -------------------------------------------------------------------------------------------
 
-    def _send(self, data: bytes) -> None:
+    def answer(self, data: bytes) -> None:
+        """Send what was asked for, however large it is."""
+        self._grace += len(data)
+        self.send(data)
+
+    def send(self, data: bytes) -> None:
         """What one turn of the loop has to say goes out together: a call of the system costs more than a frame."""
         if self._ended or self._protocol.state is not State.OPEN:
             return
+        waiting = self.transport.get_write_buffer_size() + self._out_bytes
+        if waiting > OUT_BYTES_MAX + self._grace:
+            self._out.clear()
+            self._note_slow(waiting)
+            self.close(Close.SLOW, "reads too slowly; come again for the newest state")
+            return
         self._out.append(framed(data))
+        self._out_bytes += len(data)
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush)
@@ -200,14 +272,19 @@ class ServerSocket(asyncio.Protocol):
     def _flush(self) -> None:
         self._flushing = False
         if self._out and not self._ended:
-            out, self._out = self._out, []
+            out, self._out, self._out_bytes = self._out, [], 0
             data = out[0] if len(out) == 1 else b"".join(out)
-            waiting = self.transport.get_write_buffer_size()
-            if waiting > OUT_BYTES_MAX:
-                self.doorman.slow += 1
-                self.close(Close.SLOW, "reads too slowly; come again for the newest state")
-                return
+            traffic = self.doorman.traffic
+            traffic.frames_out += len(out)
+            traffic.bytes_out += len(data)
             self.transport.write(data)
+            if not self.transport.get_write_buffer_size():
+                self._grace = 0
+
+    def _note_slow(self, waiting: int) -> None:
+        self.doorman.traffic.slow += 1
+        said = {} if self.client is None else self.client.said()
+        log.warning("client reads too slowly", extra={**said, "waiting": waiting})
 
     def _write_out(self) -> None:
         """What the protocol itself has to say: the handshake, pongs, the end."""
@@ -217,6 +294,11 @@ class ServerSocket(asyncio.Protocol):
                 self.transport.write(data)
             else:
                 self._half_close()
+        waiting = self.transport.get_write_buffer_size()
+        if waiting > OUT_BYTES_MAX + self._grace and not self._ended:
+            # It asks whether we are there, and does not hear that we are.
+            self._note_slow(waiting)
+            self.close(Close.SLOW, "reads too slowly")
 
     def _half_close(self) -> None:
         if self.transport.can_write_eof():
@@ -225,16 +307,17 @@ class ServerSocket(asyncio.Protocol):
             self.transport.close()
 
     def close(self, code: int, reason: str) -> None:
-        """End the connection, and say why."""
+        """End the connection, and say why. Once more is no harm."""
+        if self._ended:
+            return
         self._flush()
         try:
             self._protocol.send_close(code, reason)
         except InvalidState:
             self._protocol.fail(code, reason)
         self._ended = True
-        for data in self._protocol.data_to_send():
-            if data:
-                self.transport.write(data)
+        # With the end of the stream, if the client has said good-bye already.
+        self._write_out()
         # Who does not answer to that is gone a moment later.
         self._loop.call_later(1.0, self._abort)
 

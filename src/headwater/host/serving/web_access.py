@@ -83,7 +83,7 @@ async def told(_request: Request, error: Exception) -> Response:
     return answer(error.status_code, error.detail, headers=error.headers)
 
 
-async def refused(_request: Request, error: Exception) -> Response:
+async def refused(_request: Request, error: Exception) -> Response:  # noqa: PLR0911  # one for each kind
     """What Headwater says no to, in its own words."""
     assert isinstance(error, HeadwaterError)
     match error:
@@ -91,16 +91,20 @@ async def refused(_request: Request, error: Exception) -> Response:
             # Without the place of the file: that is nobody's business here.
             holder = error.facts.get("pid")
             message = (
-                f"another process{f' ({holder})' if holder else ''} has this space open, as `headwater run` has it that "
-                "runs its workflows: the server cannot. Ask that one, or end it"
+                f"another process{f' ({holder})' if holder else ''} has this space open, as `headwater run` has one "
+                "whose workflows it runs, so the server cannot; ask that process, or end it"
             )
             return answer(503, message, error.code, {"retry-after": "5"})
         case NotFoundError() | AccessError():
             return answer(404, error.message, error.code)
-        case ClosedError() | UnavailableError() | ServerLimitError():
-            return answer(503, error.message, error.code, {"retry-after": "1"})
         case StoreFullError():
             return answer(507, "there is no room on the server's disk", error.code)
+        case ClosedError() | ServerLimitError():
+            return answer(503, error.message, error.code, {"retry-after": "1"})
+        case UnavailableError():
+            # What it says is about files of the server.
+            log.warning("a request could not be answered: %s", error)
+            return answer(503, "the space cannot be used now; come again", error.code, {"retry-after": "1"})
         case UsageError():
             return answer(400, error.message, error.code)
         case _:

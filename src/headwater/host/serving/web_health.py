@@ -51,12 +51,12 @@ class Health:
         loop = asyncio.get_running_loop()
         async with self._looking:
             if loop.time() - self._looked_at >= FRESH_S:
-                self._trouble = await asyncio.to_thread(_write_trouble, self._house.folder)
+                self._trouble = await asyncio.to_thread(write_trouble, self._house.folder)
                 self._looked_at = loop.time()
             return self._trouble
 
 
-def _write_trouble(folder: Path) -> str:
+def write_trouble(folder: Path) -> str:
     """Why nothing can be written; empty if it can. It is really tried: rights and room are not all there is."""
     path = folder / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}.part"
     try:

@@ -1,0 +1,106 @@
+"""Is a server fit, as seen from here? Reached, of which version, how fast, and what may be done there.
+
+Must never know: how the answer looks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Literal
+
+from headwater import __version__
+from headwater.cli.pages import readiness
+from headwater.cli.remote import Server, showing
+from headwater.errors import HeadwaterError, OfflineError
+
+if TYPE_CHECKING:
+    from headwater.host.remote.link import Link
+    from headwater.sync.frames import Welcome
+
+PINGS: Final = 7
+SLOW_MS: Final = 250.0
+"""Milliseconds there and back. Whoever waits for verdicts feels it by then."""
+
+Found = tuple[str, Literal["ok", "warning", "failed"], str]
+
+
+def examine_server(server: Server) -> Iterator[Found]:
+    """One thing after the other, as far as it goes."""
+    try:
+        is_ready, words = readiness(server)
+    except OfflineError as error:
+        yield "server", "failed", error.message
+        return
+    except HeadwaterError as error:
+        yield "server", "warning", error.message
+    else:
+        yield "server", "ok" if is_ready else "failed", f"{server.url.origin} is reached, and says: {words}"
+    yield _way(server)
+    yield from _session(server)
+
+
+def _way(server: Server) -> Found:
+    from headwater.host.serving.local_token import find_local
+
+    if server.url.secure:
+        return "way", "ok", "encrypted (TLS)"
+    if find_local(server.url.host, server.url.port) is not None or server.url.host in ("localhost", "127.0.0.1", "::1"):
+        return "way", "ok", "not encrypted, and does not leave this machine"
+    return "way", "warning", "not encrypted: what is said, tokens too, can be read on the way; use wss://"
+
+
+def _session(server: Server) -> Iterator[Found]:
+    from headwater.host.remote.link import Link
+    from headwater.sync.frames import Open, Proof
+    from headwater.values.ids import MAIN, BranchId, SessionId
+
+    welcomes: list[Welcome] = []
+
+    class Listening(Link):
+        """Keeps what the server says of itself."""
+
+        def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
+            welcomes.append(welcome)
+            return super().prove(welcome, session)
+
+    opening = Open(server.url.space, BranchId(MAIN), "", create=False)
+    link = Listening(server.url, opening, showing(server), deliver=lambda _items: None, decided=lambda _number: None)
+    try:
+        link.start()
+    except HeadwaterError as error:
+        yield from _version(welcomes)
+        yield "space", "failed", error.message
+        return
+    try:
+        yield from _version(welcomes)
+        opened = link.session.opened
+        assert opened is not None
+        yield "space", "ok", f"{opened.space} is open, at {opened.seq}"
+        who = f" as {opened.actor}" if opened.actor else ""
+        yield "rights", "ok", f"may {opened.can} it{who}"
+        yield _latency(link)
+    except HeadwaterError as error:
+        yield "latency", "failed", error.message
+    finally:
+        link.stop()
+
+
+def _version(welcomes: list[Welcome]) -> Iterator[Found]:
+    for welcome in welcomes[-1:]:
+        same = welcome.server == f"headwater/{__version__}"
+        words = "" if same else f"; this is headwater/{__version__}"
+        yield "version", "ok" if same else "warning", f"{welcome.server}, protocol {welcome.version}{words}"
+
+
+def _latency(link: Link) -> Found:
+    from headwater.sync.frames import Ping
+
+    took = []
+    for _ in range(PINGS):
+        begin = time.perf_counter()
+        link.ask(Ping(0))
+        took.append((time.perf_counter() - begin) * 1000)
+    median = sorted(took)[len(took) // 2]
+    state: Literal["ok", "warning"] = "ok" if median < SLOW_MS else "warning"
+    return "latency", state, f"{median:.1f} ms there and back (median of {PINGS}; {min(took):.1f} to {max(took):.1f})"

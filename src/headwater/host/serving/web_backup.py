@@ -1,0 +1,193 @@
+"""A copy of a space that is in use, over HTTP: made beside the spaces as of one moment, then sent, then gone.
+
+Must never know: what is in a space.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from starlette.exceptions import HTTPException
+
+from headwater.errors import ClosedError, HeadwaterError
+from headwater.host.serving.doorman import Doorman
+from headwater.host.serving.rights import Right
+from headwater.host.serving.web_access import check_right, grant_of, peer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from headwater.store.engine import Engine
+
+log: Final = logging.getLogger("headwater.server")
+
+AT_ONCE_MAX: Final = 2
+"""Copies that are made or sent at the same time. Each takes as much room on the disk as its space."""
+
+STALL_S: Final = 60.0
+"""How long somebody may take to read CHUNK bytes. Who is slower does not keep a copy on the disk."""
+
+CHUNK: Final = 256 * 1024
+TRIES: Final = 3
+"""A space that nobody uses may be closed just when it was found."""
+
+_MARK: Final = ".headwater-backup-"
+_SIDES: Final = ("", "-wal", "-journal", "-shm")
+SEQ_HEADER: Final = "headwater-seq"
+
+
+class Backups:
+    """Of one server."""
+
+    def __init__(self, doorman: Doorman) -> None:
+        self._doorman = doorman
+        self.under_way = 0
+        sweep(doorman.house.folder)
+
+    async def backup(self, request: Request) -> Sending:
+        """All of a space, for who owns it."""
+        grant = grant_of(request, self._doorman)
+        space: str = request.path_params["space"]
+        check_right(self._doorman, grant, space, Right.OWN)
+        if self.under_way >= AT_ONCE_MAX:
+            message = f"{AT_ONCE_MAX} backups are under way; come again later"
+            raise HTTPException(503, message, {"retry-after": "10"})
+        self.under_way += 1
+        try:
+            file, seq = await self._copy(space)
+        except BaseException:
+            self.under_way -= 1
+            raise
+        house, peer = self._doorman.house, peer_of(request)
+        said = {"space": space, "peer": peer, "actor": grant.actor or "", "grant": grant.id, "seq": seq}
+        log.info("backup begins", extra=said)
+        with suppress(HeadwaterError, OSError):
+            house.access.audit.write("backup", peer=peer, space=space, id=grant.id, seq=seq)
+
+        def ended(*, complete: bool) -> None:
+            self.under_way -= 1
+            self._doorman.traffic.backups += complete
+            log.info("backup was sent" if complete else "backup was broken off", extra=said)
+
+        return Sending(file, seq, lambda: house.right(grant, space) >= Right.OWN, ended)
+
+    async def _copy(self, space: str) -> tuple[int, int]:
+        """A file that is nowhere any more but open here; and the newest place of the log that it holds."""
+        house = self._doorman.house
+        path = house.folder / f"{_MARK}{os.getpid()}-{os.urandom(6).hex()}.part"
+
+        def copy(engine: Engine) -> int:
+            engine.backend.backup(str(path), lambda _done, _total: None)
+            return engine.head
+
+        for turn in range(TRIES):
+            room = await house.room(space, create=False)
+            try:
+                return await asyncio.to_thread(_copied, path, partial(room.storage.call, copy))
+            except ClosedError:
+                if turn == TRIES - 1:
+                    raise
+        raise AssertionError
+
+
+def _copied(path: Path, copy: Callable[[], int]) -> tuple[int, int]:
+    try:
+        # Only this user's, whatever the folder's are: everything is in it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        seq = copy()
+        return os.open(path, os.O_RDONLY), seq
+    finally:
+        # Gone from here on: whatever happens to the process, nothing is left but what is being sent.
+        for side in _SIDES:
+            path.with_name(path.name + side).unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a server that was killed has left."""
+    for path in folder.glob(f"{_MARK}*"):
+        with suppress(OSError):
+            path.unlink()
+
+
+class Sending:
+    """The answer: the file, in pieces. Who loses the right to it meanwhile gets no more of them."""
+
+    def __init__(self, file: int, seq: int, may: Callable[[], bool], ended: Callable[..., None]) -> None:
+        self._file = file
+        self._seq = seq
+        self._may = may
+        self._ended = ended
+        # The end is on its way: from here on the connection says that it is over, whether anybody has gone or not.
+        self._is_last = False
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """As an ASGI app is called."""
+        complete = False
+        try:
+            async with self._unless_gone(receive):
+                size = os.fstat(self._file).st_size
+                headers = {
+                    "content-type": "application/vnd.sqlite3",
+                    "content-length": str(size),
+                    "cache-control": "no-store",
+                    SEQ_HEADER: str(self._seq),
+                }
+                pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+                await send({"type": "http.response.start", "status": 200, "headers": pairs})
+                await self._send(send, size)
+                complete = True
+        finally:
+            os.close(self._file)
+            self._ended(complete=complete)
+
+    async def _send(self, send: Send, size: int) -> None:
+        at = 0
+        while at < size:
+            data = await asyncio.to_thread(os.pread, self._file, CHUNK, at)
+            if not data or not self._may():
+                # Less than was announced: whoever reads it knows that it is not complete.
+                raise BrokenOffError
+            at += len(data)
+            self._is_last = at == size
+            async with asyncio.timeout(STALL_S):
+                await send({"type": "http.response.body", "body": data, "more_body": at < size})
+
+    @asynccontextmanager
+    async def _unless_gone(self, receive: Receive) -> AsyncIterator[None]:
+        """What is inside ends when the client is gone."""
+        task = asyncio.current_task()
+        assert task is not None
+        is_gone = False
+
+        async def watch() -> None:
+            nonlocal is_gone
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            if not self._is_last:
+                is_gone = True
+                task.cancel()
+
+        watching = asyncio.get_running_loop().create_task(watch())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not is_gone:
+                raise
+            task.uncancel()
+            raise BrokenOffError from None
+        finally:
+            watching.cancel()
+
+
+class BrokenOffError(Exception):
+    """The answer ends before its end."""

@@ -1,0 +1,49 @@
+"""Whoever does what the server's side of a connection asks for: between the protocol and the spaces.
+
+Must never know: how it is done.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from headwater.store.commit import Commit, Note
+from headwater.sync.frames import AskChanged, AskKept, FromServer, Open, Pull, Unwatch, Watch
+from headwater.values.ids import DocKey, Seq
+
+
+class Desk(Protocol):
+    """Whoever does what a session asks for."""
+
+    def send(self, frame: FromServer) -> None:
+        """Send a frame."""
+
+    def close(self, code: int, reason: str) -> None:
+        """End the connection."""
+
+    def may(self, right: str) -> bool:
+        """Whether the session has a right to its space now: read, write or own."""
+        ...
+
+    @property
+    def head(self) -> Seq:
+        """The newest place of the log that anybody was told of."""
+        ...
+
+    def open(self, asked: Open) -> None:
+        """Open a space. Answered by `opened` or `refused`."""
+
+    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+        """Have a commit decided. What becomes of it comes with the news."""
+
+    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+        """Keep what runs have read, and forget what is kept of others."""
+
+    def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
+        """Answer a question; `answered` says that it was."""
+
+    def unwatch(self, asked: Unwatch) -> None:
+        """Tell no more of these."""
+
+    def left(self) -> None:
+        """The client will not come back."""

@@ -1,0 +1,304 @@
+"""`headwater serve`, and commands that speak to a server instead of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from headwater.errors import OfflineError
+from headwater.host.serving.server import Server, Serving
+from tests.cli.conftest import Run
+from tests.cli.processes import COMMAND
+from tests.serving.running import DEADLINE_S, ServeProcess, served, settle_in, token_for
+
+DATA = Path(__file__).parents[1] / "serving" / "data"
+CERTIFICATE, KEY = DATA / "localhost.pem", DATA / "localhost.key"
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle_in(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with served(tmp_path / "spaces") as server:
+        yield server
+
+
+@pytest.fixture
+def home(server: Server) -> str:
+    return f"{server.url}/home"
+
+
+# --- serve, used wrongly --------------------------------------------------------------------------------------
+
+
+def test_its_help_says_what_it_does_and_how_it_ends(run: Run) -> None:
+    text = run("serve", "--help").stdout
+    for word in (
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "Idempotency-Key",
+        "SIGTERM",
+        "--tls-cert",
+        "app.open",
+    ):
+        assert word in text
+
+
+@pytest.mark.parametrize(
+    "place", ["8400", "localhost", "localhost:", ":8400", "localhost:http", "localhost:70000", "a:٣"]
+)
+def test_a_place_that_is_none_is_wrong_use(place: str, run: Run) -> None:
+    assert "HOST:PORT is expected" in run("serve", "--store", "spaces", "--listen", place, exit=2).stderr
+
+
+def test_a_port_that_is_taken_is_told(run: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        told = run("serve", "--store", "spaces", "--listen", place, exit=1).stderr
+    assert f"cannot listen at {place}" in told
+    assert "in use" in told
+    assert not (tmp_path / "spaces").exists()
+
+
+def test_a_name_that_leads_nowhere_is_told(run: Run) -> None:
+    told = run("serve", "--store", "spaces", "--listen", "nowhere.invalid:0", exit=1).stderr
+    assert "cannot listen at nowhere.invalid:0" in told
+
+
+def test_a_store_that_is_a_file_is_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "spaces").write_text("")
+    for path in ("spaces", "spaces/below"):
+        told = run("serve", "--store", path, "--listen", "127.0.0.1:0", exit=2).stderr
+        assert f"{path} is a file, or in one; --store names a folder" in told
+
+
+def test_a_store_that_cannot_be_written_is_told(run: Run) -> None:
+    # Nobody can, whoever they are.
+    told = run("serve", "--store", "/proc/self", "--listen", "127.0.0.1:0", exit=1).stderr
+    assert "the folder of the spaces cannot be written" in told
+    told = run("serve", "--store", "/proc/spaces", "--listen", "127.0.0.1:0", exit=1).stderr
+    assert "the folder /proc/spaces cannot be made" in told
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])  # noqa: S104  # that is what is refused
+def test_it_does_not_listen_for_other_machines_in_the_clear(host: str, run: Run) -> None:
+    told = run("serve", "--store", "spaces", "--listen", f"{host}:0", exit=2).stderr
+    assert "can be reached from other machines" in told
+    assert "--tls-cert" in told
+    assert "--insecure" in told
+
+
+def test_a_certificate_that_is_none_is_told(run: Run, tmp_path: Path) -> None:
+    serve = ("serve", "--store", "spaces", "--listen", "127.0.0.1:0")
+    (tmp_path / "junk.pem").write_text("junk")
+    assert "missing.pem" in run(*serve, "--tls-cert", "missing.pem", "--tls-key", KEY, exit=2).stderr
+    assert "junk.pem cannot be used" in run(*serve, "--tls-cert", "junk.pem", "--tls-key", KEY, exit=2).stderr
+    assert "cannot be used" in run(*serve, "--tls-cert", CERTIFICATE, "--tls-key", "missing.key", exit=2).stderr
+    assert "give it with --tls-key" in run(*serve, "--tls-cert", CERTIFICATE, exit=2).stderr
+    assert "a private key needs a certificate" in run(*serve, "--tls-key", KEY, exit=2).stderr
+
+
+def test_a_store_is_needed(run: Run) -> None:
+    assert "--store" in run("serve", exit=2).stderr
+
+
+# --- TLS ------------------------------------------------------------------------------------------------------
+
+
+def test_over_tls_programs_are_let_in_that_know_the_certificate(tmp_path: Path) -> None:
+    app = hw.App("notes")
+    title = app.cell("title", "")
+    trusting = ssl.create_default_context(cafile=str(CERTIFICATE))
+    options = Serving(store=tmp_path / "spaces", port=0, certificate=CERTIFICATE, key=KEY)
+    with Server(options) as server:
+        assert server.url.startswith("wss://127.0.0.1:")
+        with app.open(f"{server.url}/home", tls=trusting) as space:
+            title.value = "over TLS"
+            space.sync()
+        with app.open(f"wss://localhost:{server.port}/home", tls=trusting):
+            assert title.value == "over TLS"
+
+
+def test_over_tls_a_certificate_that_nobody_knows_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.host.remote.link.CONNECT_S", 2.0)
+    options = Serving(store=tmp_path / "spaces", port=0, certificate=CERTIFICATE, key=KEY)
+    with Server(options) as server, pytest.raises(OfflineError, match="certificate verify failed"):
+        hw.App("notes").open(f"{server.url}/home")
+
+
+def test_commands_speak_tls_too(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system trusts they trust: it is told by SSL_CERT_FILE, as everywhere."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    with ServeProcess(tmp_path / "spaces", "--tls-cert", str(CERTIFICATE), "--tls-key", str(KEY)) as server:
+        for url in (f"{server.url}/home", f"wss://localhost:{server.port}/home"):
+            run("set", "title", '"over TLS"', "--url", url)
+            assert run("get", "title", "--url", url).stdout == '"over TLS"\n'
+            run("backup", "copy.db", "--force", "--url", url)
+            assert "encrypted (TLS)" in run("doctor", "--url", url).stdout
+        assert run("get", "title", "--url", "copy.db").stdout == '"over TLS"\n'
+
+
+# --- get, set, ls ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_set_is_got_and_listed(run: Run, home: str) -> None:
+    told = run("set", "notes", '{"title": "milk", "tags": ["a"]}', "--url", home)
+    assert (told.stdout, told.stderr) == ("1\n", "made the space home\n")
+    assert run("set", "notes/tags/1", '"b"', "--url", home).stdout == "2\n"
+    assert json.loads(run("get", "notes", "--url", home).stdout) == {"title": "milk", "tags": ["a", "b"]}
+    assert run("get", "notes/tags/1", "--raw", "--url", home).stdout == "b\n"
+    assert json.loads(run("get", "notes/title", "--json", "--url", home).stdout) == {
+        "address": "notes/title", "branch": "main", "seq": 2, "value": "milk",
+    }  # fmt: skip
+    assert json.loads(run("get", "notes/tags", "--at", 1, "--url", home).stdout) == ["a"]
+    run("set", "other", "7", "--url", home)
+    assert run("ls", "--url", home).stdout == "notes\t2\nother\t3\n"
+    assert run("ls", "-l", "oth", "--url", home).stdout == "other\t3\t7\n"
+    run("set", "notes/title", "--delete", "--url", home)
+    assert json.loads(run("get", "notes", "--url", home).stdout) == {"tags": ["a", "b"]}
+    run("set", "other", "--delete", "--url", home)
+    assert run("ls", "--url", home).stdout == "notes\t4\n"
+
+
+def test_documents_of_a_user_are_asked_for_as_that_user(run: Run, home: str) -> None:
+    run("set", "user:ann!draft", "1", "--url", home)
+    assert run("get", "user:ann!draft", "--url", home).stdout == "1\n"
+    assert run("ls", "user:ann!", "--url", home).stdout == "user:ann!draft\t1\n"
+    assert run("ls", "--url", home).stdout == ""
+
+
+def test_what_is_not_there_is_told_as_of_a_file(run: Run, home: str) -> None:
+    run("set", "notes", '{"title": "milk"}', "--url", home)
+    assert "no document nots" in run("get", "nots", "--url", home, exit=3).stderr
+    assert "did you mean title?" in run("get", "notes/titel", "--url", home, exit=3).stderr
+    assert "there is nothing at 9 yet" in run("get", "notes", "--at", 9, "--url", home, exit=3).stderr
+    assert "no document nots" in run("set", "nots", "--delete", "--url", home, exit=3).stderr
+    assert "--deleted and --at need the file" in run("ls", "--deleted", "--url", home, exit=2).stderr
+
+
+def test_a_space_that_is_not_there_is_made_only_by_writing(run: Run, server: Server) -> None:
+    url = f"{server.url}/nowhere"
+    for command in (("get", "a"), ("ls",), ("set", "a", "1", "--no-create"), ("set", "a", "--delete"), ("watch", "a")):
+        assert "AccessError HW403" in run(*command, "--url", url, exit=1).stderr
+    run("set", "a", "1", "--url", url)
+
+
+def test_a_token_is_taken_from_a_file_or_the_environment(
+    run: Run, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{server.url}/home"
+    run("set", "a", "1", "--url", url)
+    (tmp_path / "reader").write_text(token_for(server, "home", "read") + "\n")
+    (tmp_path / "junk").write_text("two words\n")
+    assert run("get", "a", "--url", url, "--token-file", "reader").stdout == "1\n"
+    assert "HW403" in run("set", "a", "2", "--url", url, "--token-file", "reader", exit=1).stderr
+    assert "does not hold a token" in run("get", "a", "--url", url, "--token-file", "junk", exit=2).stderr
+    assert "no such file" in run("get", "a", "--url", url, "--token-file", "missing", exit=3).stderr
+    monkeypatch.setenv("HEADWATER_TOKEN", "nonsense")
+    assert "a token is needed" in run("get", "a", "--url", url, exit=1).stderr
+    assert run("get", "a", "--url", url, "--token-file", "reader").stdout == "1\n"
+    assert "is for servers" in run("get", "a", "--url", "file.db", "--token-file", "reader", exit=2).stderr
+
+
+def test_a_server_that_is_not_there_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.host.remote.link.CONNECT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    url = f"ws://127.0.0.1:{port}/home"
+    assert "nobody answers there" in run("get", "a", "--url", url, exit=1).stderr
+    assert "is not reached" in run("backup", "copy.db", "--url", url, exit=1).stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("history", "a"), ("verify",), ("compact",), ("graph",), ("runs", "ls"), ("stats",), ("branches",), ("send", "x")],
+)
+def test_other_commands_say_that_they_need_the_file(command: tuple[str, ...], run: Run, home: str) -> None:
+    assert "this needs the file itself" in run(*command, "--url", home, exit=2).stderr
+
+
+def test_the_url_may_be_in_the_environment(run: Run, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_URL", home)
+    run("set", "a", "1")
+    assert run("get", "a").stdout == "1\n"
+    assert "is open, at 1" in run("doctor").stdout
+
+
+# --- watch ----------------------------------------------------------------------------------------------------
+
+
+def test_every_change_is_told_in_order(run: Run, home: str) -> None:
+    run("set", "count", '{"n": 0, "other": 0}', "--url", home)
+    command = [*COMMAND, "watch", "count/n", "--jsonl", "--count", "6", "--url", home]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as watching:
+        assert watching.stdout is not None
+        lines = [json.loads(watching.stdout.readline())]
+        for number in range(1, 5):
+            run("set", "count/n", number, "--url", home)
+            run("set", "count/other", number, "--url", home)
+        run("set", "count", "--delete", "--url", home)
+        lines += [json.loads(line) for line in watching.stdout]
+        assert watching.wait(DEADLINE_S) == 0
+    assert [line.get("value") for line in lines] == [0, 1, 2, 3, 4, None]
+    assert [line["seq"] for line in lines] == [1, 2, 4, 6, 8, 10]
+    assert "value" not in lines[-1]
+
+
+def test_a_watch_goes_on_with_the_next_server(run: Run, tmp_path: Path) -> None:
+    store = tmp_path / "spaces"
+    with served(store) as first:
+        port, url = first.port, f"{first.url}/home"
+        run("set", "a", "1", "--url", url)
+        watching = subprocess.Popen([*COMMAND, "watch", "a", "--count", "2", "--url", url], stdout=subprocess.PIPE)
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == b"1\n"
+    run("set", "a", "2", "--url", store, "--space", "home")
+    with watching, served(store, port=port):
+        assert watching.stdout.readline() == b"2\n"
+        assert watching.wait(DEADLINE_S) == 0
+
+
+def test_a_file_is_not_watched(run: Run) -> None:
+    run("set", "a", "1", "--url", "file.db")
+    assert "only a server tells of changes" in run("watch", "a", "--url", "file.db", exit=2).stderr
+
+
+# --- doctor ---------------------------------------------------------------------------------------------------
+
+
+def test_the_doctor_looks_at_a_server(run: Run, server: Server, tmp_path: Path) -> None:
+    run("set", "a", "1", "--url", f"{server.url}/home")
+    (tmp_path / "reader").write_text(token_for(server, "home", "read", actor="ann"))
+    told = json.loads(run("doctor", "--json", "--url", f"{server.url}/home", "--token-file", "reader").stdout)
+    found = {each["check"]: (each["state"], each["found"]) for each in told["checks"]}
+    assert told["ok"]
+    assert found["server"] == ("ok", f"{server.url} is reached, and says: ready")
+    assert found["rights"] == ("ok", "may read it as ann")
+    assert found["space"] == ("ok", "home is open, at 1")
+    assert found["version"][1] == f"headwater/{hw.__version__}, protocol 1"
+    assert found["latency"][1].endswith(")")
+
+
+def test_the_doctor_tells_what_is_wrong_with_it(run: Run, server: Server) -> None:
+    told = json.loads(run("doctor", "--json", "--url", f"{server.url}/nowhere", exit=1).stdout)
+    found = {each["check"]: each["state"] for each in told["checks"]}
+    assert (found["server"], found["space"]) == ("ok", "failed")
+    server.stop()
+    told = json.loads(run("doctor", "--json", "--url", f"{server.url}/nowhere", exit=1).stdout)
+    found = {each["check"]: each["state"] for each in told["checks"]}
+    assert found["server"] == "failed"
+    assert "space" not in found

@@ -1,0 +1,217 @@
+"""Mistakes put into the product on purpose: the worlds of the swarm find each of them. Checks that cannot fail are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.host.remote.replica import RemoteReplica
+from headwater.host.serving.proofs import Proofs
+from headwater.host.serving.room import Room
+from headwater.store.commit import Committed, Conflict, Outcome
+from headwater.store.engine import Engine
+from headwater.sync import client as client_module
+from headwater.sync.client import ClientSession
+from headwater.sync.frames import Judged, Written
+from headwater.sync.watches import Watches
+from headwater.values.ids import Seq
+from tests.sync.players import Game
+
+WORLDS = 60
+"""In so many at most, each mistake shows. Most show in the first few."""
+
+
+def resend_skipped() -> Any:
+    """After a lost connection, what was sent is taken to have arrived."""
+
+    def lost(self: ClientSession, code: int = 0, reason: str = "") -> None:
+        sent = dict(self._sent)
+        original(self, code, reason)
+        self._sent.update(sent)
+
+    original = ClientSession.lost
+    return patch.object(ClientSession, "lost", lost)
+
+
+def told_before_caught_up() -> Any:
+    """What comes after a lost connection is shown as it comes."""
+
+    def give(self: ClientSession, items: list[Any]) -> None:
+        if items:
+            self._line.deliver(items)
+
+    return patch.object(ClientSession, "_give", give)
+
+
+def not_put_in_order() -> Any:
+    return patch.object(client_module, "in_order", lambda items, _session: items)
+
+
+def watched_after_the_answer() -> Any:
+    """The answer is on its way, and what is decided next is not told."""
+
+    def answer(self: Room, answered: Any) -> None:
+        watches, add = self._watches.get(answered.guest.talk.branch), []
+        if watches is None:
+            original(self, answered)
+            return
+        with patch.object(watches, "add", lambda *what: add.append(what), create=True):
+            original(self, answered)
+        if add:
+            self._threads.submit(watches.add, *add[0])
+
+    original = Room._answer
+    return patch.object(Room, "_answer", answer)
+
+
+def written_to_its_own_session() -> Any:
+    def tell(self: Watches[Any], decided: Any, before: Seq, seq: Seq) -> Any:
+        for watcher, frame, news in original(self, decided, before, seq):
+            yield watcher, frame, news
+            for outcome in decided:
+                own = isinstance(outcome, Outcome) and outcome.commit.session == watcher.session
+                if own and isinstance(outcome.verdict, Committed) and outcome.commit.operations:
+                    again = Written(outcome.verdict.seq, outcome.commit.session, outcome.commit.operations)
+                    yield watcher, encode_news(seq, again), [again]
+
+    original = Watches.tell
+    return patch.object(Watches, "tell", tell)
+
+
+def encode_news(seq: Seq, new: Any) -> bytes:
+    from headwater.sync.frames import News, encode_frame
+
+    return encode_frame(News(seq, (new,)))
+
+
+def judged_left_out() -> Any:
+    """A commit that was decided before is not told of again."""
+
+    def tell(self: Watches[Any], decided: Any, before: Seq, seq: Seq) -> Any:
+        fresh = [
+            each
+            for each in decided
+            if not (isinstance(each, Outcome) and isinstance(each.verdict, Committed) and each.verdict.seq <= before)
+        ]
+        return original(self, fresh, before, seq)
+
+    original = Watches.tell
+    return patch.object(Watches, "tell", tell)
+
+
+def place_not_advanced() -> Any:
+    """What was fetched is taken in, and later questions are asked as of an older place."""
+    return patch.object(client_module, "up_to", lambda _seq: original(Seq(0)))  # the lowest there is
+
+
+original = client_module.up_to
+
+
+def brought_and_not_watched() -> Any:
+    def written(self: Watches[Any], outcome: Any, seq: Seq, mine: Any) -> Any:
+        with patch.object(self, "add", lambda *_: None, create=True):
+            found = list(inner(self, outcome, seq, mine))
+        return iter(found)
+
+    inner = Watches._written
+    return patch.object(Watches, "_written", written)
+
+
+def unwatch_ignored() -> Any:
+    """Told of what it has let go of, a client takes it for its own again."""
+    stack = ExitStack()
+    stack.enter_context(patch.object(Watches, "leave", lambda self, watcher: self._by_session.pop(watcher.session, 0)))
+    return stack
+
+
+def let_go_and_taken_in_again() -> Any:
+    return patch.object(RemoteReplica, "_is_wanted", lambda _self, _pulled: True)
+
+
+def writer_not_watching() -> Any:
+    """Whoever writes a document is not told of what others do to it."""
+
+    def tell(self: Watches[Any], decided: Any, before: Seq, seq: Seq) -> Any:
+        with patch.object(self, "add", lambda *_: None, create=True):
+            return list(inner(self, decided, before, seq))
+
+    inner = Watches.tell
+    return patch.object(Watches, "tell", tell)
+
+
+def proof_good_for_one_try() -> Any:
+    """The answer to an opening may be lost: the client comes again with what it has."""
+
+    def check(self: Proofs, *asked: Any) -> int | None:
+        epoch = inner(self, *asked)
+        if epoch is not None:
+            self._shown[asked[4]] = epoch, 0
+        return epoch
+
+    inner = Proofs.check
+    return patch.object(Proofs, "check", check)
+
+
+def reads_not_checked() -> Any:
+    """The store takes whatever it is given."""
+    return patch.object(Engine, "_overwritten", lambda *_: None)
+
+
+def accepted_twice() -> Any:
+    """What was sent again is a new commit."""
+
+    def last(self: Any, *_asked: Any) -> Any:
+        raise AssertionError
+
+    del last
+
+    def replay(self: Engine, session: Any, commit: Any, batch: Any, *, rides: bool) -> Any:
+        del rides
+        applied = self._apply(commit)
+        if not isinstance(applied, tuple):
+            return Conflict("")
+        states, effects = applied
+        batch.decided.append(commit)
+        return self._append(commit, states, effects, batch)
+
+    return patch.object(Engine, "_replay", replay)
+
+
+def verdict_of_another() -> Any:
+    """Rejected, and told to be in the log."""
+
+    def judged(outcome: Any) -> Any:
+        told = inner(outcome)
+        if isinstance(told, Judged) and isinstance(told.verdict, Conflict):
+            return Judged(told.number, Committed(Seq(1)))
+        return told
+
+    from headwater.sync import watches
+
+    inner = watches._judged
+    return patch.object(watches, "_judged", judged)
+
+
+MISTAKES: list[Callable[[], Any]] = [
+    resend_skipped, told_before_caught_up, not_put_in_order, watched_after_the_answer, written_to_its_own_session,
+    judged_left_out, place_not_advanced, brought_and_not_watched, unwatch_ignored, let_go_and_taken_in_again,
+    writer_not_watching, proof_good_for_one_try, reads_not_checked, accepted_twice, verdict_of_another,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
+def test_a_mistake_is_found(mistake: Callable[[], Any], tmp_path: Path) -> None:
+    for seed in range(WORLDS):
+        with mistake():
+            try:
+                Game(seed, tmp_path).play()
+            except (AssertionError, HeadwaterError, KeyError) as found:
+                print(f"world {seed}: {found}")
+                return
+    pytest.fail(f"{mistake.__name__} went unnoticed in {WORLDS} worlds")

@@ -1,0 +1,422 @@
+"""A server, a network and clients on one thread: nothing happens but what a seeded scheduler picks next.
+
+Real are: the sessions of both sides, the room, the guest, the engine, the remote storage and its replica. Simulated
+are: the event loop and the threads of the server, the thread of each client's link, and the wires between them, which
+lose what is on its way when they are cut, or some of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from headwater.cells.pending import Failure
+from headwater.errors import HeadwaterError, LocalProtocolError, OfflineError
+from headwater.host.serving.grants import Grant
+from headwater.host.serving.guest import Client
+from headwater.host.serving.proofs import Proofs
+from headwater.host.serving.rights import Right
+from headwater.host.serving.room import Room
+from headwater.store.backends.memory import MemoryBackend
+from headwater.store.branching import fork, merge
+from headwater.store.commit import Submission
+from headwater.store.engine import Engine
+from headwater.sync.client import ClientSession, Item, Phase
+from headwater.sync.frames import FromClient, Open, encode_frame
+from headwater.sync.limits import FRAME_BYTES_MAX
+from headwater.sync.serving import Close
+from headwater.testing import SimClock
+from headwater.testing.clock import START_MS
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq
+from tests.support.histories import BrokenError, naive_log
+from tests.support.naive import NaiveSpace
+
+SPACE = "shared"
+GRANT = Grant("g", "token", "", SPACE, Right.OWN, None, START_MS, None)
+PATIENCE = 20_000
+"""Steps within which whatever was asked is answered, once nothing is cut any more."""
+
+
+class SimLoop:
+    """As much of an event loop as a room asks for."""
+
+    def __init__(self) -> None:
+        self.tasks: deque[Callable[[], object]] = deque()
+
+    def call_soon_threadsafe(self, do: Callable[[], object]) -> None:
+        self.tasks.append(do)
+
+    def time(self) -> float:
+        return 0.0
+
+
+class SimThreads:
+    """A pool of threads: whatever waits may be next."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Callable[[], object]] = []
+
+    def submit(self, do: Callable[..., object], *values: object) -> None:
+        self.tasks.append(partial(do, *values))
+
+
+class SimStorage:
+    """A space whose commits wait until the scheduler has them decided."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self.engine = Engine(backend, SimClock())
+        self.waiting: deque[Submission] = deque()
+        self._receivers: list[Any] = []
+
+    def join(self, receiver: Any) -> Seq:
+        self._receivers.append(receiver)
+        return self.engine.head
+
+    def submit(self, submission: Submission, *, helps: bool) -> None:
+        del helps
+        self.waiting.append(submission)
+
+    def call(self, work: Callable[[Engine], Any]) -> Any:
+        return work(self.engine)
+
+    def decide(self, count: int) -> None:
+        """One group. If it fails as a whole, one by one, as the storage does."""
+        group = [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
+        try:
+            decided: list[Any] = list(self.engine.admit(group))
+        except LocalProtocolError:
+            decided = [self._alone(each) for each in group]
+        self.tell(decided)
+
+    def _alone(self, submission: Submission) -> Any:
+        try:
+            return self.engine.admit([submission])[0]
+        except LocalProtocolError as error:
+            return Failure(submission.commit, error)
+
+    def tell(self, decided: list[Any]) -> None:
+        for receiver in self._receivers:
+            receiver.deliver(decided)
+
+
+class SimHouse:
+    """One life of the server: what it has in memory ends with it. What a guest asks of a house is here."""
+
+    server = "simulated"
+    audience = "simulated"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.entropy = world
+        self.proofs = Proofs(world.folder)
+        self.limits = {"frame": FRAME_BYTES_MAX, "pending": 1024, "watches": 100_000}
+        self.loop = SimLoop()
+        self.threads = SimThreads()
+        self.storage = SimStorage(world.backend)
+        self.room = Room(self.storage, self.loop, self.threads)
+
+    def nonce(self) -> bytes:
+        return bytes(32)
+
+    def right(self, _grant: object, _space: str) -> Right:
+        return Right.OWN
+
+    def admitted(self, _client: Client, _asked: Open, grant: Any) -> Any:
+        return grant
+
+    def audit(self, *_words: object, **_facts: object) -> None:
+        """Nobody reads it here."""
+
+    def refuse(self, client: Client, _space: str, error: HeadwaterError) -> None:
+        client.talk.refused(error, Close.FORBIDDEN)
+
+    def enter(self, client: Client, asked: Open, actor: str, session: Any) -> None:
+        def look() -> None:
+            self.storage.engine.documents.branch(BranchId(asked.branch))
+            last = self.storage.engine.last_of(session)
+            self.loop.tasks.append(partial(client.entered, self.room, asked, actor, session, last))
+
+        self.threads.tasks.append(look)
+
+
+class Wire:
+    """One connection, with what is on its way. Each side may learn later than the other that it is cut."""
+
+    def __init__(self, house: SimHouse, link: SimLink) -> None:
+        self.link = link
+        self.to_server: deque[bytes] = deque()
+        self.to_client: deque[bytes | tuple[int, str]] = deque()
+        self.has_client = self.has_server = True
+        self.guest = Client(
+            house, GRANT, peer="", write=self._write, shut=lambda code, reason: self._write((code, reason))
+        )
+
+    def _write(self, frame: bytes | tuple[int, str]) -> None:
+        if self.has_client:
+            self.to_client.append(frame)
+
+    def move_to_server(self) -> None:
+        if self.to_server:
+            self.guest.talk.receive(self.to_server.popleft())
+        elif not self.has_client:
+            self.has_server = False
+            self.guest.leave()
+
+    def move_to_client(self) -> None:
+        if self.to_client:
+            frame = self.to_client.popleft()
+            if isinstance(frame, bytes):
+                self.link.session.receive(frame)
+            else:
+                self.has_server = self.has_client = False
+                self.guest.leave()
+                self.link.lost(*frame)
+        elif not self.has_server:
+            self.has_client = False
+            self.link.lost(0, "")
+
+    def cut(self, rng: random.Random, *, server_dies: bool = False) -> None:
+        """Some of what is on its way arrives yet, at a side that does not know."""
+        for line in (self.to_server, self.to_client):
+            keep = rng.choice([0, len(line), rng.randint(0, len(line))])
+            while len(line) > keep:
+                line.pop()
+        if server_dies or rng.random() < 0.5:
+            self.has_server = False
+            self.to_server.clear()
+            if not server_dies:
+                self.guest.leave()
+        else:
+            self.has_client = False
+            self.to_client.clear()
+            self.link.lost(0, "")
+
+    @property
+    def can_move(self) -> list[Callable[[], None]]:
+        moves = []
+        if self.has_server and (self.to_server or not self.has_client):
+            moves.append(self.move_to_server)
+        if self.has_client and (self.to_client or not self.has_server):
+            moves.append(self.move_to_client)
+        return moves
+
+
+class SimLink:
+    """The thread of a client's connection: what others ask of it waits in a queue."""
+
+    def __init__(self, world: World, opening: Open, deliver: Callable[[list[Item]], None], decided: Any) -> None:
+        self._world = world
+        self._deliver = deliver
+        self._decided = decided
+        self.session = ClientSession(self, opening, client="sim")
+        self.tasks: deque[Callable[[], object]] = deque()
+        self._queue: deque[Submission] = deque()
+        self.wire: Wire | None = None
+        self.tries = 0
+        self.trouble = ""
+        # Every frame that was sent, for whoever sends one again.
+        self.sent: list[bytes] = []
+        world.links.append(self)
+
+    @property
+    def phase(self) -> Phase:
+        return self.session.phase
+
+    # -- for the storage -----------------------------------------------------------------------------------
+
+    def start(self, *, waits: bool = True) -> None:
+        del waits  # somebody answers
+        self._world.run_until(lambda: self.phase is Phase.LIVE)
+
+    def has_room(self) -> bool:
+        return self.session.has_room(len(self._queue))
+
+    def wait_for_room(self) -> None:
+        self._world.run_until(self.has_room)
+
+    def submit(self, submission: Submission) -> None:
+        self.session.check_room()
+        self._queue.append(submission)
+        self.tasks.append(self._take)
+
+    def _take(self) -> None:
+        while self._queue:
+            self.session.submit(self._queue.popleft())
+
+    def ask(self, frame: Any, timeout: float = 0) -> Any:
+        del timeout
+        answers: list[Any] = []
+        self.ask_soon(frame, answers.append)
+        self._world.run_until(lambda: bool(answers))
+        if isinstance(answers[0], HeadwaterError):
+            raise answers[0]
+        return answers[0]
+
+    def ask_soon(self, frame: Any, done: Callable[[Any], None]) -> None:
+        self.tasks.append(lambda: self.session.ask(frame, done))
+
+    def unwatch(self, doc: DocKey) -> None:
+        self.tasks.append(lambda: self.session.unwatch((doc,)))
+
+    def note(self, notes: Any, gone: Any) -> None:
+        self.tasks.append(lambda: self.session.note(notes, gone))
+
+    def wait_until(self, is_so: Callable[[], bool], _timeout: float | None) -> bool:
+        self._world.run_until(lambda: is_so() or self.phase is Phase.OVER)
+        return is_so()
+
+    def told(self) -> None:
+        """Nobody waits in another thread."""
+
+    def stop(self) -> None:
+        """What waits is sent, then goodbye."""
+        while self.tasks:
+            self.tasks.popleft()()
+        self.session.end()
+        if self.wire is not None:
+            self.wire.has_client = False
+            self.wire = None
+        if self in self._world.links:
+            self._world.links.remove(self)
+
+    # -- for the session -----------------------------------------------------------------------------------
+
+    def send(self, frame: FromClient) -> None:
+        if self.wire is not None and self.wire.has_client:
+            data = encode_frame(frame)
+            self.sent.append(data)
+            self.wire.to_server.append(data)
+
+    def deliver(self, items: list[Item]) -> None:
+        self._deliver(items)
+
+    def changed(self) -> None:
+        """Nobody waits."""
+
+    def prove(self, *_asked: object) -> None:
+        """There is no key."""
+
+    def decided(self, number: LocalSeq) -> None:
+        self._decided(number)
+
+    def lost(self, code: int, reason: str) -> None:
+        self.wire = None
+        self.trouble = reason
+        self.session.lost(code, reason)
+
+    def connect(self) -> None:
+        self.tries += 1
+        self.wire = Wire(self._world.house, self)
+        self._world.wires.append(self.wire)
+        self.session.connected()
+
+
+class World:
+    """Everything, and what happens next."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.rng = random.Random(seed)
+        self.folder = folder
+        self.backend = MemoryBackend()
+        self.links: list[SimLink] = []
+        self.wires: list[Wire] = []
+        self.counts: Counter[str] = Counter()
+        # Documents that somebody has made, or tried to.
+        self.made: list[DocKey] = []
+        self._tokens = 0
+        self._log = NaiveSpace()
+        self.house = SimHouse(self)
+        # How likely a fault is at each step; each seed draws its own.
+        self.cuts = self.rng.choice([0.0, 0.005, 0.02, 0.05])
+        self.restarts = self.rng.choice([0.0, 0.0, 0.003, 0.01])
+        self.group = self.rng.choice([1, 3, 64])
+
+    def token(self) -> str:
+        self._tokens += 1
+        return f"s{self._tokens}"
+
+    @property
+    def log(self) -> NaiveSpace:
+        engine = self.house.storage.engine
+        return naive_log(self.backend.log(Seq(self._log.head), engine.head), self._log)
+
+    # -- faults --------------------------------------------------------------------------------------------
+
+    def restart(self) -> None:
+        """The server is gone, with what it had in memory, and there again. What was decided is in the log."""
+        self.counts["restarts"] += 1
+        if self.rng.random() < 0.5 and self.house.storage.waiting:
+            # On disk, and nobody was told.
+            self.house.storage._receivers.clear()
+            self.house.storage.decide(self.rng.randint(1, 8))
+        for wire in self.wires:
+            if wire.has_server:
+                wire.cut(self.rng, server_dies=True)
+        self.house = SimHouse(self)
+
+    def fork(self, name: str) -> None:
+        fork(self.house.storage.engine, SimClock(), name)
+
+    def merge(self, source: str) -> None:
+        storage = self.house.storage
+        storage.tell([merge(storage.engine, BranchId(source))])
+        self.counts["merges"] += 1
+
+    # -- steps ---------------------------------------------------------------------------------------------
+
+    def _moves(self) -> list[Callable[[], object]]:
+        house = self.house
+        self.wires = [wire for wire in self.wires if wire.has_client or wire.has_server]
+        moves: list[Callable[[], object]] = [move for wire in self.wires for move in wire.can_move]
+        if house.loop.tasks:
+            moves.append(lambda: house.loop.tasks.popleft()())
+        if house.threads.tasks:
+            moves.append(lambda: house.threads.tasks.pop(self.rng.randrange(len(house.threads.tasks)))())
+        if house.storage.waiting:
+            moves.append(lambda: house.storage.decide(self.rng.randint(1, self.group)))
+        for link in self.links:
+            if link.tasks:
+                moves.append(lambda link=link: link.tasks.popleft()())  # type: ignore[misc]
+            if link.wire is None and link.phase in (Phase.CONNECTING, Phase.OFFLINE):
+                moves.append(link.connect)
+        return moves
+
+    def step(self, *, faults: bool = True) -> bool:
+        """One thing that can happen happens. Whether there was one."""
+        if faults and self.wires and self.rng.random() < self.cuts:
+            wire = self.rng.choice(self.wires)
+            if wire.has_client and wire.has_server:
+                self.counts["cuts"] += 1
+                wire.cut(self.rng)
+        if faults and self.rng.random() < self.restarts:
+            self.restart()
+        moves = self._moves()
+        if moves:
+            self.counts["steps"] += 1
+            self.rng.choice(moves)()
+        return bool(moves)
+
+    def run_until(self, is_so: Callable[[], bool]) -> None:
+        """Whatever happens meanwhile. Somebody waits for it."""
+        for number in range(PATIENCE):
+            if is_so():
+                return
+            # Faults end at last: then it has to come.
+            if not self.step(faults=number < PATIENCE // 20):
+                break
+        if not is_so():
+            ended = [link.session.error for link in self.links if link.session.error is not None]
+            if ended:
+                raise OfflineError(str(ended[0]))
+            raise BrokenError("liveness", "somebody waits for what does not come")
+
+    def calm(self) -> None:
+        """Without faults, until nothing is under way."""
+        for _ in range(PATIENCE):
+            if not self.step(faults=False):
+                return
+        raise BrokenError("liveness", f"it does not come to rest: {self._moves()}")
