@@ -15,7 +15,6 @@ from headwater.sync.frames import (
     FromClient,
     FromServer,
     Hello,
-    Judged,
     News,
     Open,
     Opened,
@@ -257,7 +256,7 @@ class Raw:
         self.opened = self.expect(Opened)
         return self.opened
 
-    def write(self, number: int, *operations: Any, **fields: Any) -> Judged | Trouble | Any:
+    def write(self, number: int, *operations: Any, **fields: Any) -> Any:
         """Commit, and what becomes of it."""
         self.say(Transact(number, operations, **fields))
         return self.verdict(number)

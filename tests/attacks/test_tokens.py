@@ -42,8 +42,8 @@ def test_a_token_in_the_address_is_refused_and_written_nowhere(
             lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{served.port}", "X-Forwarded-For: 10.0.0.1"]
             assert ask(served.port, lines).status in (400, 401, 404)
     assert token not in caplog.text
-    for path in served.folder.iterdir():
-        assert token.encode() not in path.read_bytes(), path
+    for file in served.folder.iterdir():
+        assert token.encode() not in file.read_bytes(), file
 
 
 @pytest.mark.parametrize("path", ["/a/b", "/..%2f..%2fetc", "/%2e%2e", "/..", "/a%5cb", "/a%2fb", "//"])

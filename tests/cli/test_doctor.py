@@ -54,8 +54,8 @@ def test_what_was_named_must_be_there(run: Run, tmp_path: Path, url: str) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_url_of_a_server_is_used_wrongly(run: Run) -> None:
-    run("doctor", "--url", "ws://x", exit=2)
+def test_url_of_a_server_that_is_none_is_used_wrongly(run: Run) -> None:
+    run("doctor", "--url", "ws://", exit=2)
 
 
 def test_unsafe_sqlite_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import headwater as hw
 from headwater.errors import OfflineError
 from headwater.host.serving.server import Server, Serving
 from tests.cli.conftest import Run
-from tests.cli.processes import COMMAND
+from tests.cli.processes import COMMAND, on_terminal
 from tests.serving.running import DEADLINE_S, ServeProcess, served, settle_in, token_for
 
 DATA = Path(__file__).parents[1] / "serving" / "data"
@@ -84,6 +85,7 @@ def test_a_store_that_is_a_file_is_told(run: Run, tmp_path: Path) -> None:
         assert f"{path} is a file, or in one; --store names a folder" in told
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write to")
 def test_a_store_that_cannot_be_written_is_told(run: Run) -> None:
     # Nobody can, whoever they are.
     told = run("serve", "--store", "/proc/self", "--listen", "127.0.0.1:0", exit=1).stderr
@@ -181,6 +183,16 @@ def test_documents_of_a_user_are_asked_for_as_that_user(run: Run, home: str) -> 
     assert run("ls", "--url", home).stdout == ""
 
 
+def test_a_space_may_be_called_anything(run: Run, server: Server) -> None:
+    for place in ((server.url, "--space", "Ann's nötes? 100%"), (f"{server.url}/Ann's%20n%C3%B6tes%3F%20100%25",)):
+        run("set", "a", "1", "--url", *place)
+        assert run("get", "a", "--url", *place).stdout == "1\n"
+        run("backup", "copy.db", "--force", "--url", *place)
+    assert json.loads(run("backup", "other.db", "--json", "--url", "copy.db").stdout)["space"] == "Ann's nötes? 100%"
+    assert server.house is not None
+    assert len(server.house.rooms) == 1
+
+
 def test_what_is_not_there_is_told_as_of_a_file(run: Run, home: str) -> None:
     run("set", "notes", '{"title": "milk"}', "--url", home)
     assert "no document nots" in run("get", "nots", "--url", home, exit=3).stderr
@@ -195,6 +207,18 @@ def test_a_space_that_is_not_there_is_made_only_by_writing(run: Run, server: Ser
     for command in (("get", "a"), ("ls",), ("set", "a", "1", "--no-create"), ("set", "a", "--delete"), ("watch", "a")):
         assert "AccessError HW403" in run(*command, "--url", url, exit=1).stderr
     run("set", "a", "1", "--url", url)
+
+
+def test_on_a_terminal_a_backup_is_told_in_a_sentence_with_a_bar_before(run: Run, home: str, tmp_path: Path) -> None:
+    run("set", "a", "1", "--url", home)
+    program = "from headwater.cli import main, output; output.PROGRESS_AFTER_S = 0; main.main()"
+    command = (sys.executable, "-P", "-c", program, "backup", "copy.db", "--url", home)
+    text, code = on_terminal(*command, columns=200)
+    assert code == 0
+    assert "downloading" in text
+    assert "verifying" in text
+    assert "space home backed up to copy.db, up to 1 (" in text
+    assert sorted(path.name for path in tmp_path.glob("*.db")) == ["copy.db"]
 
 
 def test_a_token_is_taken_from_a_file_or_the_environment(

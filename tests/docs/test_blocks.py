@@ -95,5 +95,45 @@ def test_runner_notices(text: str, error: type[Exception], tmp_path: Path, monke
         follow(text, "example.md", tmp_path, monkeypatch, ECHO)
 
 
+SERVED = """
+<!-- file: where.py -->
+```python
+import urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:8400/healthz").read())
+```
+```console
+$ headwater serve --store data/
+serving data at ws://127.0.0.1:8400; Ctrl-C ends it
+$ python where.py
+b'ok\\n'
+$ headwater ls --url ws://127.0.0.1:8400/new  # exit 1
+AccessError ...
+```
+```python
+from pathlib import Path
+port = "127.0.0.1:8400".partition(":")[2]
+print(port != "84" "00", Path("data").exists())  # True True
+```
+"""
+
+
+def test_runner_serves_at_a_port_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    follow(SERVED, "example.md", tmp_path, monkeypatch, THIS_CHECKOUT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```console\n$ headwater serve --store data/ --no-such-option\n```\n",
+        "```console\n$ headwater serve --store data/\nlistening\n```\n",
+    ],
+)
+def test_runner_notices_a_server_that_is_not_as_shown(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AssertionError):
+        follow(text, "example.md", tmp_path, monkeypatch, THIS_CHECKOUT)
+
+
 def test_block_knows_its_line() -> None:
     assert [block.line for block in find_blocks("a\n\n```python\nx\n```\n```console\n$ y\n```\n")] == [4, 7]

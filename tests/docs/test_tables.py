@@ -80,6 +80,20 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert (path.parent / target).exists(), f"{path.relative_to(ROOT)} links to {target}"
 
 
+def anchors_of(path: Path) -> set[str]:
+    """As they are made of headings: small letters, without signs, spaces as dashes."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_to_headings_lead_somewhere() -> None:
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text(encoding="utf-8")):
+            found = path.parent / target if target else path
+            assert anchor in anchors_of(found), f"{path.relative_to(ROOT)} links to {target}#{anchor}"
+
+
 def test_every_guide_is_found_from_the_front_page() -> None:
     front = (ROOT / "README.md").read_text(encoding="utf-8")
     guides = [path.name for path in (ROOT / "docs" / "guide").glob("*.md")]

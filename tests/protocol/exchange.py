@@ -6,7 +6,7 @@ What is said is written down step by step. The same story can be told to a clien
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import msgspec
@@ -14,13 +14,23 @@ import msgspec
 from headwater.cells.pending import Failure, Pulled
 from headwater.host.serving.room import answer
 from headwater.store.backends.memory import MemoryBackend
-from headwater.store.commit import Commit, Note, Outcome, PatchDoc, Read, SetDoc, Submission
+from headwater.store.commit import (
+    Absent,
+    Commit,
+    DeleteDoc,
+    Note,
+    Outcome,
+    PatchDoc,
+    PendingRead,
+    Read,
+    SetDoc,
+    Submission,
+)
 from headwater.store.engine import Engine
 from headwater.sync.client import ClientSession, Item
 from headwater.sync.frames import (
     AskChanged,
     AskKept,
-    Docs,
     FromClient,
     FromServer,
     Open,
@@ -32,6 +42,7 @@ from headwater.sync.frames import (
     Unwatch,
     Watch,
     Welcome,
+    checked,
     encode_frame,
 )
 from headwater.sync.serving import ServerSession
@@ -39,7 +50,8 @@ from headwater.sync.watches import Watches
 from headwater.testing.clock import SimClock
 from headwater.values.address import Depth
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.patch import Increment
+from headwater.values.patch import Add, Append, Increment, Replace
+from headwater.values.tree import freeze, is_array
 from tests.protocol.examples import ANN, BOB, COUNT, NONCE, RESUME, SEAT
 
 CLIENT: Final = "headwater/0.1.0"
@@ -195,8 +207,15 @@ class Ann:
     def ask(self, question: Watch | Ping) -> None:
         self.talk.ask(question, self.answers.append)
 
-    def commit(self, number: int, *operations: SetDoc | PatchDoc, reads: tuple[Read, ...] = ()) -> None:
-        self.talk.submit(Submission(Commit(ANN, LocalSeq(number), operations, reads)))
+    def commit(
+        self,
+        number: int,
+        *operations: SetDoc | PatchDoc,
+        reads: tuple[Read, ...] = (),
+        rests: tuple[PendingRead, ...] = (),
+        conditions: tuple[Absent, ...] = (),
+    ) -> None:
+        self.talk.submit(Submission(Commit(ANN, LocalSeq(number), operations, reads, rests, conditions)))
 
 
 # --- telling it -------------------------------------------------------------------------------------------
@@ -258,7 +277,7 @@ class Live:
         self.run(ann)
 
     def commit_elsewhere(self, commit: Transact) -> None:
-        self.place.decide(Commit(BOB, LocalSeq(commit.number), commit.operations))
+        self.place.decide(Commit(BOB, LocalSeq(commit.number), tuple(map(checked, commit.operations))))
 
     def cut(self, ann: Ann) -> None:
         while ann.out:
@@ -304,9 +323,46 @@ def story(ann: Ann, peer: Peer) -> None:
     peer.run(ann)
 
 
-def record() -> list[Step]:
+BOARD: Final = DocKey("space/todo.board")
+ITEM: Final = DocKey("space/todo.items:1")
+
+
+def list_story(ann: Ann, peer: Peer) -> None:
+    """Ann watches a list. An item is made elsewhere, edited by both, let go of, asked for again, and deleted."""
+    peer.elsewhere(ann, Transact(1, (SetDoc(BOARD, freeze({"items": []})),)))
+    peer.connect(ann)
+    ann.ask(Watch(0, ((BOARD, 2**62),), follow=10))
+    peer.run(ann)
+    # Made and linked to in one commit: it comes along, and is watched from then on.
+    link = freeze([{"/": {"link@1": {"id": "todo.items:1"}}}])
+    assert is_array(link)
+    made = SetDoc(ITEM, freeze({"done": False, "title": "milk"}))
+    peer.elsewhere(ann, Transact(2, (made, PatchDoc(BOARD, (Append(("items",), link),)))))
+    peer.elsewhere(ann, Transact(3, (PatchDoc(ITEM, (Replace(("title",), "oat milk"),)),)))
+    # The second rests on the first, which has no verdict yet.
+    ann.commit(1, PatchDoc(ITEM, (Replace(("done",), True),)), reads=(Read(ITEM, ("done",), Seq(3)),))
+    layers = ((LocalSeq(1), LocalSeq(1)),)
+    ann.commit(2, PatchDoc(ITEM, (Add(("by",), "ann"),)), rests=(PendingRead(ITEM, (), Seq(3), layers, Depth.SHALLOW),))
+    peer.run(ann)
+    # It is there already: for good.
+    ann.commit(3, SetDoc(ITEM, None), conditions=(Absent(ITEM),))
+    peer.run(ann)
+    ann.talk.unwatch([ITEM])
+    peer.run(ann)
+    peer.elsewhere(ann, Transact(4, (PatchDoc(ITEM, (Replace(("title",), "soy milk"),)),)))
+    ann.ask(Watch(0, ((ITEM, 5),)))
+    peer.run(ann)
+    peer.elsewhere(ann, Transact(5, (DeleteDoc(ITEM),)))
+    ann.talk.end()
+    peer.run(ann)
+
+
+STORIES: Final[dict[str, Callable[[Ann, Peer], None]]] = {"exchange": story, "exchange of links": list_story}
+
+
+def record(name: str) -> list[Step]:
     live = Live()
-    story(Ann(), live)
+    STORIES[name](Ann(), live)
     return live.steps
 
 
@@ -365,12 +421,8 @@ def _short(item: Item) -> str:
     match item:
         case Outcome(commit, verdict):
             whose = f"own {commit.local_seq}" if commit.session == ANN else "other"
-            return f"{whose} {type(verdict).__name__} {getattr(verdict, 'seq', '')}"
+            return f"{whose} {type(verdict).__name__} {getattr(verdict, 'seq', '')}".rstrip()
         case Pulled(doc, found):
             return f"{doc} is {found.value!r} as of {found.seq}"
         case Failure(commit, error):
             return f"own {commit.local_seq} failed {error.code}"
-
-
-def answers_of(ann: Ann) -> list[str]:
-    return [f"docs {len(each.docs)}" if isinstance(each, Docs) else type(each).__name__ for each in ann.answers]

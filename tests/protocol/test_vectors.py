@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from headwater.errors import RemoteProtocolError
-from headwater.sync.frames import FromClient, FromServer, encode_frame, read_client, read_server
+from headwater.sync.frames import FromClient, FromServer, Transact, encode_frame, read_client, read_server
 from headwater.values.codec import from_json
-from tests.protocol.exchange import Ann, Live, Playback, Step, answers_of, story, summary
+from tests.protocol.exchange import STORIES, Ann, Live, Playback, Step, summary
 from tests.protocol.vectors import COMMAND, FILE, again, answer, desk_at, make, plain, read, text_of, without_words
 
 STORED: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-STEPS = [msgspec.convert(each, Step) for each in STORED["exchange"]]
+STEPS = {name: [msgspec.convert(each, Step) for each in STORED[name]] for name in STORIES}
 
 
 def named(part: str) -> pytest.MarkDecorator:
@@ -102,42 +102,49 @@ def test_what_may_not_be_done_is_answered_and_the_connection_goes_on(vector: dic
 # --- a whole exchange -------------------------------------------------------------------------------------
 
 
-def test_server_says_what_it_said_to_a_client_of_which_only_the_bytes_are_known() -> None:
+every_story = pytest.mark.parametrize("name", STORIES)
+
+
+@every_story
+def test_server_says_what_it_said_to_a_client_of_which_only_the_bytes_are_known(name: str) -> None:
     live = Live()
     said: list[str] = []
-    for step in STEPS:
+    for step in STEPS[name]:
         if step.elsewhere:
             found = read_client(bytes.fromhex(step.elsewhere))
-            assert hasattr(found, "operations")
+            assert isinstance(found, Transact)
             live.commit_elsewhere(found)
         elif step.event == "cut":
-            said += [data.hex() for data in live.desk.said]
             live.hang_up()
         elif step.side == "client":
             live.desk.talk.receive(step.data)
         said += [data.hex() for data in live.desk.said]
         live.desk.said.clear()
-    assert said == [step.hex for step in STEPS if step.side == "server"]
+    assert said == [step.hex for step in STEPS[name] if step.side == "server"]
     assert live.desk.closed == (1000, "bye")
 
 
-def test_client_says_what_it_said_to_a_server_of_which_only_the_bytes_are_known() -> None:
-    ann, peer = Ann(), Playback(STEPS)
-    story(ann, peer)
+@every_story
+def test_client_says_what_it_said_to_a_server_of_which_only_the_bytes_are_known(name: str) -> None:
+    ann, peer = Ann(), Playback(STEPS[name])
+    STORIES[name](ann, peer)
     assert peer.is_over
-    assert answers_of(ann) == ["docs 2", "Pong"]
+
+
+def told(name: str) -> list[list[str]]:
+    ann = Ann()
+    STORIES[name](ann, Playback(STEPS[name]))
+    return summary(ann.told)
 
 
 def test_client_that_comes_back_is_told_everything_as_one_step() -> None:
-    ann = Ann()
-    story(ann, Playback(STEPS))
-    assert summary(ann.told) == [
+    assert [sorted(step) for step in told("exchange")] == [
         ["other Committed 2"],
         ["own 1 Conflict 2"],
         ["own 2 Committed 3"],
         [
-            "space/seats.booked is 111 as of 4",
             "own 3 Committed 4",
+            "space/seats.booked is 111 as of 4",
             "space/seats.seat-12A is '' as of 5",
         ],
         ["own 4 Committed 6"],
@@ -145,8 +152,19 @@ def test_client_that_comes_back_is_told_everything_as_one_step() -> None:
     ]
 
 
+def test_client_hears_of_what_is_linked_and_not_of_what_it_let_go_of() -> None:
+    assert told("exchange of links") == [
+        ["space/todo.items:1 is ABSENT as of 0", "other Committed 2"],
+        ["other Committed 3"],
+        ["own 1 Committed 4"],
+        ["own 2 Committed 5"],
+        ["own 3 Refused"],
+        ["other Committed 7"],
+    ]
+
+
 def test_commit_whose_answer_was_lost_is_sent_again_and_has_its_one_place() -> None:
-    frames = [plain(step.data) for step in STEPS if step.side]
+    frames = [plain(step.data) for step in STEPS["exchange"] if step.side]
     sent = [each for each in frames if isinstance(each, dict) and each["t"] == "transact" and each["number"] == 3]
     assert len(sent) == 2
     assert sent[0] == sent[1]

@@ -20,7 +20,7 @@ from headwater.values.codec import decode, to_json
 from headwater.values.ids import DocKey, LocalSeq
 from tests.protocol import odd
 from tests.protocol.examples import BOB, FROM_CLIENT, FROM_SERVER, PLACE
-from tests.protocol.exchange import SPACE, Desk, Place, Step, record
+from tests.protocol.exchange import SPACE, STORIES, Desk, Place, Step, record
 
 FILE: Final = Path(__file__).resolve().parents[2] / "docs" / "protocol-vectors.json"
 PAGE: Final = FILE.with_name("protocol.md")
@@ -35,8 +35,8 @@ ABOUT: Final = [
     "refused: `answer` is sent, with some message, and the connection closed with the code `close`. `state` is how far",
     "it had come. What a server may not send is refused by the client.",
     "denied: `answer` is sent, with some message, and the connection goes on. `can` is what the client may do.",
-    "exchange: what a client and a server say to each other, in order. `elsewhere` is a commit of somebody else's;",
-    "`lost` was sent, and did not arrive.",
+    "exchange, exchange of links: what a client and a server say to each other, in order. `elsewhere` is a commit of",
+    "somebody else's; `lost` was sent, and did not arrive.",
 ]
 
 
@@ -140,7 +140,7 @@ def make() -> dict[str, Any]:
         "spelled": [_spelled(each) for each in odd.SPELLED],
         "refused": [_refused(each) for each in odd.REFUSED],
         "denied": [_denied(each) for each in odd.DENIED],
-        "exchange": [_step(step) for step in record()],
+        **{name: [_step(step) for step in record(name)] for name in STORIES},
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import pytest
 
@@ -108,6 +108,17 @@ async def until(is_so: Callable[[], object], what: str) -> None:
         await asyncio.sleep(0.01)
 
 
+@hw.pattern
+def card(p: hw.Builder, who: str) -> dict[str, Any]:
+    clicks = p.cell("clicks", 0)
+
+    @p.computed
+    def label() -> str:
+        return f"{who} {clicks.value}"
+
+    return {"label": label}
+
+
 class Notes:
     """A program with a computed function, one with parameters, and documents that are linked to."""
 
@@ -145,6 +156,7 @@ async def test_a_server_that_is_stopped_holds_up_no_loop(
     first = Notes()
     async with first.app.aopen(url, actor="ann") as space:
         first.times(4)
+        space.start(card, "one", who="ann")
         await space.synced()
     notes = Notes()
     async with ticking() as ticker:
@@ -160,6 +172,8 @@ async def test_a_server_that_is_stopped_holds_up_no_loop(
         assert space.cell("elsewhere.thing", int, default=7).value == 7
         assert notes.times(4) == 4
         assert notes.times(5) == 5
+        for key in ("one", "two"):
+            assert space.start(card, key, who="ann").outputs["label"]() == "ann 0"
         notes.number.value = 2
         ticket = notes.add.send(1)
         await until(lambda: notes.seen[-1] == 15, "the handler has run")
@@ -240,3 +254,30 @@ async def test_changes_of_the_connection_are_told_in_the_loop(at: Behind) -> Non
         await until(lambda: told and told[-1][0] == "live" and len(told) > 1, "it is back")
         loop = asyncio.get_running_loop()
         assert {each for _, each in told} == {loop}
+
+
+@looped
+async def test_the_status_of_a_cell_is_followed_in_a_loop_by_plain_and_async_functions(at: Behind) -> None:
+    app = hw.App("seats")
+    seat = app.cell("seat", "")
+    plain: list[str] = []
+    slow: list[str] = []
+
+    @app.sink
+    def show() -> None:
+        plain.append(f"{seat.value!r} {hw.status(seat)}")
+
+    @app.sink
+    async def show_slowly() -> None:
+        shown = f"{seat.value!r} {hw.status(seat)}"
+        await asyncio.sleep(0)
+        slow.append(shown)
+
+    expected = ["'' confirmed", "'ann' pending", "'ann' confirmed"]
+    async with app.aopen(at.url, token=at.token, actor="ann") as space:
+        at.proxy.freeze(True)
+        seat.value = "ann"
+        await until(lambda: plain == expected[:2] == slow, "it is shown as pending")
+        at.proxy.freeze(False)
+        await space.synced()
+        await until(lambda: plain == expected == slow, "it is shown as confirmed")

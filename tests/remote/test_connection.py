@@ -171,6 +171,8 @@ def test_a_private_key_in_a_file_lets_in_and_again_after_a_cut(at: Behind, tmp_p
         assert space.connection.tries == 2
     with pytest.raises(UsageError, match="give one"):
         counter.app.open(at.url, key=tmp_path / "ann.key", token=at.token)
+    with pytest.raises(UsageError, match="keygen"):
+        counter.app.open(at.url, key=tmp_path / "none.key")
     other = generate()
     write_private_key(tmp_path / "other.key", other)
     with pytest.raises(AccessError):

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
 import headwater as hw
-from headwater.errors import OfflineError, RejectedError, SpaceHeldError, UserCodeError
+from headwater.errors import (
+    AccessError,
+    CorruptError,
+    OfflineError,
+    RejectedError,
+    SpaceHeldError,
+    UnavailableError,
+    UserCodeError,
+)
+from headwater.host.remote import link as links
 from headwater.host.remote.folder import Folder
 from headwater.host.remote.link import Link
 from headwater.sync.limits import OFFLINE_MAX
 from tests.remote.world import Behind, Counter, Program, behind, state_is, storage_of
-from tests.serving.running import settle_in, until
+from tests.serving.running import DEADLINE_S, settle_in, until
 
 CLIENT = """
 import sys, time
@@ -104,6 +116,31 @@ def test_a_program_that_is_killed_again_and_again_loses_nothing_that_was_kept(at
         assert len(entries.value) > kept
 
 
+def test_a_commit_is_visible_at_once_and_leaves_only_when_it_is_kept(
+    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = Counter()
+    with counter.open(at, local=tmp_path / "local") as space:
+        folder, session = storage_of(space)._folder, storage_of(space).link.session
+        assert folder is not None
+        folder.flush()
+        write, release = folder._write_down, threading.Event()
+
+        def slow(batch: Any) -> None:
+            assert release.wait(DEADLINE_S)
+            write(batch)
+
+        monkeypatch.setattr(folder, "_write_down", slow)
+        for _ in range(3):
+            counter.count.value += 1
+        assert counter.shown == [0, 1, 2, 3]
+        assert session.pending == 0
+        assert space.connection.pending == 3
+        release.set()
+        space.sync()
+        assert space.connection.pending == 0
+
+
 def test_a_full_disk_takes_back_what_cannot_be_kept_and_the_next_write_goes_on(
     at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +177,6 @@ def test_commits_that_never_left_are_sent_by_the_next_program_and_only_then_does
     state_is(space, "offline")
     for _ in range(10):
         counter.count.value += 1
-    storage_of(space).close()  # as if it were killed: nothing is told to anybody
     space.abandon()
     at.come_back()
     again = Counter()
@@ -175,6 +211,29 @@ def test_a_program_is_opened_while_the_server_is_away_and_goes_on_when_it_is_bac
         assert again.shown == [7, 8]
 
 
+def test_a_server_that_takes_the_connection_and_says_nothing_is_not_waited_for_for_ever(
+    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "local"
+    counter = Counter()
+    with counter.open(at, local=folder) as space:
+        counter.count.value = 7
+        space.sync()
+    at.proxy.freeze(True)
+    monkeypatch.setattr(links, "CONNECT_S", 0.2)
+    again = Counter()
+    with again.open(at, local=folder) as space:
+        assert space.connection.state == "connecting"
+        assert not space.connection
+        assert again.shown == [7]
+        again.count.value += 1
+        assert again.shown == [7, 8]
+        at.proxy.freeze(False)
+        state_is(space, "live")
+        space.sync()
+        assert space.connection.pending == 0
+
+
 def test_what_was_written_while_it_was_away_and_before_it_was_closed_is_shown_and_sent_later(
     at: Behind, tmp_path: Path
 ) -> None:
@@ -189,7 +248,6 @@ def test_what_was_written_while_it_was_away_and_before_it_was_closed_is_shown_an
         opened = again.open(at, local=folder)
         assert again.shown == [expected - 1]
         again.count.value += 1
-        storage_of(opened).close()
         opened.abandon()
     at.come_back()
     last = Counter()
@@ -214,7 +272,6 @@ def test_what_is_refused_when_it_is_sent_again_is_told_once(at: Behind, tmp_path
     state_is(space, "offline")
     with space.transaction():
         counter.count.value += 10
-    storage_of(space).close()
     space.abandon()
     other = Counter()
     with other.app.open(at.straight, actor="bob"):
@@ -233,6 +290,37 @@ def test_what_is_refused_when_it_is_sent_again_is_told_once(at: Behind, tmp_path
     assert len(told) == 1
 
 
+def test_what_is_refused_after_it_was_shown_is_told_once_and_taken_back(at: Behind, tmp_path: Path) -> None:
+    folder = tmp_path / "local"
+    counter = Counter()
+    space = counter.open(at, local=folder)
+    counter.count.value = 1
+    space.sync()
+    at.go_away()
+    state_is(space, "offline")
+    with space.transaction():
+        counter.count.value += 10
+    space.abandon()
+    other = Counter()
+    with other.app.open(at.straight, actor="bob"):
+        other.count.value = 5
+    told: list[UserCodeError] = []
+    again = Counter()
+    with again.open(at, local=folder, on_error=told.append) as opened:
+        assert again.shown == [11]
+        assert hw.status(again.count) == "pending"
+        with opened.transaction():
+            again.count.value += 100
+        at.come_back()
+        state_is(opened, "live")
+        # What was written on top of it, and nobody waits for, is told where everything is that this program wrote.
+        with pytest.raises(RejectedError):
+            opened.sync()
+        opened.sync()
+        assert again.shown == [11, 111, 5]
+        assert opened.connection.refused == len(told) == 1
+
+
 def test_a_session_that_the_server_does_not_know_is_told_and_another_is_begun(at: Behind, tmp_path: Path) -> None:
     folder = tmp_path / "local"
     counter = Counter()
@@ -240,7 +328,6 @@ def test_a_session_that_the_server_does_not_know_is_told_and_another_is_begun(at
     at.go_away()
     state_is(space, "offline")
     counter.count.value = 3
-    storage_of(space).close()
     space.abandon()
     assert at.server.house is not None
     at.server.house.proofs._secret = bytes(32)
@@ -255,6 +342,23 @@ def test_a_session_that_the_server_does_not_know_is_told_and_another_is_begun(at
     once_more = Counter()
     with once_more.open(at, local=folder):
         assert once_more.shown == [4]
+
+
+def test_who_is_not_let_in_keeps_what_is_kept(at: Behind, tmp_path: Path) -> None:
+    folder = tmp_path / "local"
+    counter = Counter()
+    space = counter.open(at, local=folder)
+    at.go_away()
+    state_is(space, "offline")
+    counter.count.value = 3
+    space.abandon()
+    at.come_back()
+    with pytest.raises(AccessError):
+        Counter().app.open(at.url, token=f"hw_{'x' * 43}", actor="ann", local=folder)
+    again = Counter()
+    with again.open(at, local=folder) as opened:
+        assert again.shown == [3]
+        assert opened.connection.refused == 0
 
 
 def test_two_openings_of_one_folder_are_refused(at: Behind, tmp_path: Path) -> None:
@@ -272,6 +376,40 @@ def test_two_openings_of_one_folder_are_refused(at: Behind, tmp_path: Path) -> N
         Counter().open(at, local=folder)
     with Counter().open(at, local=folder):
         pass
+
+
+def test_what_is_no_folder_is_told(at: Behind, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnavailableError, match="cannot be a folder"):
+        Counter().open(at, local=tmp_path / "file")
+    folder = tmp_path / "local"
+    with Counter().open(at, local=folder):
+        (path,) = folder.glob("*.replica")
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(CorruptError):
+        Counter().open(at, local=folder)
+
+
+def test_in_an_event_loop_it_is_the_same(at: Behind, tmp_path: Path) -> None:
+    async def count(expected: list[int], *, away: bool) -> None:
+        counter = Counter()
+        opening = counter.app.aopen(at.url, token=at.token, actor="ann", local=tmp_path / "local")
+        space = await opening.__aenter__()
+        assert counter.shown == expected[:1]
+        counter.count.value += 1
+        await space.idle()
+        if away:
+            # As if it were killed.
+            await asyncio.to_thread(space.abandon)
+        else:
+            await space.close()
+        assert counter.shown == expected
+
+    asyncio.run(count([0, 1], away=False))
+    at.go_away()
+    asyncio.run(count([1, 2], away=True))
+    at.come_back()
+    asyncio.run(count([2, 3], away=False))
 
 
 def test_other_actors_apps_and_spaces_have_files_of_their_own(at: Behind, tmp_path: Path) -> None:
@@ -311,6 +449,18 @@ def test_the_outbox_is_bounded_and_says_so(at: Behind, tmp_path: Path, monkeypat
     counter.count.value += 1
     space.close()
     assert OFFLINE_MAX > 5
+
+
+def test_who_writes_faster_than_a_connected_server_decides_waits_for_it(at: Behind) -> None:
+    counter = Counter()
+    with counter.open(at) as space:
+        session = storage_of(space).link.session
+        session._offline_max = 5
+        for _ in range(100):
+            counter.count.value += 1
+            assert session.pending <= 5
+        space.sync()
+        assert counter.shown == list(range(101))
 
 
 def test_a_commit_leaves_the_file_together_with_what_it_came_to(at: Behind, tmp_path: Path) -> None:

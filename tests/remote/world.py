@@ -53,7 +53,8 @@ class Behind:
 @contextmanager
 def behind(store: Path) -> Iterator[Behind]:
     """A server behind a proxy."""
-    with served(store) as server, Proxy(server.port) as proxy:
+    # By its name, whatever the port: else nobody would sign for it who comes through the proxy.
+    with served(store, hosts=("127.0.0.1",)) as server, Proxy(server.port) as proxy:
         # Only who owns a space makes it.
         hw.App("owner").open(f"{server.url}/{SPACE}").close()
         yield Behind(server, proxy, token_for(server, SPACE, "own"))

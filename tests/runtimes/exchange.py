@@ -60,6 +60,12 @@ class Runtime:
         else:
             perform_plainly(attempt)
 
+    def begin_reading(self, name: str) -> None:
+        """What is under way reads something, and goes on waiting."""
+        for attempt in self.under_way:
+            number(attempt.tx, name)
+            self.scheduler.look_again(attempt)
+
     def finish(self) -> None:
         """What is under way comes to its end."""
         for attempt in self.under_way:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.cells.transaction import Transaction
-from headwater.core import doc_key
+from headwater.core import NodeSpec, doc_key
 from headwater.store.observations import DIGEST_BYTES
 from tests.runtimes.exchange import Exchange, Runtime, number
 
@@ -318,3 +318,142 @@ def test_two_versions_of_the_code_write_once_each_for_a_change_and_do_not_fight(
         assert exchange.settle() == []
     old.check()
     new.check()
+
+
+# -- who runs all the same -------------------------------------------------------------------------------------
+
+
+def change(ann: Runtime, bob: Runtime, **documents: object) -> list[str]:
+    """One changes something and runs, the other hears of it all. Returns who ran there."""
+    ann.put(**documents)
+    ann.run()
+    ann.send()
+    bob.hear()
+    return bob.run()
+
+
+def test_one_of_whom_nothing_is_kept_runs() -> None:
+    exchange = Exchange()
+    ann, bob = exchange.runtime(), exchange.runtime()
+    ann.sum("total", "cell")
+    bob.scheduler.register(NodeSpec(name="total", fn=lambda tx: number(tx, "cell"), outputs=(doc_key("total"),)))
+    for runtime in (ann, bob):
+        runtime.show("show", "total")
+    exchange.settle()
+    runs = bob.scheduler.runner.runs
+    change(ann, bob, cell=2)
+    assert bob.scheduler.runner.runs == runs + 2
+
+
+def test_two_that_write_the_same_document_run() -> None:
+    exchange = Exchange()
+    ann, bob = exchange.runtime(), exchange.runtime()
+    for runtime in (ann, bob):
+        runtime.sum("total", "cell")
+    bob.computed("again", lambda tx: number(tx, "cell"), outputs=(doc_key("total"),))
+    for runtime in (ann, bob):
+        runtime.show("show", "total")
+    exchange.settle()
+    assert {"total", "again"} <= set(change(ann, bob, cell=2))
+    assert bob.adopted() == []
+
+
+def test_one_that_writes_where_only_a_run_can_tell_runs() -> None:
+    exchange = Exchange()
+    ann, bob = exchange.runtime(), exchange.runtime()
+
+    def spread(tx: Transaction) -> object:
+        value = number(tx, "cell")
+        tx.set(doc_key("list"), (f"k{value}",), value)
+        return value
+
+    ann.put(list={})
+    exchange.settle()
+    for runtime in (ann, bob):
+        runtime.computed("spread", spread, side_write_envelope=((doc_key("list"), ()),))
+        runtime.show("show", "spread")
+    exchange.settle()
+    assert "spread" in change(ann, bob, cell=2)
+    assert bob.adopted() == []
+    exchange.settle()
+    assert ann.see("list") == bob.see("list") == {"k0": 0, "k2": 2}
+
+
+def test_second_output_that_somebody_else_has_written_since_means_a_run() -> None:
+    exchange = Exchange()
+    ann, bob = exchange.runtime(), exchange.runtime()
+    outputs = (doc_key("total"), doc_key("notes"))
+
+    def total(tx: Transaction) -> object:
+        value = number(tx, "cell")
+        tx.set(doc_key("notes"), (), value * 100)
+        return value
+
+    for runtime in (ann, bob):
+        runtime.computed("total", total, outputs=outputs)
+        runtime.show("show", "total", "notes")
+    exchange.settle()
+    assert change(ann, bob, cell=2) == ["show"]
+    assert bob.adopted() == ["total"]
+    ann.put(cell=3)
+    ann.run()
+    ann.put(notes=0)
+    ann.send()
+    bob.hear()
+    assert "total" in bob.run()
+
+
+def test_digest_is_enough_for_one_that_was_restored() -> None:
+    exchange = Exchange()
+    ann, _ = chain(exchange, b"1", b"1")
+    late = exchange.runtime()
+    late.computed("double", lambda tx: 2 * number(tx, "cell"), b"1")
+    late.sum("plus", "double", "one", code=b"1")
+    late.show("show", "plus")
+    late.restore()
+    assert late.run() == ["show"]
+    for name in ("cell", "double", "one"):
+        late.see(name)
+    assert change(ann, late, cell=5) == ["show"]
+    assert late.see("plus") == 11
+    late.check()
+
+
+def test_digest_that_says_nothing_here_means_a_run() -> None:
+    exchange = Exchange()
+    ann = exchange.runtime()
+    ann.sum("total", "cell")
+    ann.show("show", "total")
+    ann.put(cell=1)
+    exchange.settle()
+    late = exchange.runtime()
+    late.sum("total", "cell")
+    late.show("show", "cell")
+    late.run()
+    late.see("total")
+    change(ann, late, cell=2)
+    assert late.adopted() == []
+    assert not late.nodes["total"].is_clean
+
+
+def test_run_that_is_under_way_for_what_is_outdated_ends_first_and_is_made_again() -> None:
+    exchange = Exchange()
+    ann, bob = exchange.runtime(), exchange.runtime()
+    for runtime in (ann, bob):
+        runtime.computed("double", lambda tx: 2 * number(tx, "cell"), on_invalid="finish")
+        runtime.show("show", "double")
+    ann.put(cell=1)
+    exchange.settle()
+    bob.waits.add("double")
+    ann.put(cell=2)
+    ann.send()
+    bob.hear()
+    bob.run()
+    bob.begin_reading("cell")
+    assert change(ann, bob, cell=3) == ["show"]
+    assert bob.adopted() == []
+    bob.waits.clear()
+    bob.finish()
+    exchange.settle()
+    assert ann.see("double") == bob.see("double") == 6
+    bob.check()

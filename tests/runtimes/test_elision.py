@@ -246,3 +246,32 @@ def test_digest_that_says_nothing_leaves_what_is_kept(space: Space) -> None:
     unknown = run_of(bob, put("result", 10), body=digest_of(OTHER), reads=[read("input", at=1)])
     assert bob.send(unknown) == Committed(2)
     assert kept(space) == (2, BODY)
+
+
+def test_run_that_is_kept_in_the_table_alone_is_found_there(space: Space) -> None:
+    _, bob = start(space)
+    space.engine.fold()
+    space.reopen()
+    bob.send(run_of(bob, put("result", 10), reads=[read("input", at=1)]))
+    assert kept(space) == (2, BODY)
+    bob.accept(put("input", 2))
+    bob.send(run_of(bob, put("result", 10), body=digest_of(BODY), reads=[read("input", at=3)]))
+    assert kept(space) == (3, BODY)
+
+
+def test_result_that_another_run_wrote_besides_its_own_is_no_run_of_it(space: Space) -> None:
+    ann, bob = start(space)
+    ann.send(run_of(ann, put("other", 1), put("result", 11)))
+    assert bob.send(run_of(bob, put("result", 11), reads=[read("input", at=1)])) == Committed(3)
+    assert kept(space) == (3, BODY)
+
+
+def test_session_that_was_quiet_for_long_is_forgotten_with_what_it_elided(space: Space) -> None:
+    ann, bob = start(space)
+    elided = run_of(bob, put("result", 10), reads=[read("input", at=1)])
+    bob.send(elided)
+    for value in (1, 2):
+        ann.accept(put("else", value))
+        space.engine.fold()
+    assert space.engine.last_of(bob.session) == 0
+    assert bob.send(elided) == Committed(2), "decided again"

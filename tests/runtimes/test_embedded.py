@@ -1,4 +1,4 @@
-"""Two openings of one program on one file: what is elided and adopted there, and what counts, tells and remembers it."""
+"""Two openings of one program on one file: what is elided and adopted there, and what rests on it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_opening_that_hears_of_results_runs_only_its_sinks(tmp_path: Path) -> No
         after = bob.runs()
         assert [after[name] - before[name] for name in (*COMPUTED, *SINKS)] == [0] * len(COMPUTED) + [1, 1]
         assert bob.opened.stats.seq - rows == ROWS
-        assert bob.opened.stats.commits == 0 or bob.opened.stats.rejected == 0
+        assert bob.opened.stats.rejected == 0
 
 
 def test_openings_that_run_before_anything_is_decided_write_each_result_once(tmp_path: Path) -> None:
@@ -81,12 +81,18 @@ def test_events_that_rest_on_elided_results_are_handled_once(tmp_path: Path) -> 
     with ExitStack() as stack:
         for till in tills:
             stack.enter_context(till.open(tmp_path / "shop.db"))
+        tills[0].price.value = 1
+        for till in tills:
+            # Held from now on, all of it.
+            till.opened.sync()
+            assert till.total.value == 0
+            assert till.price.value == 1
         expected = 0
         for price in range(2, 8):
             with disk_held(tills[0].opened):
                 for till in tills:
                     till.price.value = price
-                tickets = [till.sell.send(1) for till in tills]
+            tickets = [till.sell.send(1) for till in tills]
             assert {ticket.result() for ticket in tickets} == {expected + price * 2 + 1, expected + 2 * (price * 2 + 1)}
             expected += 2 * (price * 2 + 1)
             for till in tills:

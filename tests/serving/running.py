@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -86,7 +87,7 @@ class ServeProcess:
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
         assert self._said.wait(DEADLINE_S), self.lines
-        self.url = next(line for line in self.lines if line.startswith("serving ")).split(" at ")[1].split(";")[0]
+        self.url = next(url for line in self.lines if (url := _url_in(line)))
         self.port = int(self.url.rpartition(":")[2])
         self.pid = self._process.pid
         until(self._is_ready, "the server is ready")
@@ -95,7 +96,7 @@ class ServeProcess:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self.lines.append(line.rstrip("\n"))
-            if line.startswith("serving "):
+            if _url_in(line):
                 self._said.set()
         self._said.set()
 
@@ -127,6 +128,13 @@ class ServeProcess:
         self.wait()
         assert self._process.stderr is not None
         self._process.stderr.close()
+
+
+def _url_in(line: str) -> str:
+    """Where it is served, if this is the line that says so."""
+    if line.startswith("serving "):
+        return line.rpartition(" at ")[2].partition(";")[0]
+    return str(json.loads(line)["url"]) if '"server started"' in line else ""
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -19,8 +20,11 @@ from headwater.host.serving import web_backup
 from headwater.host.serving.server import Server
 from headwater.host.storage import Storage
 from headwater.store.backend import LogRow
+from headwater.store.backends import sqlite_file
 from headwater.store.commit import SetDoc
+from headwater.store.engine import Engine
 from headwater.store.verify import verify
+from headwater.sync.client import Phase
 from headwater.values.address import doc_key
 from headwater.values.ids import Seq
 from tests.serving.running import DEADLINE_S, client, pages, served, settle_in, token_for, until, write
@@ -67,8 +71,10 @@ def leftovers(store: Path) -> list[str]:
 
 
 def test_a_backup_under_load_holds_a_beginning_of_the_log_and_nothing_else(
-    server: Server, store: Path, copy: Path
+    server: Server, store: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # In as many pieces as there are pages: commits come in between.
+    monkeypatch.setattr(sqlite_file, "_COPY_PAGES", 1)
     stop = threading.Event()
     written: list[int] = []
 
@@ -99,6 +105,30 @@ def test_a_backup_under_load_holds_a_beginning_of_the_log_and_nothing_else(
     assert len(rows) >= 100
     assert rows == all_rows[: len(rows)]
     assert len(all_rows) > len(rows)
+
+
+def test_nobody_waits_for_a_backup(server: Server, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two pieces commits are decided; each of them is in the copy, wherever it was copied already."""
+    monkeypatch.setattr(sqlite_file, "_COPY_PAGES", 1)
+    with client(server.url) as ann:
+        for number in range(5):
+            write(ann, f"d{number}", "x" * 50_000)
+        step = Storage.call
+        written: list[int] = []
+
+        def slowly(storage: Storage, work: Callable[[Engine], object]) -> object:
+            """A commit after each piece, acknowledged before the next."""
+            if work.__name__ == "copy" and len(written) < 30:
+                written.append(write(ann, "d0", len(written)))
+            return step(storage, work)
+
+        monkeypatch.setattr(Storage, "call", slowly)
+        run("backup", copy, "--url", f"{server.url}/home")
+        monkeypatch.setattr(Storage, "call", step)
+    assert len(written) == 30
+    with open_space(str(copy), create=False) as copied:
+        assert copied.call(lambda engine: engine.head) == written[-1]
+        assert not copied.call(verify).findings
 
 
 def test_what_was_acknowledged_before_it_is_in_it(server: Server, copy: Path) -> None:
@@ -142,6 +172,18 @@ def test_only_who_owns_a_space_gets_a_copy(server: Server, copy: Path, tmp_path:
     told = run("backup", copy, "--url", f"{server.url}/home", "--token-file", file, exit=1).stderr
     assert "the right to own the space is missing" in told
     assert not copy.exists()
+
+
+def test_that_somebody_took_a_copy_is_written_down(server: Server, store: Path) -> None:
+    with client(server.url) as ann:
+        write(ann, "a", 1)
+    with pages(server, token_for(server, "home", "own")) as owner:
+        assert owner.head(BACKUP).status_code == 405
+        assert owner.get(BACKUP).status_code == 200
+    [grant] = server.access.ls()
+    lines = [json.loads(line) for line in (store / "audit.jsonl").read_text().splitlines()]
+    [taken] = [line for line in lines if line["event"] == "backup"]
+    assert {"space": "home", "id": grant.id, "seq": 1, "peer": "127.0.0.1"}.items() <= taken["facts"].items()
 
 
 def test_a_space_that_is_not_there_has_none_and_is_not_made(server: Server, store: Path, copy: Path) -> None:
@@ -270,7 +312,7 @@ def test_they_are_told_also_if_others_have_written_as_much_meanwhile(store: Path
 
 def check_told(ann: object) -> None:
     link = ann._storage.link  # type: ignore[attr-defined]  # of a client
-    until(lambda: link.session.error is not None, "she was told")
+    until(lambda: link.phase is Phase.OVER, "she was told")
     assert isinstance(link.session.error, SessionLostError)
     assert link.session.error.code == "HW404"
     with pytest.raises(SessionLostError):

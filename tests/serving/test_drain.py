@@ -18,6 +18,7 @@ from headwater.host.opening import open_space
 from headwater.host.remote.link import Showing
 from headwater.host.remote.storage import RemoteStorage
 from headwater.host.remote.url import parse_server
+from headwater.host.serving import server as server_module
 from headwater.host.serving.limits import DRAIN_S
 from headwater.host.serving.local_token import find_local
 from headwater.store.browse import read
@@ -26,7 +27,8 @@ from headwater.store.verify import verify
 from headwater.sync.frames import SUBPROTOCOL
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId
-from tests.serving.running import DEADLINE_S, ServeProcess, client, served, settle_in, until, write
+from tests.flows_ingress.shop import Shop
+from tests.serving.running import DEADLINE_S, ServeProcess, client, pages, served, settle_in, token_for, until, write
 
 WRITERS = 3
 
@@ -129,8 +131,8 @@ def test_a_server_that_ends_takes_its_token_with_it(store: Path) -> None:
         assert find_local("127.0.0.1", server.port) is None
 
 
-def raw(port: int) -> socket.socket:
-    """A client that has made a connection, and does nothing more."""
+def raw(port: int, status: str = "101") -> socket.socket:
+    """A client that makes a connection, and does nothing more."""
     local = find_local("127.0.0.1", port)
     assert local is not None
     asking = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
@@ -145,7 +147,7 @@ def raw(port: int) -> socket.socket:
         f"Authorization: Bearer {local.token}",
     ]
     asking.sendall("\r\n".join([*lines, "", ""]).encode())
-    assert asking.recv(4096).startswith(b"HTTP/1.1 101")
+    assert asking.recv(4096).startswith(f"HTTP/1.1 {status}".encode())
     return asking
 
 
@@ -163,7 +165,7 @@ def test_clients_that_do_nothing_do_not_hold_up_the_end(store: Path) -> None:
             # A close frame: 1012, the server ends.
             assert told[0] == 0x88
             assert int.from_bytes(told[2:4], "big") == 1012
-            [ending] = [line for line in server.lines if "the server ends" in line]
+            [ending] = [line for line in server.lines if "server ends" in line]
             assert "connections=" in ending
         finally:
             for each in (silent, half, nothing):
@@ -176,18 +178,9 @@ def test_the_second_signal_ends_it_at_once(store: Path) -> None:
         assert local is not None
         # Something to wait for: a payload that never comes to its end.
         with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S) as posting:
-            lines = [
-                "POST /spaces/home/topics/a/b HTTP/1.1",
-                f"Host: 127.0.0.1:{server.port}",
-                f"Authorization: Bearer {local.token}",
-                "Content-Type: application/json",
-                "Idempotency-Key: a",
-                "Content-Length: 1000",
-            ]
-            posting.sendall("\r\n".join([*lines, "", "{"]).encode())
-            httpx.get(f"http://127.0.0.1:{server.port}/healthz", trust_env=False)
+            post_half(posting, server.port, local.token)
             server.end()
-            until(lambda: any("the server ends" in line for line in server.lines), "it has begun to end")
+            until(lambda: any("server ends" in line for line in server.lines), "it has begun to end")
             server.end()
             assert server.wait() == -signal.SIGTERM
     with ServeProcess(store, port=server.port) as again, client(again.url) as ann:
@@ -209,6 +202,12 @@ def test_what_was_received_is_told_before_the_connection_ends(store: Path) -> No
                 pending = [ann.commit([SetDoc(doc_key("first"), number)]) for number in range(1, 21)]
                 until(lambda: len(house.rooms["home"].since) == 20, "the server has received them")
                 server.end()
+                with pages(server) as asking:
+                    # It lives, and says that it takes no more; nobody new is let in.
+                    assert asking.get("/healthz").status_code == 200
+                    assert asking.get("/readyz").status_code == 503
+                with raw(server.port, "503"):
+                    pass
             link = ann._storage.link  # type: ignore[attr-defined]  # of a client
             until(lambda: link.session.pending == 0, "it was told")
             ann.refresh()
@@ -222,14 +221,38 @@ def held(lock: threading.Lock) -> Iterator[None]:
         yield
 
 
-def test_waiting_for_the_end_has_an_end(store: Path) -> None:
-    """DRAIN_S is what a service manager is told: it has to be less than what those allow."""
-    assert DRAIN_S <= 30
+def test_waiting_for_the_end_has_an_end(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who posts, and never comes to the end of it, is waited for until DRAIN_S is over."""
+    # Service managers kill after 90 s, most containers after 30.
+    assert DRAIN_S < 30
+    monkeypatch.setattr(server_module, "DRAIN_S", 1.0)
     with served(store) as server, client(server.url) as ann:
         write(ann, "a", 1)
-        server.stop()
-        assert server.house is not None
-        assert not server.house.rooms
+        local = find_local("127.0.0.1", server.port)
+        assert local is not None
+        with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_S) as posting:
+            post_half(posting, server.port, local.token)
+            assert server.house is not None
+            server.stop()
+            assert not server.house.rooms
+            # Cut off, without an answer.
+            assert posting.recv(100) == b""
+
+
+def post_half(posting: socket.socket, port: int, token: str) -> None:
+    """Begin to post; the server waits for the rest when this returns."""
+    lines = [
+        "POST /spaces/home/topics/a/b HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        f"Authorization: Bearer {token}",
+        "Content-Type: application/json",
+        "Idempotency-Key: a",
+        "Content-Length: 1000",
+        "Expect: 100-continue",
+    ]
+    posting.sendall("\r\n".join([*lines, "", ""]).encode())
+    assert posting.recv(4096).startswith(b"HTTP/1.1 100")
+    posting.sendall(b"{")
 
 
 def test_a_program_that_comes_before_the_next_servers_token_is_there_comes_again(store: Path) -> None:
@@ -246,3 +269,42 @@ def test_a_program_that_comes_before_the_next_servers_token_is_there_comes_again
                 asking.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno")
         with served(store, port=port):
             assert write(ann, "a", 2) == 2
+
+
+def test_what_was_posted_and_answered_is_there_after_sigterm(store: Path) -> None:
+    store.mkdir()
+    with Shop().app.open(f"{store}{os.sep}", space="home"):
+        pass
+    token = token_for(store, "home", "write")
+    taken: list[str] = []
+
+    def post(url: str, name: str) -> None:
+        with httpx.Client(base_url=url, trust_env=False, headers={"Authorization": f"Bearer {token}"}) as posting:
+            for number in range(1_000_000):
+                key = f"{name}-{number}"
+                headers = {"Idempotency-Key": key}
+                try:
+                    answer = posting.post("/spaces/home/topics/orders/placed", json={"item": "tea"}, headers=headers)
+                except httpx.TransportError:
+                    return
+                if answer.status_code != 202:
+                    assert answer.status_code == 503
+                    return
+                taken.append(key)
+
+    with ServeProcess(store) as server:
+        url = server.url.replace("ws", "http", 1)
+        threads = [threading.Thread(target=post, args=(url, f"p{number}")) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(taken) > 60, "they post")
+        server.end()
+        assert server.wait() == 0
+        for thread in threads:
+            thread.join(DEADLINE_S)
+    shop = Shop()
+    with shop.app.open(f"{store}{os.sep}", space="home") as space:
+        space.workflows.drain()
+    sold = [event for event, _, _ in shop.sold]
+    assert len(sold) == len(set(sold))
+    assert set(taken) <= set(sold)

@@ -255,6 +255,40 @@ def test_backup_of_an_open_space_holds_everything(tmp_path: Path) -> None:
     backend.close()
 
 
+def test_what_is_written_between_two_pieces_of_a_copy_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.store.backends.sqlite_file._COPY_PAGES", 1)
+    backend = SqliteBackend(str(tmp_path / "space.db"))
+    full(backend)
+    pieces = 0
+    for done, total in backend.copying(str(tmp_path / "copy.db")):
+        pieces += 1
+        if done < total and pieces < 10:
+            # Also a page that was copied already.
+            backend.set_meta("space", f"renamed after {pieces}")
+    assert pieces > 10
+    copy = SqliteBackend(str(tmp_path / "copy.db"))
+    assert copy.meta("space") == "renamed after 9"
+    assert everything(copy) == everything(backend)
+    copy.close()
+    backend.close()
+
+
+def test_a_copy_that_is_given_up_leaves_the_space_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.store.backends.sqlite_file._COPY_PAGES", 1)
+    backend = SqliteBackend(str(tmp_path / "space.db"))
+    full(backend)
+    before = everything(backend)
+    pieces = backend.copying(str(tmp_path / "copy.db"))
+    next(pieces)
+    pieces.close()
+    assert everything(backend) == before
+    # And one that nobody has given up is no reason not to close.
+    unfinished = backend.copying(str(tmp_path / "other.db"))
+    next(unfinished)
+    backend.close()
+    unfinished.close()
+
+
 def test_space_in_memory_has_no_file_to_back_up(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="export"):
         MemoryBackend().backup(str(tmp_path / "copy.db"), lambda _done, _total: None)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 from headwater.store.backend import LogRow
 from headwater.store.commit import Commit, CommitEntry, Committed, ForkEntry, Verdict, decode_entry
@@ -74,35 +76,42 @@ def entries(rows: Iterable[LogRow]) -> list[tuple[int, CommitEntry]]:
     return [(seq, entry) for seq, entry in found if isinstance(entry, CommitEntry)]
 
 
+def places(log: NaiveSpace) -> dict[tuple[str, int], int]:
+    """Where each commit is."""
+    return {(entry.session, entry.local_seq): entry.seq for entry in log.log}
+
+
 # --- of commits and the log -----------------------------------------------------------------------------------
 
 
 def s1_durable(log: NaiveSpace, asked: Iterable[Asked]) -> None:
     """What was told to be in the log is there, at its place."""
-    places = {entry.seq: entry for entry in log.log}
+    by_place = {entry.seq: entry for entry in log.log}
     for each in asked:
         if isinstance(each.told, Committed):
-            found = places.get(each.told.seq)
+            found = by_place.get(each.told.seq)
             if found is None or (found.session, found.local_seq) != each.key:
                 raise BrokenError("S1", f"{each.key} was told to be at {each.told.seq}; there is {found}")
 
 
 def inv1_coherent(log: NaiveSpace, asked: Iterable[Asked]) -> None:
     """Whatever an accepted commit has read was so right before it."""
+    there = places(log)
     for each in asked:
-        place = log.seq_of(*each.key)
+        place = there.get(each.key)
         if place is None:
             continue
         for doc, saw in each.seen.items():
-            there = log.value(doc, each.commit.branch, place - 1)
-            if exact(saw) != exact(there):
-                raise BrokenError("INV-1", f"{each.key} at {place} saw {saw!r} in {doc}; there was {there!r}")
+            was = log.value(doc, each.commit.branch, place - 1)
+            if exact(saw) != exact(was):
+                raise BrokenError("INV-1", f"{each.key} at {place} saw {saw!r} in {doc}; there was {was!r}")
 
 
 def inv2_overlap(log: NaiveSpace, asked: Iterable[Asked]) -> None:
     """What the engine has accepted, the naive rule accepts (and with it INV-3: each layer that was seen is named)."""
+    there = places(log)
     for each in asked:
-        place = log.seq_of(*each.key)
+        place = there.get(each.key)
         if place is None:
             continue
         before = NaiveSpace()
@@ -113,12 +122,13 @@ def inv2_overlap(log: NaiveSpace, asked: Iterable[Asked]) -> None:
 
 def inv4_cascade(log: NaiveSpace, asked: Iterable[Asked]) -> None:
     """What rests on a commit that is not in the log is not there, either."""
+    there = places(log)
     for each in asked:
-        if log.seq_of(*each.key) is None:
+        if each.key not in there:
             continue
         for read in each.commit.pending_reads:
             for number in (number for first, last in read.layers for number in range(first, last + 1)):
-                if log.seq_of(each.commit.session, number) is None:
+                if (each.commit.session, number) not in there:
                     raise BrokenError("INV-4", f"{each.key} is in the log, and rests on {number}, which is not")
 
 
@@ -133,9 +143,10 @@ def inv5_order(log: NaiveSpace) -> None:
 
 def inv6_fate(log: NaiveSpace, asked: Iterable[Asked]) -> None:
     """What was told to be rejected, or to have failed, is not in the log."""
+    there = places(log)
     for each in asked:
         rejected = each.failed or not (each.told is None or isinstance(each.told, Committed))
-        place = log.seq_of(*each.key)
+        place = there.get(each.key)
         if rejected and place is not None:
             raise BrokenError("INV-6", f"{each.key} is at {place}, and was told {each.told or 'that it failed'}")
 
@@ -211,6 +222,73 @@ def inv10_snapshot(log: NaiveSpace, seen: Mapping[str, Any], branch: str = "main
 
 def _is_as_of(log: NaiveSpace, seen: Mapping[str, Any], branch: str, place: int) -> bool:
     return all(exact(value) == exact(log.value(doc, branch, place)) for doc, value in seen.items())
+
+
+# --- of lists that are only appended to -----------------------------------------------------------------------
+
+
+Written: TypeAlias = tuple[str, int]
+"""What was appended, and to which list."""
+
+
+@dataclass(slots=True)
+class Appender:
+    """A transaction that was accepted, or may have been: the lists it saw, and what it has put at the end of which."""
+
+    name: str
+    session: str
+    seen: dict[str, list[int]]
+    added: dict[str, int]
+
+
+def no_cycles(transactions: Iterable[Appender], final: Mapping[str, list[int]]) -> int:
+    """Whoever saw something came after it, and before what it did not see: no circle comes of that. Returns the edges.
+
+    Each number is added once, so a list tells in which order, and a shorter one what its reader did not see. Looks at
+    what clients saw, and not at the log. The commits of one session come after each other, too.
+    """
+    transactions = list(transactions)
+    after = _after(transactions, final)
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as cycle:
+        raise BrokenError("cycle", " -> ".join(cycle.args[1])) from None
+    return sum(map(len, after.values()))
+
+
+def _after(transactions: list[Appender], final: Mapping[str, list[int]]) -> dict[str, set[str]]:
+    """What came after each."""
+    writer = {(doc, number): each for each in transactions for doc, number in each.added.items()}
+    after: dict[str, set[str]] = {each.name: set() for each in transactions}
+
+    def order(before: Written | None, later: Written | Appender) -> None:
+        first = writer.get(before) if before is not None else None
+        then = writer.get(later) if isinstance(later, tuple) else later
+        if first is not None and then is not None and first is not then:
+            after[first.name].add(then.name)
+
+    for doc, numbers in final.items():
+        for before, later in pairwise(numbers):
+            order((doc, before), (doc, later))
+    for each in transactions:
+        for doc, saw in each.seen.items():
+            saw_last, missed = _around(each, doc, saw, final.get(doc, []))
+            order(saw_last, each)
+            if missed is not None and missed in writer and writer[missed] is not each:
+                after[each.name].add(writer[missed].name)
+    last: dict[str, Appender] = {}
+    for each in transactions:
+        if each.session in last:
+            after[last[each.session].name].add(each.name)
+        last[each.session] = each
+    return after
+
+
+def _around(each: Appender, doc: str, saw: list[int], there: list[int]) -> tuple[Written | None, Written | None]:
+    """The last that somebody saw of a list, and the first that they did not."""
+    if saw != there[: len(saw)]:
+        raise BrokenError("cycle", f"{each.name} saw {saw} in {doc}, which never was so: {there}")
+    return (doc, saw[-1]) if saw else None, (doc, there[len(saw)]) if len(saw) < len(there) else None
 
 
 def _check_same(promise: str, who: str, doc: str, here: Any, there: Any) -> None:

@@ -16,7 +16,6 @@ from headwater.host.remote.storage import RemoteStorage
 from headwater.host.remote.url import ServerUrl
 from headwater.store.commit import Absent, Committed, DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.sync.client import Phase
-from headwater.sync.frames import Watch
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, DocKey
 from headwater.values.link import link_to
@@ -58,12 +57,14 @@ class Player:
             self.replica = self.storage.attach(branch=branch)
         link = self.storage.link
         assert isinstance(link, SimLink)
-        self.link = link
-        self.name = f"{self.replica.session} on {branch}"
+        self.link: SimLink = link
+        self.name: str = f"{self.replica.session} on {branch}"
 
     @contextmanager
     def _patched(self) -> Iterator[None]:
-        def make(_url: object, opening: Any, _showing: object, *, deliver: Any, decided: Any, **_more: object) -> SimLink:
+        def make(
+            _url: object, opening: Any, _showing: object, *, deliver: Any, decided: Any, **_more: object
+        ) -> SimLink:
             return SimLink(self.world, opening, deliver, decided)
 
         with (
@@ -113,10 +114,7 @@ class Player:
         rng = self.world.rng
         read = self._some(rng.choice([0, 1, 1, 2, 3]))
         seen = {doc: plain(self._read(doc)) for doc in read}
-        operations: list[Operation] = []
-        for doc in self._some(rng.choice([1, 1, 2, 3])):
-            operations.append(self._operation(doc))
-        self._commit(operations, seen)
+        self._commit([self._operation(doc) for doc in self._some(rng.choice([1, 1, 2, 3]))], seen)
 
     def _operation(self, doc: DocKey) -> Operation:
         rng = self.world.rng
@@ -248,9 +246,7 @@ class Game:
     def come(self) -> None:
         rng = self.world.rng
         branch = rng.choice(self.branches)
-        self.players.append(
-            Player(self.world, branch, app=rng.choice(["", "app"]), in_loop=rng.random() < 0.3)
-        )
+        self.players.append(Player(self.world, branch, app=rng.choice(["", "app"]), in_loop=rng.random() < 0.3))
 
     def change(self) -> None:
         """Somebody comes or goes, or there is another branch, or one is merged."""
@@ -297,6 +293,7 @@ class Game:
 
     def check_empty(self) -> None:
         room = self.world.house.room
-        left = (len(room.guests), room.watching, len(room._watches))
-        if left != (0, 0, 0):
-            raise BrokenError("memory", f"everybody has left, and (guests, watched, branches) are {left}")
+        left = (len(room.guests), room.watching, len(room._watches), len(room.since), len(room._inbox))
+        if any(left):
+            what = "(guests, watched, branches, undecided, untold)"
+            raise BrokenError("memory", f"everybody has left, and of {what} there are {left}")

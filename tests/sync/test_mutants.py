@@ -1,9 +1,8 @@
-"""Mistakes put into the product on purpose: the worlds of the swarm find each of them. Checks that cannot fail are none."""
+"""Mistakes put into the product on purpose: the worlds of the swarm find each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +18,7 @@ from headwater.store.engine import Engine
 from headwater.sync import client as client_module
 from headwater.sync.client import ClientSession
 from headwater.sync.frames import Judged, Written
+from headwater.sync.told import up_to
 from headwater.sync.watches import Watches
 from headwater.values.ids import Seq
 from tests.sync.players import Game
@@ -32,10 +32,10 @@ def resend_skipped() -> Any:
 
     def lost(self: ClientSession, code: int = 0, reason: str = "") -> None:
         sent = dict(self._sent)
-        original(self, code, reason)
+        inner(self, code, reason)
         self._sent.update(sent)
 
-    original = ClientSession.lost
+    inner = ClientSession.lost
     return patch.object(ClientSession, "lost", lost)
 
 
@@ -59,20 +59,20 @@ def watched_after_the_answer() -> Any:
     def answer(self: Room, answered: Any) -> None:
         watches, add = self._watches.get(answered.guest.talk.branch), []
         if watches is None:
-            original(self, answered)
+            inner(self, answered)
             return
         with patch.object(watches, "add", lambda *what: add.append(what), create=True):
-            original(self, answered)
+            inner(self, answered)
         if add:
             self._threads.submit(watches.add, *add[0])
 
-    original = Room._answer
+    inner = Room._answer
     return patch.object(Room, "_answer", answer)
 
 
 def written_to_its_own_session() -> Any:
     def tell(self: Watches[Any], decided: Any, before: Seq, seq: Seq) -> Any:
-        for watcher, frame, news in original(self, decided, before, seq):
+        for watcher, frame, news in inner(self, decided, before, seq):
             yield watcher, frame, news
             for outcome in decided:
                 own = isinstance(outcome, Outcome) and outcome.commit.session == watcher.session
@@ -80,7 +80,7 @@ def written_to_its_own_session() -> Any:
                     again = Written(outcome.verdict.seq, outcome.commit.session, outcome.commit.operations)
                     yield watcher, encode_news(seq, again), [again]
 
-    original = Watches.tell
+    inner = Watches.tell
     return patch.object(Watches, "tell", tell)
 
 
@@ -99,18 +99,15 @@ def judged_left_out() -> Any:
             for each in decided
             if not (isinstance(each, Outcome) and isinstance(each.verdict, Committed) and each.verdict.seq <= before)
         ]
-        return original(self, fresh, before, seq)
+        return inner(self, fresh, before, seq)
 
-    original = Watches.tell
+    inner = Watches.tell
     return patch.object(Watches, "tell", tell)
 
 
 def place_not_advanced() -> Any:
     """What was fetched is taken in, and later questions are asked as of an older place."""
-    return patch.object(client_module, "up_to", lambda _seq: original(Seq(0)))  # the lowest there is
-
-
-original = client_module.up_to
+    return patch.object(client_module, "up_to", lambda _seq, branch: up_to(Seq(0), branch))
 
 
 def brought_and_not_watched() -> Any:
@@ -124,10 +121,8 @@ def brought_and_not_watched() -> Any:
 
 
 def unwatch_ignored() -> Any:
-    """Told of what it has let go of, a client takes it for its own again."""
-    stack = ExitStack()
-    stack.enter_context(patch.object(Watches, "leave", lambda self, watcher: self._by_session.pop(watcher.session, 0)))
-    return stack
+    """What nobody watches any more takes room for ever."""
+    return patch.object(Watches, "leave", lambda self, watcher: self._by_session.pop(watcher.session, 0))
 
 
 def let_go_and_taken_in_again() -> Any:
@@ -166,13 +161,8 @@ def reads_not_checked() -> Any:
 def accepted_twice() -> Any:
     """What was sent again is a new commit."""
 
-    def last(self: Any, *_asked: Any) -> Any:
-        raise AssertionError
-
-    del last
-
     def replay(self: Engine, session: Any, commit: Any, batch: Any, *, rides: bool) -> Any:
-        del rides
+        del rides, session
         applied = self._apply(commit)
         if not isinstance(applied, tuple):
             return Conflict("")

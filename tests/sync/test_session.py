@@ -127,6 +127,24 @@ def test_verdicts_that_come_out_of_order_after_a_lost_connection_are_told_in_the
     assert numbers(items) == [1, 2]
 
 
+def test_documents_that_were_missed_come_before_what_was_done_to_them() -> None:
+    """Two connections were lost: what the first has brought is not what the verdict was found on."""
+    line = Line()
+    line.connect(1)
+    line.watch(A, seq=1)
+    line.commit(1, put("a", 1))
+    line.session.lost()
+    line.connect(3)
+    line.answer(3, Found(A, 3, (3,)))
+    line.session.lost()
+    line.connect(6)
+    line.hear(News(5, (Judged(LocalSeq(1), Committed(5)),)))
+    line.answer(6, Found(A, 6, (6,)))
+    [items] = line.told
+    assert [item.found.seq for item in items[:2] if isinstance(item, Pulled)] == [6, 3]
+    assert numbers(items) == [1]
+
+
 def test_a_verdict_that_comes_before_what_was_missed_does_not_make_up_for_it() -> None:
     """A second connection is lost as well: the third still asks as of the place that was known before the first was."""
     line = Line()
@@ -164,7 +182,7 @@ def test_what_was_thought_to_be_new_and_is_not_is_told() -> None:
 
 
 def test_what_is_newer_is_told_before_the_answer_is_given() -> None:
-    """Who waits for the answer may take in what came at once: the newer document with it, or a commit is there in part."""
+    """Who waits for the answer may take in at once what came: with the newer document, or a commit is there in part."""
     line = Line()
     line.connect(5)
     line.watch(A, seq=5)
@@ -299,6 +317,8 @@ def test_the_bytes_of_a_connection_that_was_given_up_do_not_take_the_place_of_a_
     assert check(first, 3) == 1
     assert check(first, 2) is None
     assert check(first, 3) is None, "nor do the same bytes once more"
+    assert proofs.is_newest(ME, 1, 3)
+    assert not proofs.is_newest(ME, 1, 2), "which was let in before, and is slower"
 
 
 def test_a_commit_that_went_with_another_may_be_rejected_once_more_when_nobody_holds_its_documents() -> None:

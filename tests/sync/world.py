@@ -26,7 +26,7 @@ from headwater.store.branching import fork, merge
 from headwater.store.commit import Submission
 from headwater.store.engine import Engine
 from headwater.sync.client import ClientSession, Item, Phase
-from headwater.sync.frames import FromClient, Open, encode_frame
+from headwater.sync.frames import FromClient, Open, Transact, encode_frame
 from headwater.sync.limits import FRAME_BYTES_MAX
 from headwater.sync.serving import Close
 from headwater.testing import SimClock
@@ -83,6 +83,9 @@ class SimStorage:
     def call(self, work: Callable[[Engine], Any]) -> Any:
         return work(self.engine)
 
+    def wait(self) -> None:
+        self.decide(len(self.waiting))
+
     def decide(self, count: int) -> None:
         """One group. If it fails as a whole, one by one, as the storage does."""
         group = [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
@@ -119,11 +122,17 @@ class SimHouse:
         self.storage = SimStorage(world.backend)
         self.room = Room(self.storage, self.loop, self.threads)
 
+    def run_loop(self) -> None:
+        self.loop.tasks.popleft()()
+
+    def run_thread(self) -> None:
+        self.threads.tasks.pop(self._world.rng.randrange(len(self.threads.tasks)))()
+
     def nonce(self) -> bytes:
         return bytes(32)
 
     def right(self, _grant: object, _space: str) -> Right:
-        return Right.OWN
+        return self._world.right
 
     def admitted(self, _client: Client, _asked: Open, grant: Any) -> Any:
         return grant
@@ -136,8 +145,7 @@ class SimHouse:
 
     def enter(self, client: Client, asked: Open, actor: str, session: Any) -> None:
         def look() -> None:
-            self.storage.engine.documents.branch(BranchId(asked.branch))
-            last = self.storage.engine.last_of(session)
+            last = self.room.last_of(BranchId(asked.branch), asked.session)
             self.loop.tasks.append(partial(client.entered, self.room, asked, actor, session, last))
 
         self.threads.tasks.append(look)
@@ -151,6 +159,8 @@ class Wire:
         self.to_server: deque[bytes] = deque()
         self.to_client: deque[bytes | tuple[int, str]] = deque()
         self.has_client = self.has_server = True
+        # Commits that were sent here, for whoever sends one again.
+        self.commits: list[bytes] = []
         self.guest = Client(
             house, GRANT, peer="", write=self._write, shut=lambda code, reason: self._write((code, reason))
         )
@@ -218,13 +228,14 @@ class SimLink:
         self.wire: Wire | None = None
         self.tries = 0
         self.trouble = ""
-        # Every frame that was sent, for whoever sends one again.
-        self.sent: list[bytes] = []
         world.links.append(self)
 
     @property
     def phase(self) -> Phase:
         return self.session.phase
+
+    def run(self) -> None:
+        self.tasks.popleft()()
 
     # -- for the storage -----------------------------------------------------------------------------------
 
@@ -287,9 +298,9 @@ class SimLink:
 
     def send(self, frame: FromClient) -> None:
         if self.wire is not None and self.wire.has_client:
-            data = encode_frame(frame)
-            self.sent.append(data)
-            self.wire.to_server.append(data)
+            self.wire.to_server.append(encode_frame(frame))
+            if isinstance(frame, Transact):
+                self.wire.commits.append(self.wire.to_server[-1])
 
     def deliver(self, items: list[Item]) -> None:
         self._deliver(items)
@@ -329,10 +340,12 @@ class World:
         self.made: list[DocKey] = []
         self._tokens = 0
         self._log = NaiveSpace()
+        self.right = Right.OWN
         self.house = SimHouse(self)
         # How likely a fault is at each step; each seed draws its own.
         self.cuts = self.rng.choice([0.0, 0.005, 0.02, 0.05])
         self.restarts = self.rng.choice([0.0, 0.0, 0.003, 0.01])
+        self.repeats = self.rng.choice([0.0, 0.02])
         self.group = self.rng.choice([1, 3, 64])
 
     def token(self) -> str:
@@ -358,6 +371,14 @@ class World:
                 wire.cut(self.rng, server_dies=True)
         self.house = SimHouse(self)
 
+    def repeat(self) -> None:
+        """A client sends a commit once more, although nothing was lost."""
+        wires = [wire for wire in self.wires if wire.has_client and wire.commits]
+        if wires:
+            wire = self.rng.choice(wires)
+            wire.to_server.append(self.rng.choice(wire.commits))
+            self.counts["repeats"] += 1
+
     def fork(self, name: str) -> None:
         fork(self.house.storage.engine, SimClock(), name)
 
@@ -373,14 +394,14 @@ class World:
         self.wires = [wire for wire in self.wires if wire.has_client or wire.has_server]
         moves: list[Callable[[], object]] = [move for wire in self.wires for move in wire.can_move]
         if house.loop.tasks:
-            moves.append(lambda: house.loop.tasks.popleft()())
+            moves.append(house.run_loop)
         if house.threads.tasks:
-            moves.append(lambda: house.threads.tasks.pop(self.rng.randrange(len(house.threads.tasks)))())
+            moves.append(house.run_thread)
         if house.storage.waiting:
             moves.append(lambda: house.storage.decide(self.rng.randint(1, self.group)))
         for link in self.links:
             if link.tasks:
-                moves.append(lambda link=link: link.tasks.popleft()())  # type: ignore[misc]
+                moves.append(link.run)
             if link.wire is None and link.phase in (Phase.CONNECTING, Phase.OFFLINE):
                 moves.append(link.connect)
         return moves
@@ -394,6 +415,8 @@ class World:
                 wire.cut(self.rng)
         if faults and self.rng.random() < self.restarts:
             self.restart()
+        if faults and self.rng.random() < self.repeats:
+            self.repeat()
         moves = self._moves()
         if moves:
             self.counts["steps"] += 1

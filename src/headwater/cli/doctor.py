@@ -20,8 +20,6 @@ from headwater.errors import HeadwaterError, NotFoundError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headwater.cli.remote import Server
-
 State: TypeAlias = Literal["ok", "warning", "failed"]
 
 FREE_WARN: Final = 1024**3
@@ -86,7 +84,9 @@ def examine(*, url: str | None, token_file: Path | None, form: Form) -> None:
 
 
 def _examine(url: str | None, token_file: Path | None) -> Iterator[Check]:
-    server = _server(url, token_file)
+    from headwater.cli.remote import server_of
+
+    server = server_of(url, None, token_file)
     if server is not None:
         from headwater.cli.doctor_server import examine_server
 
@@ -104,17 +104,6 @@ def _examine(url: str | None, token_file: Path | None) -> Iterator[Check]:
     yield _network(folder)
     yield _free(folder)
     yield _works(folder)
-
-
-def _server(url: str | None, token_file: Path | None) -> Server | None:
-    from headwater.cli.remote import server_of
-
-    try:
-        return server_of(url, None, token_file)
-    except UsageError:
-        if url is None and token_file is None:
-            return None  # nothing is named: this folder is looked at
-        raise
 
 
 def _target(url: str | None) -> Path | None:

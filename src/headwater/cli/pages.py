@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headwater.cli.output import Progress
     from headwater.cli.remote import Server
 
-SILENT_S: Final = 120.0
+SILENT_S: Final = 600.0
 """How long a server may say nothing. Before the first byte of a backup it copies the space, which may be large."""
 
 _CHUNK: Final = 256 * 1024

@@ -54,7 +54,14 @@ def server_of(url: str | None, space: str | None, token_file: Path | None) -> Se
 
     if space == "":
         raise click.BadParameter("the name is empty", param_hint="--space")
-    url = url if url is not None else default_url()
+    if url is None:
+        try:
+            url = default_url()
+        except UsageError:
+            if token_file is not None:
+                raise
+            # Whoever opens a file asks again, and is told.
+            return None
     if not is_server(url):
         if token_file is not None:
             raise UsageError(f"--token-file is for servers (ws://HOST:PORT/SPACE); {url} is none")

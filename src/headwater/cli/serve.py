@@ -39,7 +39,7 @@ _LISTEN: Final = "127.0.0.1:8400"
     help="How what happens is told, on stderr: a line each, for people or for programs.",
 )
 @click.option("--verbose", is_flag=True, help="Tell also which pages are asked for.")
-@click.option("--quiet", is_flag=True, help="Say nothing at the start and at the end.")
+@click.option("--quiet", is_flag=True, help="Say no sentence at the start and at the end.")
 def serve(
     *,
     store: Path,
@@ -95,15 +95,20 @@ def serve(
         )
     )
 
+    def say(sentence: str, event: str) -> None:
+        if log == "json":
+            # Whoever reads objects reads nothing else.
+            logging.getLogger("headwater.server").info(event, extra={"url": server.url, "store": str(store)})
+        elif not quiet:
+            note(sentence)
+
     async def run() -> None:
         end_on(asyncio.get_running_loop(), server, (signal.SIGINT, signal.SIGTERM))
-        if not quiet:
-            note(f"serving {store} at {server.url}; Ctrl-C ends it")
+        say(f"serving {store} at {server.url}; Ctrl-C ends it", "server started")
         await server.serve()
 
     asyncio.run(run())
-    if not quiet:
-        note("the server has ended; everything that was acknowledged is on disk")
+    say("the server has ended; everything that was acknowledged is on disk", "server ended")
 
 
 def _place(text: str) -> tuple[str, int]:

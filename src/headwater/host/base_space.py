@@ -80,7 +80,8 @@ class BaseSpace(Facing, Home):
         self._attached = replica
         if not isinstance(lease.storage, Storage):
             # The server knows whose session it is, and what belongs to it.
-            self.session, self.actor = replica.session, lease.storage.connection().actor or None
+            self.session = replica.session
+            self.actor: str | None = lease.storage.connection().actor or None
         self.news = replica.inbox
         self.on_error: OnError = options.on_error or log_error
         # Threads take turns in running what follows from a write, and what a caller asks for.
@@ -404,7 +405,7 @@ class BaseSpace(Facing, Home):
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
         """Call with how it stands, whenever that is otherwise: in the connection's thread, or the loop of this space.
 
-        Returns what ends it.
+        Returns what ends it. The function must not wait for the server: it is what the connection waits for.
         """
         given: object = callback
         if not callable(given):

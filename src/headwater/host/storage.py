@@ -80,6 +80,8 @@ class Storage:
         self.name = name
         self.groups = 0
         self.memory: Memory = LocalMemory(self)
+        # What others keep of it as long as it is there, by whose it is. They may refer to it: it goes with all of them.
+        self.along: dict[str, object] = {}
         self._clock = clock
         self._entropy = entropy
         self._group_max = group_max

@@ -48,7 +48,7 @@ class Statuses:
         now = self._replica.is_layered(doc)
         for node in list(self._askers.get(doc, ())):
             run, answers = self._answers[node]
-            if run != node.runs:
+            if run != node.runs or node.removed:
                 self.forget(node)
             elif answers[doc] is not now:
                 self.forget(node)

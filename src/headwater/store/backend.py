@@ -7,7 +7,7 @@ again; below a horizon the log was dropped on purpose and snapshots stand in for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -207,6 +207,13 @@ class Backend(Protocol):
 
     def backup(self, path: str, progress: Progress) -> None:
         """A consistent copy in a new file."""
+
+    def copying(self, path: str) -> Generator[tuple[int, int], None, None]:
+        """The same piece by piece, with what is written in between: how much is done, of how much; equal at the end.
+
+        Each piece is asked for by whoever may use the backend at that moment, and so is the end before its time.
+        """
+        ...
 
     def bytes_used(self) -> int:
         """Size on disk, or an estimate."""

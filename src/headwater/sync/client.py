@@ -369,7 +369,7 @@ class ClientSession:
                 # There are too many by now: from here on they are fetched when they are read.
                 self.prefixes.clear()
             # What came before them is in them, or they are as they were.
-            self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq)]
+            self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq, self._opening.branch)]
             self._release()
             return
         question = self._questions.get(docs.number)
@@ -381,7 +381,7 @@ class ClientSession:
             news += [each for each in docs.docs if each.doc not in newer]
         if news:
             # First of all: whoever has the answer takes these in with what came before them.
-            self._give([*pulled(news), up_to(docs.seq)])
+            self._give([*pulled(news), up_to(docs.seq, self._opening.branch)])
         self._answered(docs.number, docs)
 
     def _give(self, items: list[Item]) -> None:

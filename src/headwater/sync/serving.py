@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final
 
 from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, ServerLimitError
-from headwater.store.commit import Absent, Commit, Note, PendingRead, Read, SetDoc, ValueIs
+from headwater.store.commit import Absent, Commit, Note, OriginCommitted, PendingRead, Read, SetDoc, ValueIs
 from headwater.sync import frames
 from headwater.sync.desk import Desk
 from headwater.sync.frames import (
@@ -100,6 +100,8 @@ class ServerSession:
         self.watched: dict[DocKey, None] = {}
         self.prefixes: dict[str, None] = {}
         self.acked = Seq(0)
+        # The newest commit of the session that was decided before this connection.
+        self._last = 0
         # Commits without a verdict, how many bytes each is, and all of them.
         self.pending = 0
         self._sizes: deque[int] = deque()
@@ -187,7 +189,8 @@ class ServerSession:
     # -- commands ------------------------------------------------------------------------------------------
 
     def _transact(self, frame: Transact, size: int) -> None:
-        self._need("write")
+        is_told_again = frame.number <= self._last
+        self._need("read" if is_told_again else "write")
         self._check_size(frame)
         operations = tuple(map(checked, frame.operations))
         absent = {each.doc for each in frame.conditions if isinstance(each, Absent)}
@@ -207,19 +210,22 @@ class ServerSession:
             raise RemoteProtocolError(f"operation {seen[0]} is said to be a result; there are {len(operations)}")
         if seen is not None and not self._reach.holds_all_of(seen[1]):
             seen = None
+        # What was told of before follows from itself: whatever happens, it is only told of again.
+        itself = (OriginCommitted(LocalSeq(frame.number)),) if is_told_again else ()
         commit = Commit(
             self.session,
             LocalSeq(frame.number),
             operations,
             frame.reads,
             frame.rests,
-            frame.conditions,
+            (*frame.conditions, *itself),
             self.branch,
             seen,
         )
         if not frame.number:
             raise RemoteProtocolError("commits are numbered from 1")
-        notes = self._notes(frame.notes)
+        # What was decided before is told to whoever has lost the right since; it changes nothing any more.
+        notes = () if is_told_again else self._notes(frame.notes)
         self.pending += 1
         self._sizes.append(size)
         self._pending_bytes += size
@@ -324,6 +330,7 @@ class ServerSession:
         """The space is open for this client."""
         self.session, self.actor, self.space, self.branch = frame.session, frame.actor, frame.space, branch
         self._reach = Reach(frame.actor, frame.session)
+        self._last = frame.last
         self.state = State.OPEN
         self._desk.send(frame)
 

@@ -12,7 +12,7 @@ from headwater.cells.pending import Failure, Pulled
 from headwater.store.commit import Commit, Committed, Operation, Outcome, Seen
 from headwater.store.document import Found
 from headwater.sync import frames
-from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT
 
 Item: TypeAlias = Outcome | Failure | Pulled
@@ -35,9 +35,9 @@ def pulled(docs: Iterable[frames.Found]) -> list[Item]:
     return [Pulled(each.doc, Found(each.content, each.seq)) for each in docs]
 
 
-def up_to(seq: Seq) -> Outcome:
+def up_to(seq: Seq, branch: BranchId) -> Outcome:
     """Everything is as of this place: what is fetched later has to be, too."""
-    return Outcome(Commit(SessionId(""), LocalSeq(0)), Committed(seq))
+    return Outcome(Commit(SessionId(""), LocalSeq(0), branch=branch), Committed(seq))
 
 
 def part_of(
@@ -66,9 +66,11 @@ def in_order(items: list[Item], session: SessionId) -> list[Item]:
 
     def key(item: Item) -> tuple[Seq, LocalSeq]:
         if isinstance(item, Pulled):
-            return item.found.seq, LocalSeq(0)
+            # As of a place where everything that was missed is in them: what came before is told to no avail.
+            return NEVER, LocalSeq(0 if isinstance(item, Brought) else 1)
         if item.commit.session == session:
-            return places[item.commit.local_seq], item.commit.local_seq
+            # Also a rejected one comes after all documents.
+            return max(places[item.commit.local_seq], Seq(1)), item.commit.local_seq
         assert isinstance(item, Outcome) and isinstance(item.verdict, Committed)
         return item.verdict.seq, LocalSeq(0)
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.host.storage import Storage
@@ -231,7 +230,7 @@ class Hub:
             return found
 
 
-_hubs: WeakKeyDictionary[Storage, Hub] = WeakKeyDictionary()
+_FLOWS: Final = "flows"
 _making = threading.Lock()
 
 
@@ -240,9 +239,9 @@ def hub_of(storage: Storage, now: Callable[[], Millis], branch: str = MAIN) -> H
     if branch != MAIN:
         raise UsageError(f"workflows are on the main branch; this opening is on {branch!r}", branch=branch)
     with _making:
-        found = _hubs.get(storage)
-        if found is None:
-            found = _hubs[storage] = Hub(storage, now)
+        found = storage.along.get(_FLOWS)
+        if not isinstance(found, Hub):
+            found = storage.along[_FLOWS] = Hub(storage, now)
         return found
 
 

@@ -22,7 +22,14 @@ from typing import Final
 import apsw
 import msgspec
 
-from headwater.errors import HeadwaterError, MigrationError, PoisonedError, SpaceHeldError, UnavailableError
+from headwater.errors import (
+    HeadwaterError,
+    InvariantError,
+    MigrationError,
+    PoisonedError,
+    SpaceHeldError,
+    UnavailableError,
+)
 from headwater.host.serving.private import create_private, sync_folder
 from headwater.store.backends.sqlite_file import explain, holder
 from headwater.store.commit import Commit, Submission
@@ -87,7 +94,11 @@ class Folder:
     """
 
     def __init__(self, folder: Path, space: str, *whose: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            message = f"local={str(folder)!r} cannot be a folder to keep things in: {error.strerror or error}"
+            raise UnavailableError(message, path=str(folder)) from error
         # Each with its length: no two lists of names have the same text.
         text = "".join(f"{len(each)}:{each}" for each in (space, *whose))
         slug = re.sub(r"[^a-z0-9]+", "-", space.lower()).strip("-")[:40] or "space"
@@ -119,8 +130,12 @@ class Folder:
                 message = f"{self.path} is in use by another opening of this process ({os.getpid()})"
                 raise SpaceHeldError(f"{message}; close that, or give this one a folder of its own", path=self._real)
             # Made before SQLite opens it: what is in it is nobody else's to read.
-            os.close(create_private(self.path, os.O_RDWR))
-            sync_folder(self.path.parent)
+            try:
+                os.close(create_private(self.path, os.O_RDWR))
+                sync_folder(self.path.parent)
+            except OSError as error:
+                message = f"cannot write {self.path}: {error.strerror or error}; may this user write there?"
+                raise UnavailableError(message, path=self._real) from error
             try:
                 db = apsw.Connection(self._real)
                 try:
@@ -274,6 +289,8 @@ class Folder:
                     self.trouble = failure
                 else:
                     self._put_back(batch)
+            except Exception as error:  # noqa: BLE001  # whoever waits for the thread must not wait for ever
+                failure = self.trouble = InvariantError(f"{self.path} cannot be written: {error!r}", path=self._real)
         if not batch.commits:
             return
         if failure is None:

@@ -24,7 +24,7 @@ from headwater._version import __version__
 from headwater.cells.pending import Failure
 from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError
 from headwater.host.remote.folder import Folder
-from headwater.host.remote.showing import Showing
+from headwater.host.remote.showing import Showing, check_audience
 from headwater.host.remote.socket import ClientSocket
 from headwater.host.remote.url import ServerUrl
 from headwater.host.serving.local_token import find_local
@@ -359,8 +359,8 @@ class Link:
             self._soon(self._take)
 
     def _fail(self, submissions: list[Submission], error: HeadwaterError) -> None:
-        """They cannot be kept, and so they are not sent."""
-        self._deliver([Failure(each.commit, error) for each in submissions])
+        """They cannot be kept, and so they are not sent. Likewise."""
+        self._soon(lambda: self._deliver([Failure(each.commit, error) for each in submissions]))
 
     def _finish(self) -> None:
         self._take()
@@ -388,7 +388,10 @@ class Link:
     def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
         """The answer to the server's challenge, if a key is used."""
         signer = self._showing.signer
-        return None if signer is None else signer.prove(welcome, self.url.space, session)
+        if signer is None:
+            return None
+        check_audience(welcome.audience, self.url)
+        return signer.prove(welcome, self.url.space, session)
 
     def changed(self) -> None:
         """The phase is another now."""

@@ -28,7 +28,7 @@ def remote_lease(url: str, app: str, options: Options) -> Lease:
     locate("memory:", server.space)  # refuses what is no name
     if options.actor is not None and len(options.actor.encode()) > NAME_BYTES_MAX:
         raise UsageError(f"actor={options.actor[:40]!r}... is longer than {NAME_BYTES_MAX} bytes")
-    signer = None if options.key is None else KeySigner(Path(options.key))
+    signer = None if options.key is None else _signer(Path(options.key))
     token = options.token
     if token is None and signer is None:
         token = os.environ.get(ENV_TOKEN) or None
@@ -42,3 +42,13 @@ def remote_lease(url: str, app: str, options: Options) -> Lease:
         on_error=options.on_error or log_error,
     )
     return Lease(storage, None)
+
+
+def _signer(path: Path) -> KeySigner:
+    try:
+        return KeySigner(path)
+    except OSError as error:
+        message = (
+            f"key={str(path)!r} cannot be read: {error.strerror or error}; `headwater token keygen FILE` makes one"
+        )
+        raise UsageError(message, path=str(path)) from None

@@ -9,8 +9,11 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
+from headwater.errors import RemoteProtocolError
 from headwater.host.clock import SystemClock
+from headwater.host.remote.url import ServerUrl
 from headwater.host.serving.keys import challenge_text, public_of, read_private_key, sign
 from headwater.sync.frames import Proof, Welcome
 from headwater.values.ids import SessionId
@@ -41,6 +44,27 @@ class KeySigner:
         expires = self._clock.now_ms() + LASTS_MS
         text = challenge_text(welcome.nonce, welcome.audience, space, session, expires)
         return Proof(self._public, sign(self._private, text), expires)
+
+
+def check_audience(audience: str, url: ServerUrl) -> None:
+    """Raise RemoteProtocolError unless the server is called what was asked for.
+
+    Else one server could pass on the challenge of another, and come in there with the answer. A name without a port is
+    meant by every one. `localhost` is no other name for an address: somebody else may listen at the next one.
+    """
+    for name in audience.split():
+        try:
+            parts = urlsplit(name)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            continue
+        if host == url.host and port in (None, url.port):
+            return
+    message = (
+        f"{url.origin} was asked for, and the server there calls itself {audience[:200]!r}: nothing is signed for it. "
+        "Ask for it by that name, or start it with the name that it is reached by (--host)"
+    )
+    raise RemoteProtocolError(message, url=url.origin)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -85,6 +85,8 @@ class RemoteStorage:
         self._replica: RemoteReplica | None = None
         self._submitted = 0
         self._decided = 0
+        # What is only shown is decided by whoever writes it, everything else by the connection's thread.
+        self._counting = threading.Lock()
         self._disowned = False
         self._is_derived: Callable[[DocKey], bool] = lambda _: False
         self.memory = RemoteMemory(self._ask, self._note)
@@ -170,8 +172,7 @@ class RemoteStorage:
         except HeadwaterError as error:
             if link.session.ended_as != Close.TAKEN and not isinstance(error, SessionLostError):
                 raise
-            link.stop()
-            self._give_up(kept, error)
+            self._give_up(link, replica)
             return None
         return replica
 
@@ -180,11 +181,12 @@ class RemoteStorage:
         if link.phase is Phase.OVER and link.session.error is not None:
             raise link.session.error
 
-    def _give_up(self, kept: Kept, error: HeadwaterError) -> None:
+    def _give_up(self, link: Link, replica: RemoteReplica) -> None:
         """The session cannot be gone on with: of what was sent and not decided, nobody knows what became of it."""
         assert self._folder is not None
-        for submission in kept.outbox:
-            self._earlier.tell(submission.commit, error)
+        link.stop()
+        # What it had no verdict for ends with it, and is told.
+        replica.refresh()
         self._submitted = self._decided = 0
         self._folder.forget()
 
@@ -323,7 +325,8 @@ class RemoteStorage:
             own = replica.session
             mine = sum(isinstance(each, Outcome | Failure) and each.commit.session == own for each in items)
             if mine:
-                self._decided += mine
+                with self._counting:
+                    self._decided += mine
                 self.groups += 1
                 link = self._link
                 if link is not None:  # else it was closed, and nobody waits

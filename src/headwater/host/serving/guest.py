@@ -207,6 +207,10 @@ class Client:
         """The space is open."""
         if self.talk.state is State.OVER:
             return
+        if not self._house.proofs.is_newest(session, self._epoch, asked.attempt):
+            # While the space was being opened, the client has come again: this connection was given up.
+            self.talk.taken_over()
+            return
         right = self._house.right(self._grant, asked.space) if self._grant is not None else Right.NONE
         if right < Right.READ:
             # While the space was being opened.

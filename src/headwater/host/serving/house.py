@@ -39,7 +39,6 @@ from headwater.host.serving.proofs import Proofs, lineage_in
 from headwater.host.serving.rights import Right
 from headwater.host.serving.room import Room
 from headwater.host.storage import Storage
-from headwater.store.engine import Engine
 from headwater.sync.frames import Open
 from headwater.sync.limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
 from headwater.sync.serving import Close
@@ -140,18 +139,8 @@ class House:
             may_create = client.may_create(asked.space)
             room = await self.room(asked.space, create=asked.create and may_create)
             branch = BranchId(asked.branch)
-
-            def look(engine: Engine) -> int:
-                engine.documents.branch(branch)
-                return engine.last_of(session)
-
-            last = await self._in_thread(lambda: room.storage.call(look))
-            if asked.resume and lineage_in(asked.resume) != room.lineage:
-                message = (
-                    f"space {asked.space!r} was put back to an earlier state, and what was seen of it before does not "
-                    "count any more; open it again"
-                )
-                raise SessionLostError(message)
+            last = await self._in_thread(lambda: room.last_of(branch, asked.session))
+            _check_life(asked, room)
         except NotFoundError as error:
             # A branch may be told of; a space may not.
             told = error if asked.space in self.rooms else AccessError(UNKNOWN)
@@ -259,7 +248,8 @@ class House:
             waiting = [
                 self._loop.run_in_executor(self._threads, room.storage.wait, timeout) for room in self.rooms.values()
             ]
-            await asyncio.wait_for(asyncio.gather(*waiting), timeout)
+            # One whose disk does not answer is no reason not to wait for the others.
+            await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), timeout)
         # What was decided last is on its way to the loop.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -278,3 +268,13 @@ class House:
                 self.rooms.pop(space, None)
                 await self._in_thread(room.close)
         self._threads.shutdown(wait=False)
+
+
+def _check_life(asked: Open, room: Room) -> None:
+    """Whoever goes on with a session has to have begun it in this life of the space."""
+    if asked.resume and lineage_in(asked.resume) != room.lineage:
+        message = (
+            f"space {asked.space!r} was put back to an earlier state, and what was seen of it before does not count "
+            "any more; open it again"
+        )
+        raise SessionLostError(message, space=asked.space)

@@ -42,7 +42,7 @@ class Proofs:
         text = _text(space, branch, actor, session, epoch, lineage)
         return epoch.to_bytes(_EPOCH, "big") + hmac.digest(self._secret, text, "sha256") + lineage
 
-    def check(
+    def check(  # noqa: PLR0917  # likewise
         self, shown: bytes, space: str, branch: BranchId, actor: str, session: SessionId, attempt: int = 0
     ) -> int | None:
         """Which time it is that the client comes back; None if this is no proof, or not the newest."""
@@ -55,6 +55,11 @@ class Proofs:
         while len(self._shown) > SESSIONS_MAX:
             del self._shown[next(iter(self._shown))]
         return epoch + 1
+
+    def is_newest(self, session: SessionId, epoch: int, attempt: int) -> bool:
+        """Whether nobody has come with the session after the one who was told this epoch."""
+        shown = epoch - 1, attempt
+        return self._shown.get(session, shown) == shown
 
     def forget(self, session: SessionId) -> None:
         """It ended for good: nobody comes back."""

@@ -143,6 +143,22 @@ class Room:
         self.empty_since = None
         self._watches.setdefault(guest.talk.branch, Watches()).enter(guest)
 
+    def last_of(self, branch: BranchId, session: SessionId) -> int:
+        """The newest commit of a session that was decided; 0 if it has just begun. Not in the loop.
+
+        Raises NotFoundError if there is no such branch.
+        """
+
+        def look(engine: Engine) -> int:
+            engine.documents.branch(branch)
+            # One that begins has decided nothing, and whoever only reads leaves nothing behind.
+            return engine.last_of(session) if session else 0
+
+        if session:
+            # What its last connection has sent is decided first: it is asked for again, whatever it may do now.
+            self.storage.wait()
+        return self.storage.call(look)
+
     def leave(self, guest: Guest) -> None:
         """It is gone, with everything that it watched."""
         watches = self._watches.get(guest.talk.branch)
@@ -153,6 +169,11 @@ class Room:
         if self.guests.get(guest.session) is guest:
             del self.guests[guest.session]
         if not self.guests:
+            self.empty_since = self._loop.time()
+
+    def keep(self) -> None:
+        """Somebody uses it who is no guest: it is not closed soon."""
+        if self.empty_since is not None:
             self.empty_since = self._loop.time()
 
     @property
@@ -184,7 +205,7 @@ class Room:
 
     def _look(self, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> None:
         try:
-            self.storage.call(lambda engine: self._put(answer(engine, guest, asked)))
+            self.storage.call(lambda engine: self._put(_made(engine, guest, asked)))
         except HeadwaterError as error:
             again = isinstance(error, ServerLimitError)
             self._put(Answered(guest, encode_frame(Trouble(error.code, error.message, asked.number, again))))
@@ -265,6 +286,13 @@ class Room:
 
 
 # --- answers, made while the storage stands still -------------------------------------------------------------
+
+
+def _made(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> Answered:
+    made = answer(engine, guest, asked)
+    # Whoever only asks fills it, too.
+    engine.states.evict()
+    return made
 
 
 def answer(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> Answered:

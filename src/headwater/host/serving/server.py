@@ -107,7 +107,7 @@ class _Uvicorn(uvicorn.Server):
         """What was received is decided and told, while pages still tell how it stands; then every client is let go."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + DRAIN_S
-        log.info("the server ends", extra={"connections": len(self.server_state.connections)})
+        log.info("server ends", extra={"connections": len(self.server_state.connections)})
         for connection in list(self.server_state.connections):
             if isinstance(connection, ServerSocket):
                 connection.hold()
@@ -158,7 +158,9 @@ class Server:
     async def serve(self) -> None:
         """Until `end`. Everything that was acknowledged is on disk then, and every client was told to come again."""
         loop = asyncio.get_running_loop()
-        house = self.house = House(self.options.store, self.access, loop, audience=self.url, create=self.options.create)
+        # Every name that it is meant by: who is asked to sign for one of them looks whether that is so.
+        audience = " ".join((self.url, *(f"wss://{name}" for name in self.options.hosts)))
+        house = self.house = House(self.options.store, self.access, loop, audience=audience, create=self.options.create)
         names = Names((self.options.host, *self.options.hosts))
         doorman = self.doorman = Doorman(house, names, origins=self.options.origins)
         health = Health(house)

@@ -301,8 +301,14 @@ class ServerSocket(asyncio.Protocol):
             self.close(Close.SLOW, "reads too slowly")
 
     def _half_close(self) -> None:
+        # Nothing can be said after that.
+        self._flush()
         if self.transport.can_write_eof():
-            self.transport.write_eof()
+            try:
+                self.transport.write_eof()
+            except OSError:
+                # Whoever it was is gone already.
+                self.transport.abort()
         else:
             self.transport.close()
 

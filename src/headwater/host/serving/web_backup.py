@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from starlette.exceptions import HTTPException
 from headwater.errors import ClosedError, HeadwaterError
 from headwater.host.serving.doorman import Doorman
 from headwater.host.serving.rights import Right
+from headwater.host.serving.room import Room
 from headwater.host.serving.web_access import check_right, grant_of, peer_of
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ class Backups:
 
     async def backup(self, request: Request) -> Sending:
         """All of a space, for who owns it."""
+        if request.method != "GET":
+            # A whole copy, only to say how large it is.
+            raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
         grant = grant_of(request, self._doorman)
         space: str = request.path_params["space"]
         check_right(self._doorman, grant, space, Right.OWN)
@@ -71,8 +74,10 @@ class Backups:
         house, peer = self._doorman.house, peer_of(request)
         said = {"space": space, "peer": peer, "actor": grant.actor or "", "grant": grant.id, "seq": seq}
         log.info("backup begins", extra=said)
-        with suppress(HeadwaterError, OSError):
+        try:
             house.access.audit.write("backup", peer=peer, space=space, id=grant.id, seq=seq)
+        except (HeadwaterError, OSError) as error:
+            log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
 
         def ended(*, complete: bool) -> None:
             self.under_way -= 1
@@ -86,26 +91,43 @@ class Backups:
         house = self._doorman.house
         path = house.folder / f"{_MARK}{os.getpid()}-{os.urandom(6).hex()}.part"
 
-        def copy(engine: Engine) -> int:
-            engine.backend.backup(str(path), lambda _done, _total: None)
-            return engine.head
-
         for turn in range(TRIES):
             room = await house.room(space, create=False)
             try:
-                return await asyncio.to_thread(_copied, path, partial(room.storage.call, copy))
+                return await _copied(room, path)
             except ClosedError:
                 if turn == TRIES - 1:
                     raise
         raise AssertionError
 
 
-def _copied(path: Path, copy: Callable[[], int]) -> tuple[int, int]:
+async def _copied(room: Room, path: Path) -> tuple[int, int]:
+    """Piece by piece: between two of them commits are decided as ever, and go into the copy, too."""
+    storage = room.storage
+    # Only this user's, whatever the folder's are: everything is in it.
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    pieces = await asyncio.to_thread(storage.call, lambda engine: engine.backend.copying(str(path)))
+
+    def copy(engine: Engine) -> int | None:
+        done, total = next(pieces)
+        # The last one, and with it what the copy holds.
+        return engine.head if done == total else None
+
+    def finish(_engine: Engine) -> None:
+        pieces.close()
+
     try:
-        # Only this user's, whatever the folder's are: everything is in it.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        seq = copy()
+        seq = None
+        while seq is None:
+            room.keep()
+            seq = await asyncio.to_thread(storage.call, copy)
+        await asyncio.to_thread(storage.call, finish)
         return os.open(path, os.O_RDONLY), seq
+    except BaseException:
+        # In its turn, for others use the file; or, if that is closed, there is nothing to disturb.
+        with suppress(ClosedError):
+            await asyncio.shield(asyncio.to_thread(storage.call, finish))
+        raise
     finally:
         # Gone from here on: whatever happens to the process, nothing is left but what is being sent.
         for side in _SIDES:

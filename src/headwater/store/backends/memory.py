@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import apsw
 
@@ -188,6 +188,10 @@ class MemoryBackend:
         """Nothing to give back."""
 
     def backup(self, path: str, progress: Progress) -> None:
+        for done, total in self.copying(path):
+            progress(done, total)
+
+    def copying(self, path: str) -> Generator[tuple[int, int], None, None]:
         message = f"cannot back up to {path}: a space in memory has no file; export it instead"
         raise UsageError(message, path=path)
 

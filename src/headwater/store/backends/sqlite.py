@@ -8,7 +8,7 @@ Must never know: what a row means.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 from zlib import crc32
@@ -338,10 +338,14 @@ class SqliteBackend:
         self._read("pragma wal_checkpoint(truncate)")
 
     def backup(self, path: str, progress: Progress) -> None:
+        for done, total in self.copying(path):
+            progress(done, total)
+
+    def copying(self, path: str) -> Generator[tuple[int, int], None, None]:
         if self._poison is not None:
             raise self._poison
         try:
-            sqlite_file.copy(self._db, path, progress)
+            yield from sqlite_file.copying(self._db, path)
         except apsw.Error as error:
             raise sqlite_file.explain(error, path) from error
 

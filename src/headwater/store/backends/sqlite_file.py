@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -30,7 +30,6 @@ from headwater.errors import (
     UnavailableError,
     UnsafeLibraryError,
 )
-from headwater.store.backend import Progress
 
 Durability: TypeAlias = Literal["full", "normal"]
 """`full`: a commit is on disk before it is confirmed. `normal`: a power cut may lose the newest, never half of one."""
@@ -226,10 +225,16 @@ def _command(pid: int) -> str:
     return b" ".join(words).decode(errors="replace").strip()[:200]
 
 
-def copy(db: apsw.Connection, path: str, progress: Progress) -> None:
-    """A consistent copy of an open database in a new file."""
-    with apsw.Connection(path) as target, target.backup("main", db, "main") as backup:
-        while not backup.done:
-            backup.step(_COPY_PAGES)
-            progress(backup.page_count - backup.remaining, backup.page_count)
-    target.close()
+def copying(db: apsw.Connection, path: str) -> Generator[tuple[int, int], None, None]:
+    """A copy of an open database in a new file, piece by piece: how much is done, of how much.
+
+    What this very connection writes meanwhile goes into the copy, too: it is as of the last piece.
+    """
+    target = apsw.Connection(path)
+    try:
+        with target.backup("main", db, "main") as backup:
+            while not backup.done:
+                backup.step(_COPY_PAGES)
+                yield backup.page_count - backup.remaining, backup.page_count
+    finally:
+        target.close()
