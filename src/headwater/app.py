@@ -307,7 +307,7 @@ class App(Declaring):
         if options.lease is not None:
             return options.lease()
         place = _url(url)
-        if str(place).startswith(("ws:", "wss:")):
+        if str(place).lower().startswith(("ws:", "wss:")):
             from headwater.host.remote.opening import remote_lease  # noqa: PLC0415  # most programs have no server
 
             return remote_lease(place, self.name, options)

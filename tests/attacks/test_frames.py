@@ -16,6 +16,7 @@ from headwater.sync.limits import FRAME_BYTES_MAX, GREETING_BYTES_MAX
 from tests.attacks.raw import BINARY, CLOSE, PING, PONG, TEXT, Raw, ask, connect, read_answer, upgrade_lines, ws_frame
 from tests.attacks.served import Served, doc
 
+TLS = Path(__file__).parents[1] / "serving" / "data"
 pack = msgspec.msgpack.encode
 
 
@@ -348,6 +349,15 @@ def test_half_open_connections_are_no_more_than_a_bound_and_the_oldest_go(
         finally:
             for line in lines:
                 line.close()
+
+
+def test_who_does_not_come_to_an_end_with_tls_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.host.serving.server.GREETING_S", 0.2)
+    with Served.running(tmp_path, certificate=TLS / "localhost.pem", key=TLS / "localhost.key") as served:
+        for said in (b"", b"\x16\x03\x01\x02", b"GET /healthz HTTP/1.1\r\n"):
+            with connect(served.port) as line:
+                line.sendall(said)
+                gone_after(line)
 
 
 def test_headers_without_end_are_refused(served: Served) -> None:

@@ -36,7 +36,7 @@ from tests.attacks.raw import ClosedError, Raw
 from tests.attacks.served import doc
 from tests.serving.running import ServeProcess, settle_in
 
-COUNT = int(os.environ.get("HEADWATER_FUZZ", "60000"))
+COUNT = int(os.environ.get("HEADWATER_FUZZ", "200000"))
 IN_FULL = COUNT >= 1_000_000
 OVER_SOCKETS, WARM_UP, GROWTH_MAX = (50_000, 75_000, 1.05) if IN_FULL else (8_000, 8_000, 1.1)
 """Frames, those before memory is looked at, and by how much it may grow then: an allocator needs a while to settle."""

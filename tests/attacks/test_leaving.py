@@ -7,11 +7,12 @@ import gc
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from headwater.store.commit import Committed, SetDoc
-from tests.attacks.raw import BINARY, ClosedError, Raw, connect, upgrade_lines, ws_frame
+from tests.attacks.raw import BINARY, ClosedError, Raw, connect, knock, upgrade_lines, ws_frame
 from tests.attacks.served import Served, doc
 
 
@@ -65,6 +66,23 @@ def test_ten_thousand_connections_leave_nothing_behind(served: Served) -> None:
 
 async def _tasks() -> int:
     return len(asyncio.all_tasks())
+
+
+def test_a_server_has_as_many_places_as_descriptors_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever cannot be let in is told: with no descriptor left nobody could be."""
+    monkeypatch.setattr("headwater.host.serving.doorman.getrlimit", lambda _what: (20, 20))
+    with Served.running(tmp_path) as served:
+        space = served.space()
+        inside = [served.enter(space) for _ in range(15)]
+        try:
+            assert knock(served.port, served.token(space)) == 503
+            inside.pop().quit()
+            eventually(lambda: knock(served.port, served.token(space)) == 101)
+        finally:
+            for each in inside:
+                each.quit()
 
 
 def test_spaces_that_are_not_there_leave_nothing_behind(served: Served) -> None:

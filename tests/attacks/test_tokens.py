@@ -14,7 +14,7 @@ from headwater.host.serving.doorman import Doorman
 from headwater.host.serving.limits import GUESSES_BURST
 from headwater.host.serving.rights import Right
 from headwater.store.commit import Committed, SetDoc
-from headwater.sync.frames import News, Ping, Pong, Transact, Trouble, Watch
+from headwater.sync.frames import Docs, News, Ping, Pong, Transact, Trouble, Watch
 from headwater.values.ids import Seq
 from tests.attacks.raw import ClosedError, Raw, ask, knock
 from tests.attacks.served import Served, doc
@@ -146,7 +146,7 @@ def test_who_is_revoked_is_sent_away_though_nothing_happens(served: Served) -> N
         closed = reader.closed()
         # It is about a tenth of a second; how busy the machine is, is no property of the server.
         assert time.monotonic() - began < 5
-        assert (closed.code, closed.troubles[-1].code) == (4410, "HW403")
+        assert (closed.code, closed.troubles[-1].code) == (4410, "HW404")
     assert knock(served.port, token) == 401
 
 
@@ -163,6 +163,7 @@ def _revoke_and_write(served: Served) -> None:
     token, grant = served.server.access.create(space=space, can=Right.READ)
     with Raw.into(served.port, token, space) as reader, served.enter(space) as owner:
         reader.say(Watch(1, ((doc("a"), Seq(0)),)))
+        reader.expect(Docs)
         assert owner.write(1, SetDoc(doc("a"), 2)).seq
         assert reader.expect(News).news
         served.server.access.revoke(grant.id)

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -53,11 +54,12 @@ def test_backup_to_a_place_that_cannot_be(run: Run, tmp_path: Path) -> None:
 def test_interrupted_backup_leaves_nothing(
     run: Run, tmp_path: Path, shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_db: object, path: str, _progress: object) -> None:
+    def interrupt(_db: object, path: str) -> Iterator[tuple[int, int]]:
         Path(path).write_text("half")
+        yield 1, 2
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headwater.store.backends.sqlite_file.copy", interrupt)
+    monkeypatch.setattr("headwater.store.backends.sqlite_file.copying", interrupt)
     run("backup", "b", exit=130)
     assert names(tmp_path) == [shop]
 

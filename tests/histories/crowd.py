@@ -86,7 +86,8 @@ class Crowd:
 
     def come(self, name: str, local: Path | None = None) -> None:
         """A client; with a folder, it goes on with what the last one of that name has left there."""
-        port = self.proxies[len(self.clients) % len(self.proxies)].port
+        # The same each time: what is kept is kept for a server, by its URL.
+        port = self.proxies[int(name.removeprefix("c")) % len(self.proxies)].port
         self._came += 1
         self.clients[name] = subprocess.Popen(
             [

@@ -123,7 +123,9 @@ def test_who_is_revoked_is_over_and_what_was_written_is_taken_back(at: Behind) -
     assert space.connection.trouble
     with pytest.raises(HeadwaterError):
         space.close()
-    assert counter.shown[:3] == [0, 1, 2]
+    # The other value may have been shown, or was taken back before anybody looked.
+    assert [each for each in counter.shown if each != 2][:2] == [0, 1]
+    assert counter.shown[-1] == 1
 
 
 def test_who_is_taken_over_is_over(at: Behind, tmp_path: Path) -> None:
@@ -140,11 +142,11 @@ def test_who_is_taken_over_is_over(at: Behind, tmp_path: Path) -> None:
     other = Counter()
     with other.open(at, local=tmp_path / "copy"):
         state_is(space, "over")
-        counter.count.value = 1
         with pytest.raises(HeadwaterError, match="another connection"):
-            space.sync()
-    with pytest.raises(HeadwaterError):
-        space.close()
+            counter.count.value = 1
+        # Nobody could ever decide it: it never was.
+        assert counter.count.value == 0
+    space.close()
 
 
 def test_a_wrong_token_is_told_at_once(at: Behind) -> None:
@@ -230,7 +232,7 @@ def test_an_event_outlives_a_result_that_was_not_waited_for_to_the_end(at: Behin
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_closing_while_the_server_is_away_says_how_much_was_not_sent(
+def test_closing_while_the_server_is_away_says_how_much_is_lost_unless_it_is_kept(
     at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
 ) -> None:
     monkeypatch.setattr(links, "PATIENCE_S", 0.3)
@@ -240,9 +242,13 @@ def test_closing_while_the_server_is_away_says_how_much_was_not_sent(
     state_is(space, "offline")
     for _ in range(4):
         counter.count.value += 1
-    words = "4 commits wait for it, kept in .*local" if is_kept else "4 commits wait for it, and are lost"
-    with pytest.raises(OfflineError, match=words):
+    if is_kept:
+        # Nothing is lost, and nobody is waited for.
+        monkeypatch.setattr(links, "PATIENCE_S", 600)
         space.close()
+    else:
+        with pytest.raises(OfflineError, match="4 commits wait for it, and are lost"):
+            space.close()
     assert space.closed
     at.come_back()
     again = Counter()

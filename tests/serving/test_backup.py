@@ -350,3 +350,26 @@ def test_whoever_may_not_open_a_space_learns_nothing_of_its_past(store: Path) ->
         client(server.url, "home", token=token_for(server, "other", "own")) as ann,
     ):
         ann.commit([SetDoc(doc_key("a"), 1)])
+
+
+def test_a_space_that_is_closed_just_then_is_opened_again(server: Server, store: Path) -> None:
+    with client(server.url) as ann:
+        write(ann, "a", 1)
+    house = server.house
+    assert house is not None
+    room = house.rooms["home"]
+    until(lambda: not room.guests, "she has left")
+    # As when nobody was there for a while, between two steps of whoever wants a copy.
+    room.close()
+    opened: list[str] = []
+
+    def forget(space: str, *, create: bool) -> tuple[Storage, bytes]:
+        opened.append(space)
+        return real(space, create=create)
+
+    real, house._opened = house._opened, forget  # type: ignore[method-assign]
+    house._loop.call_soon_threadsafe(house._loop.call_later, 0.05, house.rooms.pop, "home", None)
+    with pages(server, token_for(server, "home", "own")) as owner:
+        until(lambda: owner.get(BACKUP).status_code == 200, "it is opened again")
+    assert opened == ["home"]
+    assert not leftovers(store)

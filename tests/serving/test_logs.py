@@ -176,6 +176,7 @@ def test_pages_are_told_only_to_who_wants_to_know_and_without_names(server: Serv
     with pages(server, token_for(server, "secret-plans", "own")) as asking:
         asking.get("/healthz")
         asking.get("/spaces/secret-plans/backup")
+    until(lambda: len(told(heard, "page asked for")) == 2, "both are told")
     found = told(heard, "page asked for")
     assert [(each["path"], each["status"], each["level"]) for each in found] == [
         ("/healthz", 200, "debug"),

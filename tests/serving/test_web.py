@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from headwater.host.serving import doorman
 from headwater.host.serving.limits import GUESSES_BURST
 from headwater.host.serving.server import Server
+from headwater.host.serving.web_health import Health
 from tests.serving.running import pages, served, settle_in, token_for, until
 
 
@@ -38,6 +41,15 @@ def test_a_server_that_runs_lives_and_is_ready(server: Server) -> None:
     with pages(server) as client:
         assert client.get("/healthz").text == "ok\n"
         assert client.get("/readyz").text == "ready\n"
+
+
+def test_one_that_starts_is_not_ready_yet(server: Server) -> None:
+    assert server.house is not None
+    health = Health(server.house)
+    nothing = Request({"type": "http"})
+    assert asyncio.run(health.healthz(nothing)).status_code == 200
+    answer = asyncio.run(health.readyz(nothing))
+    assert (answer.status_code, answer.body) == (503, b"starting\n")
 
 
 def test_one_that_ends_lives_but_takes_no_more(server: Server) -> None:

@@ -49,8 +49,9 @@ def told_before_caught_up() -> Any:
     return patch.object(ClientSession, "_give", give)
 
 
-def not_put_in_order() -> Any:
-    return patch.object(client_module, "in_order", lambda items, _session: items)
+def documents_after_what_was_done() -> Any:
+    """What was missed is taken in after what came later."""
+    return patch.object(client_module, "in_order", lambda items, _session: items[::-1])
 
 
 def watched_after_the_answer() -> Any:
@@ -189,9 +190,10 @@ def verdict_of_another() -> Any:
 
 
 MISTAKES: list[Callable[[], Any]] = [
-    resend_skipped, told_before_caught_up, not_put_in_order, watched_after_the_answer, written_to_its_own_session,
-    judged_left_out, place_not_advanced, brought_and_not_watched, unwatch_ignored, let_go_and_taken_in_again,
-    writer_not_watching, proof_good_for_one_try, reads_not_checked, accepted_twice, verdict_of_another,
+    resend_skipped, told_before_caught_up, documents_after_what_was_done, watched_after_the_answer,
+    written_to_its_own_session, judged_left_out, place_not_advanced, brought_and_not_watched, unwatch_ignored,
+    let_go_and_taken_in_again, writer_not_watching, proof_good_for_one_try, reads_not_checked, accepted_twice,
+    verdict_of_another,
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.cells.pending import Failure, Pulled
-from headwater.errors import SessionLostError
+from headwater.errors import ServerLimitError, SessionLostError
 from headwater.host.serving.proofs import Proofs
 from headwater.store.commit import (
     Absent,
@@ -31,6 +31,7 @@ from headwater.sync.frames import (
     Open,
     Opened,
     Transact,
+    Trouble,
     Unwatch,
     Watch,
     Welcome,
@@ -238,6 +239,53 @@ def test_a_session_that_watches_nothing_any_more_does_not_wait_for_an_answer_of_
     line.commit(1, put("new", 1))
     line.hear(News(2, (Judged(LocalSeq(1), Committed(2)),)))
     assert [numbers(items) for items in line.told] == [[1]]
+
+
+def test_what_was_missed_and_is_more_than_an_answer_holds_is_asked_for_in_parts() -> None:
+    line = Line()
+    line.connect(1)
+    line.watch(A, B, seq=1)
+    line.session.lost()
+    line.connect(5)
+    [whole] = [frame for frame in line.sent if isinstance(frame, Watch)]
+    line.hear(Trouble(ServerLimitError.code, "too much", whole.number))
+    _, first, second = [frame for frame in line.sent if isinstance(frame, Watch)]
+    assert (first.docs, second.docs) == (((A, 1),), ((B, 1),))
+    line.hear(Docs(first.number, 5, (Found(A, 4, (4,)),)), News(6, (written(6, A),)))
+    assert not line.told
+    line.hear(Docs(second.number, 6, (Found(B, 5, (5,)),)))
+    [items] = line.told
+    assert [item.doc for item in items if isinstance(item, Pulled)] == [B, A]
+
+
+def test_what_was_taken_not_to_exist_is_asked_for_when_not_all_of_its_kind_come() -> None:
+    line = Line()
+    line.connect(1)
+    line.session.ask(Watch(0, (), ("space/",)), lambda _: None)
+    line.answer(1)
+    line.session.assume(NEW)
+    assert not line.told
+    line.session.lost()
+    line.connect(5)
+    assert line.watches == {NEW: 0}
+    [asked] = [frame for frame in line.sent if isinstance(frame, Watch)]
+    line.hear(Docs(asked.number, 5, (Found(NEW, 4, (4,)),), (), complete=False))
+    assert not line.session.covers(A)
+    line.session.assume(A)
+    assert line.watches == {A: 0}, "it is not known any more"
+
+
+def test_what_was_taken_not_to_exist_while_the_answer_was_on_its_way_is_asked_for() -> None:
+    line = Line()
+    line.connect(1)
+    line.session.ask(Watch(0, (), ("space/",)), lambda _: None)
+    line.answer(1)
+    line.session.lost()
+    line.connect(5)
+    [asked] = [frame for frame in line.sent if isinstance(frame, Watch)]
+    line.session.assume(NEW)
+    line.hear(Docs(asked.number, 5, (), (), complete=False))
+    assert line.watches == {NEW: 0}
 
 
 def test_verdicts_that_are_held_back_are_not_lost_with_the_session() -> None:

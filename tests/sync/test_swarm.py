@@ -23,7 +23,7 @@ from tests.support.spaces import put
 from tests.sync.players import Game, Player
 from tests.sync.world import World
 
-SEEDS = int(os.environ.get("HEADWATER_SWARM", "120"))
+SEEDS = int(os.environ.get("HEADWATER_SWARM", "100"))
 PARTS = 4
 
 

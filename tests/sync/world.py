@@ -161,9 +161,15 @@ class Wire:
         self.has_client = self.has_server = True
         # Commits that were sent here, for whoever sends one again.
         self.commits: list[bytes] = []
+
+        def may_bring(asked: object) -> int:
+            del asked
+            return link._world.brings
+
         self.guest = Client(
             house, GRANT, peer="", write=self._write, shut=lambda code, reason: self._write((code, reason))
         )
+        self.guest.talk.may_bring = may_bring  # type: ignore[method-assign]  # a bound of the world
 
     def _write(self, frame: bytes | tuple[int, str]) -> None:
         if self.has_client:
@@ -270,6 +276,9 @@ class SimLink:
     def ask_soon(self, frame: Any, done: Callable[[Any], None]) -> None:
         self.tasks.append(lambda: self.session.ask(frame, done))
 
+    def assume(self, doc: DocKey) -> None:
+        self.tasks.append(lambda: self.session.assume(doc))
+
     def unwatch(self, doc: DocKey) -> None:
         self.tasks.append(lambda: self.session.unwatch((doc,)))
 
@@ -345,6 +354,8 @@ class World:
         # How likely a fault is at each step; each seed draws its own.
         self.cuts = self.rng.choice([0.0, 0.005, 0.02, 0.05])
         self.restarts = self.rng.choice([0.0, 0.0, 0.003, 0.01])
+        # How many documents come along with an answer: more make it incomplete.
+        self.brings = self.rng.choice([1, 2, 10_000, 10_000])
         self.repeats = self.rng.choice([0.0, 0.02])
         self.group = self.rng.choice([1, 3, 64])
 

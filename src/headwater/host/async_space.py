@@ -370,6 +370,7 @@ class AsyncSpace(BaseSpace):
         if self._flights.is_inside() or (self._fetcher is not None and self._fetcher.is_inside()):
             message = "an async function cannot close the space that it runs in: it would wait for its own end"
             raise UsageError(message, space=self.name)
+        self._lease.storage.ending()
         try:
             if self._workflows is not None:
                 await asyncio.to_thread(self._stop_workflows)

@@ -187,11 +187,14 @@ class Mail:
         until = None if lane.parked is None else lane.parked.until
         return (until is not None and until > end) or self._is_behind(lane.events[0], self._around()[0])
 
-    @staticmethod
-    def timed_out(event: Event, timeout_ms: float | None) -> EventTimeoutError:
+    def timed_out(self, event: Event, timeout_ms: float | None) -> EventTimeoutError:
         """It takes too long."""
         message = f"{event.handler.title} has not handled {event.id} within {timeout_ms or 0:g} ms"
         state = f"it is {event.state.value}, and goes on; ask again, or see `hw.why({event.handler.name})`"
+        if not (connection := self._space.connection):
+            state = (
+                f"it is {event.state.value}: {connection.url} is not reached ({connection.trouble}); ask again later"
+            )
         return EventTimeoutError(f"{message}: {state}", event=event.id, state=event.state.value)
 
     # -- telling -------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def default_url() -> str:
 def locate(url: str, space: str | None = None) -> Location:
     """Which file a URL and a space's name mean."""
     if not isinstance(cast("object", url), str):
-        message = f"{url!r} is not a URL: the text FILE.db, FOLDER/ or memory: is expected"
+        message = f"{url!r} is not a URL: the text FILE.db, FOLDER/, memory: or ws://HOST:PORT/SPACE is expected"
         raise UsageError(message, url=url)
     if url == "memory:":
         return Location(_check_name(DEFAULT_SPACE if space is None else space), None)
@@ -107,7 +107,7 @@ def locate(url: str, space: str | None = None) -> Location:
         message = f"cannot open {url}: this version opens files, folders, memory: and ws://; PostgreSQL comes later"
         raise UsageError(message, url=url)
     if not url or "\0" in url or "://" in url:
-        message = f"{url!r} is not a URL: FILE.db, FOLDER/ or memory: is expected"
+        message = f"{url!r} is not a URL: FILE.db, FOLDER/, memory: or ws://HOST:PORT/SPACE is expected"
         raise UsageError(message, url=url)
     path = Path(url)
     if url.endswith(("/", os.sep)) or path.is_dir():

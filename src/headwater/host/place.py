@@ -41,6 +41,9 @@ class Place(Protocol):
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided."""
 
+    def ending(self) -> None:
+        """The opening is about to end: what is kept for the next needs not be decided before."""
+
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
         """Call when everything submitted before is decided, or cannot be; not to be held up."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from headwater.cells.lifecycle import SETTLED, Status
 from headwater.cells.transaction import Transaction
-from headwater.errors import DeclarationError, HeadwaterError, UnavailableError, UsageError
+from headwater.errors import DeclarationError, HeadwaterError, OfflineError, UnavailableError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.mail import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
 from headwater.host.opening import Lease
@@ -180,16 +180,18 @@ class Space(BaseSpace):
         else:
             self._sleep(seconds)
 
-    def sync(self, timeout: float | None = None) -> None:
+    def sync(self, timeout: Duration | None = None) -> None:
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
         self.check_open()
-        self._lease.storage.wait(timeout)
+        self._lease.storage.wait(None if timeout is None else to_ms(timeout, "space.sync(...)") / 1000)
         self.catch_up()
         self.keep()
         self._tell_lost()
 
     def close(self) -> None:
         """Sync and let go. Once more is no harm."""
+        if not self.closed:
+            self._lease.storage.ending()
         if not self.closed and not self.is_passing:
             # Without the turn: runs that come to their end need it.
             self._stop_workflows()
@@ -240,7 +242,9 @@ class Space(BaseSpace):
         if event.state is State.PENDING:
             try:
                 self.wait_for_disk(left)
-            except UnavailableError:
+            except (UnavailableError, OfflineError):
+                if left is None:
+                    raise
                 raise self.mail.timed_out(event, timeout_ms) from None
         elif not event.is_settled:
             pause = PAUSE_MAX_S if wake_in is None else min(max(wake_in, PAUSE_MIN_S), PAUSE_MAX_S)

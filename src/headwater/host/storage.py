@@ -177,6 +177,9 @@ class Storage:
 
         self.ride(Waiting(then))
 
+    def ending(self) -> None:
+        """Everything is decided here, as always."""
+
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
         """Whoever has the file may write."""
 

@@ -151,7 +151,7 @@ class ClientSession:
         self._unacked = 0
         # After a lost connection: what has to come before anything is told, and what has come.
         self._awaited: set[LocalSeq] = set()
-        self._rejoin = 0
+        self._rejoin: dict[int, Watch] = {}
         self._held: list[Item] = []
         # Questions for documents that wait for that: their answers are told right away, and would be ahead of it.
         self._later: list[int] = []
@@ -275,14 +275,13 @@ class ClientSession:
         first = self.opened is None
         self.opened = opened
         self.phase = Phase.LIVE
-        self._rejoin = 0
+        self._rejoin = {}
         if not first or self._ever_sent:
             # What was sent before may be in the log: until it is known, what is in the log is not shown beside it.
             self._awaited = set(self._ever_sent)
             docs = self.watched | {doc: NEVER for doc in self._perhaps_made() if doc not in self.watched}
             if docs or self.prefixes:
-                self._rejoin = self._next()
-                self._line.send(Watch(self._rejoin, tuple(docs.items()), tuple(self.prefixes)))
+                self._watch_again(tuple(docs.items()), tuple(self.prefixes))
         self._later = []
         for number, question in self._questions.items():
             self._put(number, question.frame)
@@ -294,8 +293,12 @@ class ClientSession:
         """What was sent may have made documents, and others may have gone on with them."""
         for number in self._ever_sent:
             for operation in self.outbox[number].commit.operations:
-                if not self.covers(operation.doc):
-                    yield operation.doc
+                yield operation.doc
+
+    def _watch_again(self, docs: tuple[tuple[DocKey, int], ...], prefixes: tuple[str, ...]) -> None:
+        number = self._next()
+        frame = self._rejoin[number] = Watch(number, docs, prefixes)
+        self._line.send(frame)
 
     def _hear(self, seq: int, news: Iterable[frames.New]) -> None:
         items: list[Item] = []
@@ -343,10 +346,17 @@ class ClientSession:
                 if doc not in asked:
                     self._have(doc, verdict.seq)
             return
-        unknown = [doc for doc in docs if doc not in self.watched and not self.covers(doc)]
-        if unknown:
-            # Thought to be new, and perhaps it is not.
-            self.ask(Watch(0, tuple((doc, 0) for doc in unknown)), None)
+        # Thought to be new, and perhaps it is not.
+        self.assume(*docs)
+
+    def assume(self, *docs: DocKey) -> None:
+        """These are taken not to exist. What is covered by a prefix is so; but it may not be covered for ever."""
+        unknown = [doc for doc in docs if doc not in self.watched]
+        for doc in filter(self.covers, unknown):
+            self.watched[doc] = NEVER
+        asked = tuple((doc, 0) for doc in unknown if not self.covers(doc))
+        if asked:
+            self.ask(Watch(0, asked), None)
 
     def _have(self, doc: DocKey, seq: Seq) -> None:
         """A document is as of this place; but not while something was missed that may have to be asked for again."""
@@ -363,11 +373,16 @@ class ClientSession:
         self.seq = max(self.seq, docs.seq)
         for found in (*docs.docs, *docs.newer):
             self.watched[found.doc] = found.seq
-        if docs.number == self._rejoin:
-            self._rejoin = 0
+        if docs.number in self._rejoin:
+            asked = self._rejoin.pop(docs.number)
             if not docs.complete:
                 # There are too many by now: from here on they are fetched when they are read.
                 self.prefixes.clear()
+                named = dict(asked.docs) | {each.doc: each.seq for each in docs.docs}
+                late = tuple((doc, seq) for doc, seq in self.watched.items() if doc not in named)
+                if late:
+                    # They were covered when the question left, and are not any more.
+                    self.ask(Watch(0, late), None)
             # What came before them is in them, or they are as they were.
             self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq, self._opening.branch)]
             self._release()
@@ -407,6 +422,15 @@ class ClientSession:
             # The connection as a whole; it is closed next.
             self.error = error if not again else None
             return
+        missed = self._rejoin.pop(number, None)
+        if missed is not None:
+            half = len(missed.docs) // 2
+            if not half or not isinstance(error, LimitError | ServerLimitError):
+                raise RemoteProtocolError(f"what was missed is not told: {error.message}")
+            # More than one answer can hold.
+            self._watch_again(missed.docs[:half], missed.prefixes)
+            self._watch_again(missed.docs[half:], ())
+            return
         question = self._questions.pop(number, None)
         if question is not None:
             if question.done is not None:
@@ -417,6 +441,13 @@ class ClientSession:
             self._note_fate(submission.commit, None)
             self._give([Failure(submission.commit, error)])
             self._send_more()
+
+    def too_large(self, frame: FromClient, size: int, most: int) -> None:
+        """A commit or a question that cannot be sent, over this connection or any other."""
+        number = getattr(frame, "number", 0)
+        if number:
+            message = f"what was to be sent has {size:,} bytes; a frame has at most {most:,}: do it in smaller parts"
+            self._trouble(LimitError(message, size=size, limit=most), number, again=False)
 
     # -- asking --------------------------------------------------------------------------------------------
 
@@ -450,7 +481,8 @@ class ClientSession:
 
     def covers(self, doc: DocKey) -> bool:
         """Whether everything whose key begins like this one is watched: what is not here does not exist."""
-        return any(doc.startswith(prefix) for prefix in self.prefixes)
+        # A copy, in one step: other threads ask, too.
+        return any(doc.startswith(prefix) for prefix in tuple(self.prefixes))
 
     def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...] = ()) -> None:
         """What runs have read that had nothing to write. Not kept for later: it would not be so any more."""

@@ -295,7 +295,9 @@ class ServerSession:
 
     def _begin(self, frame: Watch | Pull | AskKept | AskChanged) -> None:
         named = named_in(frame)
-        if sum(self._named) + named > self._limits.get("watches", WATCHES_MAX):
+        # One alone may be larger: what a program with many results asks when it is opened.
+        most = self._limits.get("watches", WATCHES_MAX) if self._named else PARTS_MAX
+        if sum(self._named) + named > most:
             raise ServerLimitError("questions that are being answered name too many documents; wait for some")
         self.questions += 1
         self._named.append(named)
@@ -354,7 +356,8 @@ class ServerSession:
     def revoked(self) -> None:
         """It may see nothing of the space any more."""
         if self.state is not State.OVER:
-            self._desk.send(Trouble(AccessError.code, f"space {self.space!r} may not be used any more"))
+            message = f"space {self.space!r} may not be used any more: the token was revoked, or has expired"
+            self._desk.send(Trouble("HW404", message))
             self._end(Close.REVOKED, "revoked")
 
     def taken_over(self) -> None:

@@ -1,5 +1,7 @@
 """The connection to a server: a thread with an event loop, which connects, and connects again.
 
+Length: what other threads ask for and what its own thread does are two halves of one state.
+
 Must never know: replicas, and what a commit means.
 """
 
@@ -42,7 +44,7 @@ from headwater.sync.frames import (
     Welcome,
     encode_frame,
 )
-from headwater.sync.limits import OFFLINE_MAX
+from headwater.sync.limits import FRAME_BYTES_MAX, OFFLINE_MAX
 from headwater.values.ids import DocKey, LocalSeq, SessionId
 
 __all__ = ["Link", "Showing"]
@@ -113,6 +115,8 @@ class Link:
         self._heard_at = 0.0
         self.tries = 0
         self.trouble = ""
+        # Somebody answers, and not as is expected.
+        self._is_misread = False
         # Told when the phase has changed, by the thread.
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name=f"headwater-link-{url.space}", daemon=True)
@@ -127,7 +131,7 @@ class Link:
         def is_over() -> bool:
             # Who listens there and is slow gets the whole time; if nobody does, he may be about to start.
             waited = monotonic() - begun
-            vain = self._socket is None and self.tries > 1 and (waited > NOBODY_S or not waits)
+            vain = self._socket is None and self.tries > 1 and (waited > NOBODY_S or not waits or self._is_misread)
             return self.session.phase in (Phase.LIVE, Phase.OVER) or vain or waited > CONNECT_S
 
         with self._changed:
@@ -139,6 +143,11 @@ class Link:
         self.stop()
         if error is not None:
             raise error
+        if self._is_misread:
+            message = (
+                f"cannot open {self.url}: who answers there is not understood ({self.trouble}); is it ws:// or wss://?"
+            )
+            raise OfflineError(message, url=str(self.url))
         message = (
             f"cannot open {self.url}: nobody answers there ({self.trouble or 'no answer in time'}); is `headwater "
             "serve` running, and is the address right?"
@@ -155,7 +164,7 @@ class Link:
         waiting = self._waiting()
         self.session.check_room(waiting)
         if waiting + self.session.pending >= UNSENT_MAX:
-            raise self._away("does not keep up")
+            raise self.away("does not keep up")
         if self._folder is not None:
             self._folder.keep(submission)
             return
@@ -199,6 +208,10 @@ class Link:
         """Ask; `done` is called by the thread. Without it, documents are delivered like what others do to them."""
         self._soon(lambda: self.session.ask(frame, done))
 
+    def assume(self, doc: DocKey) -> None:
+        """It is taken not to exist."""
+        self._soon(lambda: self.session.assume(doc))
+
     def unwatch(self, doc: DocKey) -> None:
         """Hear no more of it."""
         self._soon(lambda: self.session.unwatch((doc,)))
@@ -221,14 +234,15 @@ class Link:
                     return False
                 lost_at = self.lost_at
                 if lost_at is not None and end is None and now - lost_at > PATIENCE_S:
-                    raise self._away(f"is not reached ({self.trouble})")
+                    raise self.away(f"is not reached ({self.trouble})")
                 if lost_at is None and end is None and now - max(begun, self._heard_at) > STALL_S:
-                    raise self._away(f"has said nothing for {STALL_S:g} s")
+                    raise self.away(f"has said nothing for {STALL_S:g} s")
                 pause = 1.0
                 self._changed.wait(pause if left is None else min(pause, left))
             return True
 
-    def _away(self, how: str) -> OfflineError:
+    def away(self, how: str) -> OfflineError:
+        """The error of whoever waits in vain."""
         waiting = self.session.pending + self._waiting()
         fate = (
             "and are lost if the program ends before it is" if self._folder is None else f"kept in {self._folder.path}"
@@ -280,11 +294,11 @@ class Link:
     async def _connect(self) -> bool:
         """One connection, from beginning to end. Whether it came to be."""
         url = self.url
-        host, authorization = url.host, self._authorization()
+        host, authorization = url.host, self._showing.authorization
         if self._folder is not None:
             # What the server has given is on disk before it is shown: who is killed now comes again with the same.
             await self._loop.run_in_executor(None, self._folder.flush)
-        if self._showing.token is None and self._showing.signer is None:
+        if not authorization:
             local = await self._loop.run_in_executor(None, find_local, url.host, url.port)
             if local is not None:
                 # It is at this address, and nobody else gets its token.
@@ -304,6 +318,7 @@ class Link:
             _, socket = await asyncio.wait_for(connecting, CONNECT_S)
         except (TimeoutError, OSError, ssl.SSLError) as error:
             self.trouble = str(error) or type(error).__name__
+            self._is_misread = isinstance(error, ssl.SSLError)
             self._socket = None
             self._lost(0, "")
             return False
@@ -317,15 +332,10 @@ class Link:
             self._lost(socket.close_code, socket.close_reason)
         return self.session.opened is not None
 
-    def _authorization(self) -> str:
-        if self._showing.token is not None:
-            return f"Bearer {self._showing.token}"
-        return "Headwater-Key" if self._showing.signer is not None else ""
-
     def _refused(self, status: int, words: str) -> None:
         self.trouble = f"{status}: {words}"
         # A server that was just started may not have left its token yet when this one looked for it.
-        is_early = status == _NO_TOKEN and not self._authorization() and self.session.opened is not None
+        is_early = status == _NO_TOKEN and not self._showing.authorization and self.session.opened is not None
         if status in _REFUSED and status not in _LATER and not is_early:
             self.session.end(AccessError(f"{self.url} does not let this program in: {words}", status=status))
         else:
@@ -374,8 +384,14 @@ class Link:
     def send(self, frame: FromClient) -> None:
         """Send a frame, if there is a connection; else it is sent again over the next."""
         socket = self._socket
-        if socket is not None and socket.is_open:
-            socket.send(encode_frame(frame))
+        if socket is None or not socket.is_open:
+            return
+        data = encode_frame(frame)
+        if len(data) <= FRAME_BYTES_MAX:
+            socket.send(data)
+        else:
+            # The server would hang up, and be sent the same again. In a turn of its own: it is being sent just now.
+            self._loop.call_soon(self.session.too_large, frame, len(data), FRAME_BYTES_MAX)
 
     def deliver(self, items: list[Item]) -> None:
         """To be taken in."""

@@ -74,3 +74,10 @@ class Showing:
     token: str | None = None
     signer: Signer | None = None
     tls: ssl.SSLContext | None = None
+
+    @property
+    def authorization(self) -> str:
+        """The header; empty if nothing is shown but what a server of this user leaves."""
+        if self.token is not None:
+            return f"Bearer {self.token}"
+        return "Headwater-Key" if self.signer is not None else ""

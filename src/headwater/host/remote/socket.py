@@ -88,7 +88,7 @@ class ClientSocket(asyncio.Protocol):
                 self._frame(event)
         self._write_out()
         if protocol.close_expected():
-            self._loop.call_later(1.0, self._transport.abort)
+            self._loop.call_later(1.0, self._hang_up)
 
     def _shaken(self, response: Response) -> None:
         if self._protocol.handshake_exc is None:
@@ -155,7 +155,12 @@ class ClientSocket(asyncio.Protocol):
             self._transport.abort()
             return
         self._write_out()
-        self._loop.call_later(1.0, self._transport.abort)
+        self._loop.call_later(1.0, self._hang_up)
+
+    def _hang_up(self) -> None:
+        # A transport that has ended with something still to be written does not know that it has.
+        if not self.done.done():
+            self._transport.abort()
 
     def abort(self) -> None:
         """End it at once."""

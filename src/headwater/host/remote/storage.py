@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Callable, Collection
@@ -50,6 +51,8 @@ _open: Final[WeakSet[RemoteStorage]] = WeakSet()
 ATTEMPTS: Final = 1 << 20
 """So often one program may ask for its session before the next counts on: far more than there is time for."""
 
+log: Final = logging.getLogger("headwater")
+
 EXIT_S: Final = 2.0
 """How long the end of the program waits for what was written, if it has not closed the space."""
 
@@ -88,6 +91,7 @@ class RemoteStorage:
         # What is only shown is decided by whoever writes it, everything else by the connection's thread.
         self._counting = threading.Lock()
         self._disowned = False
+        self._is_ending = False
         self._is_derived: Callable[[DocKey], bool] = lambda _: False
         self.memory = RemoteMemory(self._ask, self._note)
         _open.add(self)
@@ -164,7 +168,8 @@ class RemoteStorage:
             link.start(waits=not (kept.docs or kept.prefixes))
             if link.phase is Phase.LIVE:
                 link.wait_until(lambda: link.session.is_caught_up, PATIENCE_S)
-                self._check(link)
+                if (ended := link.session.error) is not None:
+                    raise ended
                 replica.refresh()
                 if self._app and not link.session.prefixes and not kept.docs:
                     # It was ended before anything was fetched.
@@ -175,11 +180,6 @@ class RemoteStorage:
             self._give_up(link, replica)
             return None
         return replica
-
-    @staticmethod
-    def _check(link: Link) -> None:
-        if link.phase is Phase.OVER and link.session.error is not None:
-            raise link.session.error
 
     def _give_up(self, link: Link, replica: RemoteReplica) -> None:
         """The session cannot be gone on with: of what was sent and not decided, nobody knows what became of it."""
@@ -247,6 +247,7 @@ class RemoteStorage:
         del branch  # one connection, one branch
         link = self.link
         if link.session.covers(doc):
+            link.assume(doc)
             return None
         if _is_in_loop():
             link.ask_soon(Watch(0, ((doc, _NOTHING),)), None)
@@ -268,11 +269,18 @@ class RemoteStorage:
             self._deliver([Outcome(submission.commit, Committed(NEVER))])
             return
         link = self.link
+        if link.phase is Phase.OVER and link.session.error is not None:
+            # It can never be decided.
+            raise link.session.error
         if helps and link.phase is Phase.LIVE and not link.has_room():
             # Who writes faster than the server decides waits for it. Code in a loop cannot.
             link.wait_for_room()
         link.submit(submission)
         self._submitted += 1
+
+    def ending(self) -> None:
+        """The opening is about to end."""
+        self._is_ending = True
 
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
         """Which documents are what functions here have come to."""
@@ -287,12 +295,21 @@ class RemoteStorage:
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided by the server, and on its disk."""
         link, target = self.link, self._submitted
+        if self._is_ending and self._folder is not None and link.phase is Phase.OFFLINE:
+            # The next opening goes on with it.
+            self._folder.flush()
+            left = target - self._decided
+            if left:
+                log.info("%d commits of space %r are kept in %s for the server", left, self.name, self._folder.path)
+            return
         if not link.wait_until(lambda: self._decided >= target, timeout):
             left = target - self._decided
             if link.phase is Phase.OVER:
                 error = link.session.error
                 assert error is not None
                 raise error
+            if link.lost_at is not None:
+                raise link.away(f"is not reached ({link.trouble})")
             message = f"{left} commits of space {self.name!r} are not decided after {timeout} s; they are still tried"
             raise UnavailableError(message, waiting=left)
 

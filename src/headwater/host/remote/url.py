@@ -37,7 +37,13 @@ class ServerUrl:
 
 def is_server(url: str) -> bool:
     """Whether a URL names a server."""
-    return url.startswith(SCHEMES)
+    return url.lower().startswith(SCHEMES)
+
+
+def _shown(url: str) -> str:
+    """Without what may be a secret."""
+    scheme, _, rest = url.split("?", maxsplit=1)[0].split("#", maxsplit=1)[0].partition("//")
+    return f"{scheme}//{rest.rpartition('@')[2]}"
 
 
 def parse_server(url: str, space: str | None = None) -> ServerUrl:
@@ -46,10 +52,11 @@ def parse_server(url: str, space: str | None = None) -> ServerUrl:
         parts = urlsplit(url)
         port = parts.port or PORT
     except ValueError as error:
-        raise UsageError(f"{url!r} is not a URL of a server: {error}", url=url) from None
+        shown = _shown(url)
+        raise UsageError(f"{shown!r} is not a URL of a server: {error}", url=shown) from None
     name = unquote(parts.path.removeprefix("/"))
     if parts.username is not None or parts.query or parts.fragment:
-        shown = url.split("?", maxsplit=1)[0]
+        shown = _shown(url)
         message = f"{shown!r}: a URL has no password and no parameters; give a token with token=..."
         raise UsageError(message, url=shown)
     if not parts.hostname or parts.scheme not in ("ws", "wss"):

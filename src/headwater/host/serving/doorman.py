@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -50,6 +51,7 @@ class Doorman:
         # With which grant each came; until a key was shown, with none.
         self._sockets: dict[ServerSocket, Grant | None] = {}
         self._named: dict[ServerSocket, str] = {}
+        self._places = places()
         self._of_grant: dict[str, int] = {}
         self._guesses: dict[str, tuple[float, float]] = {}
         self.traffic = Traffic()
@@ -94,8 +96,8 @@ class Doorman:
             return 400, f"the subprotocol {SUBPROTOCOL} is expected", {}
         if self.house.closing:
             return 503, "the server ends; come again", {"Retry-After": "1"}
-        if len(self._sockets) >= CONNECTIONS_MAX:
-            return 503, f"{CONNECTIONS_MAX} connections are open; come again later", {"Retry-After": "5"}
+        if len(self._sockets) >= self._places:
+            return 503, f"{self._places} connections are open; come again later", {"Retry-After": "5"}
         return self._shown(given, socket)
 
     def _shown(self, given: str, socket: ServerSocket) -> Refusal | None:
@@ -126,7 +128,11 @@ class Doorman:
             return 429, "too many wrong tokens from this address; wait a little", {"Retry-After": "5"}
         if given:
             self._guessed(peer)
-        message = "a token is needed: send `Authorization: Bearer ...` (headwater token create makes one)"
+        message = (
+            "the token is not known here: it is wrong, has expired, or was revoked"
+            if given
+            else "a token is needed, and none was given; `headwater token create` makes one"
+        )
         return 401, message, {"WWW-Authenticate": "Bearer"}
 
     def _keep(self, socket: ServerSocket, grant: Grant | None) -> None:
@@ -182,6 +188,12 @@ class Doorman:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def places() -> int:
+    """For how many connections there is room: some descriptors are for spaces, pages, and whoever is refused."""
+    allowed, _ = getrlimit(RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if allowed == RLIM_INFINITY else min(CONNECTIONS_MAX, allowed - allowed // 4)
 
 
 def _is_one_name(path: str) -> bool:

@@ -22,7 +22,7 @@ from headwater.host.serving.room import Room
 from headwater.host.serving.web_access import check_right, grant_of, peer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
@@ -104,19 +104,22 @@ class Backups:
 async def _copied(room: Room, path: Path) -> tuple[int, int]:
     """Piece by piece: between two of them commits are decided as ever, and go into the copy, too."""
     storage = room.storage
-    # Only this user's, whatever the folder's are: everything is in it.
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    pieces = await asyncio.to_thread(storage.call, lambda engine: engine.backend.copying(str(path)))
+    pieces: Generator[tuple[int, int], None, None] | None = None
 
     def copy(engine: Engine) -> int | None:
+        nonlocal pieces
+        pieces = pieces or engine.backend.copying(str(path))
         done, total = next(pieces)
         # The last one, and with it what the copy holds.
         return engine.head if done == total else None
 
     def finish(_engine: Engine) -> None:
-        pieces.close()
+        if pieces is not None:
+            pieces.close()
 
     try:
+        # Only this user's, whatever the folder's are: everything is in it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         seq = None
         while seq is None:
             room.keep()
