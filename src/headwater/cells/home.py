@@ -148,11 +148,18 @@ class Home:
     def mint(self, kind: str, tx: Transaction | None) -> DocId:
         """An id for a new document: derived from what its transaction is for, random only if nothing caused that."""
         if tx is None:
-            return derive_id(kind, self.entropy.token())
+            made = derive_id(kind, self.entropy.token())
+            self.replica.expect_new(doc_key(made))
+            return made
         if tx.cause is None:
             tx.cause = self.entropy.token()
+            tx.is_first = True
         tx.minted += 1
-        return derive_id(kind, tx.cause, tx.minted)
+        made = derive_id(kind, tx.cause, tx.minted)
+        if tx.is_first:
+            # Nobody else can have made it: it needs not be looked for, which may be far away.
+            self.replica.expect_new(doc_key(made))
+        return made
 
 
 def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str, name: str = "") -> RejectedError:

@@ -63,8 +63,10 @@ class Transaction:
     surface: tuple[tuple[DocKey, Path], ...] = ()
     # Whoever calls a function in here that may only read: then writers look whether they are in it.
     guarded: bool = False
-    # How many documents were made in here.
+    # How many documents were made in here, and whether their ids are new for sure: they come from chance, or from an
+    # event that nobody else can have handled.
     minted: int = 0
+    is_first: bool = False
     # I8: whose run this is, as that object itself, and the places whose change is the reason for it.
     node: object = None
     triggers: tuple[tuple[DocKey, Path], ...] = ()

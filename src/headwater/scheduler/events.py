@@ -155,16 +155,18 @@ class Events:
         if handler.removed:
             self._outcomes.fail(event, None, f"{handler.title} was removed before its turn came")
             return
-        launch = event.origin
+        launch, is_new = event.origin, False
         if event.is_fresh and not (event.is_stored and launch is not None and launch.fate is Fate.COMMITTED):
             # Nobody else can have it yet. What stands in the outbox, everybody can.
             self._replica.expect_new(event.receipt)
+            is_new = not event.attempts
         elif self._replica.read(event.receipt) is not ABSENT:
             # Seen already: the handler need not be called to find that out.
             self._outcomes.handled_before(event)
             return
         # Handler-made ids are derived from the event: whoever handles it, and however often, they are the same.
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
+        tx.is_first = is_new
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
         handling = Handling(self, event, tx, self._now(), self._replica.version)
         tx.gate = partial(self._gate, handling)

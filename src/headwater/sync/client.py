@@ -132,6 +132,8 @@ class ClientSession:
         self._offline_max = offline_max
         self.phase = Phase.CONNECTING
         self.opened: Opened | None = None
+        # A server has spoken to us, whether it opens the space or not.
+        self.was_greeted = False
         self.error: HeadwaterError | None = None
         # As what the server has ended it, if it did; and whether the client goes on with it when it is opened again.
         self.ended_as = 0
@@ -233,6 +235,7 @@ class ClientSession:
         """A frame. Raises RemoteProtocolError for what is none."""
         match read_server(data):
             case Welcome() as welcome:
+                self.was_greeted = True
                 self._open(welcome)
             case Opened() as opened:
                 self._go_on(opened)

@@ -18,10 +18,10 @@ WATCHES_MAX: Final = 100_000
 PREFIXES_MAX: Final = 256
 """Beginnings of keys that one session may watch. Each is compared with the key of every document that is written."""
 
-PREFETCH_MAX: Final = 10_000
+PREFETCH_MAX: Final = 50_000
 """Documents that one question by prefix or link may bring: more are fetched when they are read."""
 
-PREFETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+PREFETCH_BYTES_MAX: Final = 32 * 1024 * 1024
 """The same in bytes."""
 
 PENDING_MAX: Final = 1024

@@ -148,6 +148,9 @@ class Link:
                 f"cannot open {self.url}: who answers there is not understood ({self.trouble}); is it ws:// or wss://?"
             )
             raise OfflineError(message, url=str(self.url))
+        if self.session.was_greeted:
+            message = f"cannot open {self.url}: {self.trouble or 'the server gave no answer in time'}"
+            raise OfflineError(f"{message}; the server is there, and was asked {self.tries} times", url=str(self.url))
         message = (
             f"cannot open {self.url}: nobody answers there ({self.trouble or 'no answer in time'}); is `headwater "
             "serve` running, and is the address right?"

@@ -151,13 +151,14 @@ def locked(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
         message = f"cannot lock {path}: {error.strerror or error}; may this user write in {path.parent}?"
         raise UnavailableError(message, path=str(path)) from error
     try:
-        _wait_for(descriptor, path, wait_s)
+        wait_for_lock(descriptor, path, wait_s)
         yield
     finally:
         os.close(descriptor)
 
 
-def _wait_for(descriptor: int, path: Path, wait_s: float) -> None:
+def wait_for_lock(descriptor: int, path: Path, wait_s: float) -> None:
+    """Have a file locked, as long as the descriptor is open. Raises UnavailableError."""
     end = time.monotonic() + wait_s
     while True:
         try:

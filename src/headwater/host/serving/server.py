@@ -25,6 +25,7 @@ from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.host.clock import SystemClock
 from headwater.host.serving.access import Access
 from headwater.host.serving.doorman import Doorman
+from headwater.host.serving.hold import Hold
 from headwater.host.serving.house import House
 from headwater.host.serving.knocking import Knocking
 from headwater.host.serving.limits import DRAIN_S, GREETING_S
@@ -143,9 +144,15 @@ class Server:
         self.url: str = f"{'wss' if self._context is not None else 'ws'}://{shown}:{self.port}"
         try:
             _make_usable(options.store)
+            self._hold = Hold(options.store, self.url)
+        except BaseException:
+            self._listener.close()
+            raise
+        try:
             self.access = Access(options.store, SystemClock())
         except BaseException:
             self._listener.close()
+            self._hold.release()
             raise
         self.house: House | None = None
         self.doorman: Doorman | None = None
@@ -178,6 +185,7 @@ class Server:
             if token is not None:
                 token.remove()
             await house.close()
+            self._hold.release()
 
     def _config(self, doorman: Doorman, health: Health) -> uvicorn.Config:
         # Then others may come by way of this machine.
