@@ -267,7 +267,11 @@ class Room:
         for branch, watches in list(self._watches.items()):
             own = [each for each in decided if each.commit.branch == branch]
             for guest, frame, news in list(watches.tell(own, before, self.head)):
-                guest.talk.judged(sum(not isinstance(new, Written) for new in news))
+                judged = 0
+                for new in news:
+                    judged += type(new) is not Written
+                if judged:
+                    guest.talk.judged(judged)
                 if not guest.may("read"):
                     guest.talk.revoked()
                     continue
