@@ -233,7 +233,7 @@ def test_a_token_is_taken_from_a_file_or_the_environment(
     assert "does not hold a token" in run("get", "a", "--url", url, "--token-file", "junk", exit=2).stderr
     assert "no such file" in run("get", "a", "--url", url, "--token-file", "missing", exit=3).stderr
     monkeypatch.setenv("HEADWATER_TOKEN", "nonsense")
-    assert "a token is needed" in run("get", "a", "--url", url, exit=1).stderr
+    assert "the token is not known here" in run("get", "a", "--url", url, exit=1).stderr
     assert run("get", "a", "--url", url, "--token-file", "reader").stdout == "1\n"
     assert "is for servers" in run("get", "a", "--url", "file.db", "--token-file", "reader", exit=2).stderr
 

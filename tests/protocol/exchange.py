@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from headwater.cells.pending import Failure, Pulled
-from headwater.host.serving.room import answer
+from headwater.host.serving.answers import answer
 from headwater.store.backends.memory import MemoryBackend
 from headwater.store.commit import (
     Absent,

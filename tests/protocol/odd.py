@@ -171,7 +171,7 @@ DENIED: Final = [
     Denied("a watch of somebody else's", "read", spell({"t": "watch", "number": 1, "docs": [["user:bob/x", 0]]})),
     Denied("a prefix of somebody else's", "read", spell({"t": "watch", "number": 1, "prefixes": ["user:bob/"]})),
     Denied("a prefix of everything", "read", spell({"t": "pull", "number": 1, "prefixes": [""]})),
-    Denied("more links than are followed", "read", spell({"t": "pull", "number": 1, "follow": 10_001})),
+    Denied("more links than are followed", "read", spell({"t": "pull", "number": 1, "follow": 50_001})),
     Denied(
         "more watches than are allowed",
         "read",

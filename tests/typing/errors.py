@@ -496,7 +496,7 @@ def spaces() -> None:
         space.doc("a", dict[str, int])  # refused
         print(space.stats.sequence)  # refused
         space.stats.seq = 3  # refused
-        space.sync("soon")  # refused
+        space.sync([])  # refused
         with space.transaction() as tx:
             print(tx.value)  # refused
     with app.aopen("a.db"):  # refused
