@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.errors import AccessError
 from headwater.host.clock import SystemClock
 from headwater.host.serving.access import Access
 from headwater.host.serving.rights import Right
@@ -95,6 +96,9 @@ class FuzzDesk:
 
     def unwatch(self, asked: Unwatch) -> None:
         pass
+
+    def denied(self, asked: str, error: AccessError) -> None:
+        assert (asked, error.code) in {(each, "HW403") for each in ("transact", "watch", "pull", "kept?", "changed?")}
 
     def left(self) -> None:
         pass

@@ -12,9 +12,10 @@ import pytest
 
 import headwater as hw
 from headwater.cells.cell import Cell, CellHandle
-from headwater.errors import DeclarationError, NotOpen, SchemaError
+from headwater.errors import AccessError, AddressError, DeclarationError, NameRefusedError, NotOpen, SchemaError
 from headwater.values.hints import schema_of
 from tests.cells.kit import ABSENT, depends, inside, link, put, stored
+from tests.serving.running import served, settle_in
 
 
 class Prefs(hw.Doc):
@@ -95,6 +96,50 @@ def test_addresses_name_the_scope_until_it_is_known_whose(tmp_path: Path) -> Non
         mine.value = 5
         assert space.cell("user:ann%20bee!s.mine").value == 5
         assert space.cell("user:ann%20bee!s.mine").address == "user:ann%20bee!s.mine"
+
+
+def test_a_document_is_named_as_a_cell_is(tmp_path: Path) -> None:
+    with as_actor(tmp_path, "ann") as space:
+        mine.value = 5
+        prefs.colour = "blue"
+        check_names(space)
+        everybody.value = 1
+        assert hw.exists(space.doc("space!s.cell"))
+        assert hw.exists(space.doc("s.cell"))
+        assert not hw.exists(space.doc("s.mine"))
+        with pytest.raises(AddressError, match=r"is a place in a document, and not a document; space.cell"):
+            space.doc("user:ann!s.prefs/colour")
+        with pytest.raises(NameRefusedError, match=r"is not a scope"):
+            space.doc("user:!s.mine")
+        # Without a scope an id is taken as it stands: slashes do not lead anywhere.
+        assert hw.id_of(space.doc("a/b!c", Prefs)) == "a/b!c"
+
+
+def test_a_document_of_a_server_is_named_as_a_cell_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle_in(tmp_path, monkeypatch)
+    (tmp_path / "store").mkdir()
+    with served(tmp_path / "store") as server:
+        with app.open(f"{server.url}/s", actor="ann"):
+            mine.value = 5
+            prefs.colour = "blue"
+        # Another program, which has to ask for them.
+        with hw.App("other").open(f"{server.url}/s", actor="ann") as space:
+            check_names(space)
+        with hw.App("other").open(f"{server.url}/s", actor="bob") as space:
+            assert not hw.exists(space.doc("user!s.mine"))
+            with pytest.raises(AccessError):
+                hw.exists(space.doc("user:ann!s.mine"))
+
+
+def check_names(space: hw.Space) -> None:
+    """As ann, who has both."""
+    for name in ("user:ann!s.mine", "user!s.mine", "user:ann!s.prefs", "user!s.prefs"):
+        assert hw.exists(space.doc(name)), name
+        assert not hw.exists(space.doc(name.replace("s.", "x."))), name
+    for name in ("user:ann!s.prefs", "user!s.prefs"):
+        assert space.doc(name, Prefs).colour == "blue"
+        assert space.doc(name).colour == "blue"
+        assert hw.id_of(space.doc(name)) == "s.prefs"
 
 
 # --- through links ----------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from headwater.cells.pending import Failure, Pulled
+from headwater.errors import AccessError
 from headwater.host.serving.answers import answer
 from headwater.store.backends.memory import MemoryBackend
 from headwater.store.commit import (
@@ -163,6 +164,9 @@ class Desk:
 
     def unwatch(self, asked: Unwatch) -> None:
         self._place.watches.remove(self, asked.docs, asked.prefixes)
+
+    def denied(self, asked: str, error: AccessError) -> None:
+        """Nobody reads it here; the client is told."""
 
     def left(self) -> None:
         self.gone = True

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -35,17 +35,6 @@ BACKUP = "/spaces/home/backup"
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settle_in(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "spaces"
-
-
-@pytest.fixture
-def server(store: Path) -> Iterator[Server]:
-    with served(store) as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -115,17 +114,6 @@ def test_a_histogram_counts_each_once_and_bounds_belong_to_the_lower_side() -> N
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settle_in(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "spaces"
-
-
-@pytest.fixture
-def server(store: Path) -> Iterator[Server]:
-    with served(store) as server:
-        yield server
 
 
 def numbers(server: Server, token: str | None = None) -> dict[Sample, float]:

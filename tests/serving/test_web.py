@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -15,23 +14,12 @@ from headwater.host.serving import doorman
 from headwater.host.serving.limits import GUESSES_BURST
 from headwater.host.serving.server import Server
 from headwater.host.serving.web_health import Health
-from tests.serving.running import pages, served, settle_in, token_for, until
+from tests.serving.running import pages, settle_in, token_for, until
 
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settle_in(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "spaces"
-
-
-@pytest.fixture
-def server(store: Path) -> Iterator[Server]:
-    with served(store) as server:
-        yield server
 
 
 # --- health ---------------------------------------------------------------------------------------------------

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from msgspec.structs import asdict
 
 from headwater.cells.anydoc import AnyDoc
+from headwater.cells.bind import scope_of
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc, open_doc
 from headwater.cells.here import HERE, OPEN, Frame
 from headwater.cells.home import Home
+from headwater.cells.places import document_of, place_of
 from headwater.cells.show import record_html
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
@@ -50,7 +52,7 @@ from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.steps import Call
 from headwater.store.engine import Engine
-from headwater.values.address import doc_key, parse_address, settle_path
+from headwater.values.address import settle_path
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import MAIN, BranchId, DocKey
 from headwater.values.room import fitted
@@ -464,30 +466,24 @@ class BaseSpace(Facing, Home):
     def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:  # noqa: A002  # as in app.cell
         """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
         self.check_open()
-        key, steps = self._parse(address)
+        key, steps = place_of(address, self)
         path = settle_path(self.replica.read(key), steps)
         schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
         stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
         return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
-
-    def _parse(self, address: str) -> tuple[DocKey, tuple[str, ...]]:
-        """As everywhere; and a scope that does not say whose, as cells name their own, means this opening's."""
-        scope, _, rest = address.partition("!")
-        if scope in ("user", "session"):
-            key, steps = parse_address(f"space!{rest}")
-            return self.key(key.partition("/")[2], scope), steps
-        return parse_address(address)
 
     @overload
     def doc(self, doc_id: str, kind: type[D]) -> D: ...
     @overload
     def doc(self, doc_id: str) -> AnyDoc: ...
     def doc(self, doc_id: str, kind: type[Doc] = AnyDoc) -> Doc:
-        """The document of an id, as a class of yours, or with whatever fields it has."""
+        """The document of an id, as a class of yours, or with whatever fields it has; `user:ann!...` as in `cell`."""
         self.check_open()
+        key = document_of(doc_id, self)
+        name = key.partition("/")[2]
         if kind is AnyDoc:
-            return declare_doc(AnyDoc, self, doc_id)
-        return open_doc(kind, self, doc_id, doc_key(doc_id))
+            return declare_doc(AnyDoc, self, name, scope_of(key, self), key)
+        return open_doc(kind, self, name, key)
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"open, at {self.replica.seq}"

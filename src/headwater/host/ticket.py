@@ -81,8 +81,12 @@ class Ticket(Generic[R_co]):
         if event.state is State.CONFIRMED or event.reason is HANDLED:
             return cast("R_co", self._result.unseal(self._space, self._space.untracked, event.result))
         if event.state is State.FAILED:
-            message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written; it is kept"
-            failed = EventFailedError(f"{message}, see `headwater events show {event.id}`", event=event.id)
+            message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written"
+            where = self._space.scheduler.outcomes.where
+            kept = f"it is kept, see `headwater events show {event.id}{where}`"
+            if event.unkept:
+                kept = f"it could not be kept either: {event.unkept}. Send it again when that is mended"
+            failed = EventFailedError(f"{message}; {kept}", event=event.id)
             failed.__cause__ = event.error
             raise failed
         if event.state is State.REFUSED:

@@ -193,6 +193,10 @@ class Event:
     result: Value = None
     error: Exception | None = None
     reason: str = ""
+    # outcome: why it is not kept although it failed, in words.
+    unkept: str = ""
+    # events: it needs what only the server has, which was away.
+    awaits_server: bool = False
     # Called once when it has ended, whichever way.
     callbacks: list[Callable[[Event], None]] = field(default_factory=list)
 

@@ -22,7 +22,7 @@ from headwater.scheduler.limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
 from headwater.scheduler.lineage import Fate
 from headwater.scheduler.outside import Outside
 from headwater.scheduler.trace import Ended, Parked, Trace
-from headwater.scheduler.trouble import failed_event, unkept_event
+from headwater.scheduler.trouble import failed_event, is_final, unkept_event
 from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
 from headwater.values.ids import EventId
 from headwater.values.tree import Value
@@ -53,6 +53,9 @@ class Outcomes:
         self._failed_ms = 0
         # Set when the space is closed: takes what was to be tried again.
         self.leave_behind: Callable[[list[Event]], None] | None = None
+        # Why those that fail cannot be kept here, if they cannot; and the options of commands that look at them.
+        self.unkeepable: Callable[[], HeadwaterError | None] = lambda: None
+        self.where = ""
         # How many have come to each end.
         self.counts: dict[State, int] = {State.CONFIRMED: 0, State.REFUSED: 0, State.FAILED: 0}
 
@@ -74,6 +77,9 @@ class Outcomes:
         launch, verdict = event.origin, tx.verdict
         if launch is not None and launch.fate is Fate.FAILED:
             self.refuse(event, f"{launch.name}, which sent it, was taken back")
+        elif is_final(tx.error):
+            # Nobody was faster: it would come to the same each time.
+            self.fail(event, tx.error)
         elif not isinstance(verdict, Refused):
             self.retry(event, verdict.reason if isinstance(verdict, Conflict) else str(tx.error), tx.error)
         elif isinstance(verdict.unmet, Absent):
@@ -157,13 +163,17 @@ class Outcomes:
         # Each a little later than the one before, so that they can be told apart: the oldest go first.
         self._failed_ms = max(int(self._outside.wall_ms()), self._failed_ms + 1)
         at_ms, kept_max = self._failed_ms, self._outside.keep_failed
+        unkeepable = self.unkeepable()
+        if unkeepable is not None:
+            self._unkept(event, unkeepable)
+            return
         try:
             work = partial(failures.keep, event=event, at_ms=at_ms, kept_max=kept_max)
             write_down(self._replica, f"keeping {event.id}", work, partial(self._unkept, event))
         except HeadwaterError as broken:
             self._unkept(event, broken)
         else:
-            self._outside.report(failed_event(event, self._space, is_kept=kept_max > 0))
+            self._outside.report(failed_event(event, self._space, is_kept=kept_max > 0, where=self.where))
 
     def lost(self, events: list[Event], broken: HeadwaterError) -> None:
         """They were to be handled when the space is opened again, and cannot be kept until then."""
@@ -172,6 +182,7 @@ class Outcomes:
             self._unkept(event, broken)
 
     def _unkept(self, event: Event, broken: HeadwaterError) -> None:
+        event.unkept = broken.message
         if event.origin is None or event.origin.fate is not Fate.FAILED:
             self._outside.report(unkept_event(event, self._space, broken))
 

@@ -26,7 +26,7 @@ from headwater.scheduler.limits import FAILURES_MAX
 from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.persistence import Persistence
 from headwater.scheduler.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
-from headwater.scheduler.trouble import shown, told, unstorable
+from headwater.scheduler.trouble import is_final, shown, told, unstorable
 from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import DocId, DocKey
@@ -342,7 +342,7 @@ class Runner:
         if not isinstance(tx.verdict, Conflict):
             # Not that somebody was faster: the store cannot. Tried again, but not for ever.
             node.store_failures += 1
-            if node.store_failures > FAILURES_MAX or tx.error is None:
+            if node.store_failures > FAILURES_MAX or tx.error is None or is_final(tx.error):
                 self._report(unstorable(node, tx))
                 return
         self._invalidation.take_back(node, tx.triggers)

@@ -262,10 +262,11 @@ def decode_entry(body: bytes) -> Entry:
     entry = _decoder.decode(body)
     if isinstance(entry, ForkEntry):
         return entry
-    return msgspec.structs.replace(entry, operations=tuple(map(_adopt_operation, entry.operations)))
+    return msgspec.structs.replace(entry, operations=tuple(map(adopt_operation, entry.operations)))
 
 
-def _adopt_operation(operation: Operation) -> Operation:
+def adopt_operation(operation: Operation) -> Operation:
+    """An operation fresh from the decoder, its values taken into the tree: they were checked when it was made."""
     match operation:
         case SetDoc(doc, value):
             return SetDoc(doc, adopt(value))

@@ -31,7 +31,7 @@ from headwater.errors import (
     StoreFullError,
     SyncError,
 )
-from headwater.store.commit import Commit, Committed, Note, Outcome, Submission
+from headwater.store.commit import Commit, Committed, Note, Outcome, Submission, adopt_operation
 from headwater.sync import frames, told
 from headwater.sync.frames import (
     Ack,
@@ -61,7 +61,6 @@ from headwater.sync.frames import (
     Written,
     note_fields,
     read_server,
-    trusted,
 )
 from headwater.sync.limits import ACK_EVERY, OFFLINE_MAX, WINDOW
 from headwater.sync.serving import FATAL, Close
@@ -336,7 +335,7 @@ class ClientSession:
         for operation in operations:
             self._have(operation.doc, new.seq)
         commit = Commit(
-            new.session, LocalSeq(0), tuple(map(trusted, operations)), branch=self._opening.branch, seen=seen
+            new.session, LocalSeq(0), tuple(map(adopt_operation, operations)), branch=self._opening.branch, seen=seen
         )
         return [*brought(new.brought), Outcome(commit, Committed(new.seq))]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from headwater.errors import AccessError
 from headwater.store.commit import Commit, Note
 from headwater.sync.frames import AskChanged, AskKept, FromServer, Open, Pull, Unwatch, Watch
 from headwater.values.ids import DocKey, Seq
@@ -44,6 +45,9 @@ class Desk(Protocol):
 
     def unwatch(self, asked: Unwatch) -> None:
         """Tell no more of these."""
+
+    def denied(self, asked: str, error: AccessError) -> None:
+        """A command of this kind was refused for lack of a right. The client is told."""
 
     def left(self) -> None:
         """The client will not come back."""

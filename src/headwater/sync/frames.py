@@ -36,17 +36,11 @@ from headwater.values.codec import adopt, flatten
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.limits import INT_MAX
 from headwater.values.patch import (
-    Add,
-    AddUnique,
-    Append,
     Carried,
     PatchOp,
-    RemoveByValue,
-    Replace,
-    Splice,
     adopt_patch,
 )
-from headwater.values.tree import ABSENT, Array, Maybe, Path, freeze
+from headwater.values.tree import ABSENT, Maybe, Path, freeze
 
 VERSION: Final = 1
 """Of the wire format. Raised when an old client, or an old server, would misread a frame."""
@@ -357,17 +351,6 @@ def _shown(wrong: Exception) -> str:
     return str(wrong)[:200] if not isinstance(wrong, RecursionError) else "it is nested too deep"
 
 
-def trusted(operation: Operation) -> Operation:
-    """An operation that a server has sent, its values taken into the tree: they were checked when it took them."""
-    match operation:
-        case SetDoc(doc, value):
-            return SetDoc(doc, adopt(value))
-        case PatchDoc(doc, ops):
-            return PatchDoc(doc, tuple(map(adopt_patch, ops)))
-        case _:
-            return operation
-
-
 def checked(operation: Operation) -> Operation:
     """An operation that a client has sent, once it is known that it can be stored. Raises RemoteProtocolError."""
     try:
@@ -385,31 +368,11 @@ def checked(operation: Operation) -> Operation:
     return operation
 
 
-def _checked_patch(op: PatchOp) -> PatchOp:  # noqa: PLR0911  # one for each operation
+def _checked_patch(op: PatchOp) -> PatchOp:
     for step in op.path:
         if type(step) is int and not 0 <= step <= INT_MAX:
             raise AddressError(f"{step} is no index")
-    match op:
-        case Replace(path, value):
-            return Replace(path, freeze(value))
-        case Add(path, value):
-            return Add(path, freeze(value))
-        case Splice(path, index, delete, items):
-            return Splice(path, index, delete, _frozen(items))
-        case Append(path, items):
-            return Append(path, _frozen(items))
-        case AddUnique(path, items):
-            return AddUnique(path, _frozen(items))
-        case RemoveByValue(path, items):
-            return RemoveByValue(path, _frozen(items))
-        case _:
-            return op
-
-
-def _frozen(items: object) -> Array:
-    frozen = freeze(items)
-    assert not isinstance(frozen, str | bytes | bool | int | float | None)
-    return frozen  # type: ignore[return-value]  # the decoder has made a list
+    return adopt_patch(op, freeze)
 
 
 def note_fields(note: Note) -> tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]]:

@@ -132,11 +132,11 @@ class ServerSession:
             return
         match frame:
             case Transact():
-                self._answer(frame.number, lambda: self._transact(frame, size))
+                self._answer(frame, lambda: self._transact(frame, size))
             case Watch() | Pull():
-                self._answer(frame.number, lambda: self._look(frame))
+                self._answer(frame, lambda: self._look(frame))
             case AskKept() | AskChanged():
-                self._answer(frame.number, lambda: self._ask(frame))
+                self._answer(frame, lambda: self._ask(frame))
             case Unwatch():
                 self._desk.unwatch(frame)
             case Notes():
@@ -176,15 +176,17 @@ class ServerSession:
             case _:
                 raise RemoteProtocolError(f"{_kind(frame)} came before the space was open")
 
-    def _answer(self, number: int, do: object) -> None:
+    def _answer(self, frame: Transact | Watch | Pull | AskKept | AskChanged, do: object) -> None:
         """Do it, or tell that it is not done: the connection goes on."""
         try:
             do()  # type: ignore[operator]  # a function of no arguments
         except RemoteProtocolError:
             raise
         except HeadwaterError as refused:
+            if isinstance(refused, AccessError):
+                self._desk.denied(_kind(frame), refused)
             again = isinstance(refused, ServerLimitError)
-            self._desk.send(Trouble(refused.code, refused.message, number, again))
+            self._desk.send(Trouble(refused.code, refused.message, frame.number, again))
 
     # -- commands ------------------------------------------------------------------------------------------
 

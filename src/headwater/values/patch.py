@@ -170,27 +170,23 @@ def apply_patch(root: Maybe, op: PatchOp) -> tuple[Maybe, Touches]:
     return _APPLY[type(op)](root, op)
 
 
-def adopt_patch(op: PatchOp) -> PatchOp:  # noqa: PLR0911  # one for each operation
-    """An operation fresh from the decoder, its values taken into the tree."""
+def adopt_patch(op: PatchOp, take: Callable[[object], Value] = adopt) -> PatchOp:  # noqa: PLR0911  # one for each
+    """An operation fresh from the decoder, its values taken into the tree; by `freeze`, if a stranger has sent it."""
     match op:
         case Replace(path, value):
-            return Replace(path, adopt(value))
+            return Replace(path, take(value))
         case Add(path, value):
-            return Add(path, adopt(value))
+            return Add(path, take(value))
         case Splice(path, index, delete, items):
-            return Splice(path, index, delete, _adopt_items(items))
+            return Splice(path, index, delete, cast("Array", take(items)))
         case Append(path, items):
-            return Append(path, _adopt_items(items))
+            return Append(path, cast("Array", take(items)))
         case AddUnique(path, items):
-            return AddUnique(path, _adopt_items(items))
+            return AddUnique(path, cast("Array", take(items)))
         case RemoveByValue(path, items):
-            return RemoveByValue(path, _adopt_items(items))
+            return RemoveByValue(path, cast("Array", take(items)))
         case Remove() | Move() | Increment():  # pragma: no branch
             return op
-
-
-def _adopt_items(items: object) -> Array:
-    return cast("Array", adopt(items))
 
 
 # --- applying -----------------------------------------------------------------------------------------------

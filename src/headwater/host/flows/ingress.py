@@ -14,9 +14,8 @@ import threading
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from hmac import compare_digest
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Self
-from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.applications import Starlette
@@ -28,6 +27,7 @@ from starlette.routing import Route
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.flows.posting import Door, answer, refused, told
+from headwater.host.serving.names import LOCAL, address_of, name_of, place_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -40,9 +40,6 @@ STOP_S: Final = 5.0
 
 PORT_MAX: Final = 65_535
 """The last one that there is."""
-
-LOCAL: Final = ("localhost", "127.0.0.1", "::1")
-"""What this machine calls itself."""
 
 
 def ingress_app(space: BaseSpace, *, token: str | None = None, hosts: Collection[str] = LOCAL) -> Starlette:
@@ -193,7 +190,7 @@ class _Guard:
         self._token = token
         self._hosts = hosts
         # Bound to every address of the machine: any of them may be meant, but no name that somebody else made up.
-        self._any_address = any(address is not None and address.is_unspecified for address in map(_address_of, hosts))
+        self._any_address = any(address is not None and address.is_unspecified for address in map(address_of, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -205,14 +202,14 @@ class _Guard:
 
     def _refusal(self, headers: Mapping[str, str]) -> Response | None:
         given = headers.get("host", "")
-        host = _name_of(f"//{given}")
+        host = name_of(f"//{given}")
         if not host:
             return answer(400, f"Host: {given!r} is no name of a host")
-        if host not in self._hosts and not (self._any_address and _address_of(host)):
+        if host not in self._hosts and not (self._any_address and address_of(host)):
             # A page that somebody else serves may reach this address under a name of theirs.
             return answer(421, f"this is not {host}; ask for it by the address it is served at")
         origin = headers.get("origin")
-        if origin is not None and _place_of(origin) != given.lower():
+        if origin is not None and place_of(origin) != given.lower():
             return answer(403, f"a page of {origin} may not post here")
         if self._token is not None and not self._is_known(headers.get("authorization", "")):
             message = "the token is missing or wrong: send `Authorization: Bearer ...`"
@@ -223,29 +220,6 @@ class _Guard:
         scheme, _, token = given.partition(" ")
         assert self._token is not None
         return scheme.lower() == "bearer" and compare_digest(token.strip().encode(), self._token)
-
-
-def _address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The number that it is, if it is no name."""
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None
-
-
-def _name_of(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _place_of(origin: str) -> str:
-    """Host and port of an origin, as a Host header has them."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""
 
 
 __all__ = ["Ingress", "ingress_app", "serve_ingress"]

@@ -32,10 +32,10 @@ from headwater.errors import (
 )
 from headwater.host.serving.private import create_private, sync_folder
 from headwater.store.backends.sqlite_file import explain, holder
-from headwater.store.commit import Commit, Submission
+from headwater.store.commit import Commit, Submission, adopt_operation
 from headwater.store.document import Found
 from headwater.sync.client import transact
-from headwater.sync.frames import Opened, Transact, encode_frame, read_client, read_server, trusted
+from headwater.sync.frames import Opened, Transact, encode_frame, read_client, read_server
 from headwater.values.codec import decode, encode
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT, Maybe
@@ -345,7 +345,7 @@ def _submission(data: bytes, session: SessionId, branch: BranchId) -> Submission
     commit = Commit(
         session,
         LocalSeq(frame.number),
-        tuple(map(trusted, frame.operations)),
+        tuple(map(adopt_operation, frame.operations)),
         frame.reads,
         frame.rests,
         frame.conditions,

@@ -122,6 +122,12 @@ class Access:
             return local
         return found if is_found and found is not None and found.is_live(self._clock.now_ms()) else None
 
+    def expired(self, token: str) -> Grant | None:
+        """Whose token it was, for the log; None for all that are good, or not known."""
+        digest = tokens.digest(token)
+        found = None if digest is None else self._known.by_token.get(digest)
+        return found if found is not None and not found.is_live(self._clock.now_ms()) else None
+
     def with_key(self, public: bytes, space: str | None = None) -> Grant | None:
         """Whose key it is. One key may be registered for several spaces: the grant that lets it do most in this one."""
         self._look()

@@ -27,10 +27,10 @@ from headwater.sync.frames import (
 )
 from headwater.sync.limits import FRAME_BYTES_MAX, PREFETCH_BYTES_MAX
 from headwater.sync.serving import ServerSession
-from headwater.sync.watches import closure
+from headwater.sync.watches import Watcher, closure
 from headwater.values.address import Depth
 from headwater.values.codec import encode
-from headwater.values.ids import NEVER, BranchId, DocKey, Seq, SessionId
+from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe
 
 _HEAD_BYTES: Final = 4096
@@ -40,31 +40,12 @@ _ENTRY_BYTES: Final = 32
 """Of a document in a frame, besides its key and what it holds."""
 
 
-class Guest(Protocol):
+class Guest(Watcher, Protocol):
     """A connection, as much as a room asks of it."""
 
     @property
     def talk(self) -> ServerSession:
         """Its session."""
-        ...
-
-    @property
-    def session(self) -> SessionId:
-        """Whose commits it makes."""
-        ...
-
-    @property
-    def watched(self) -> dict[DocKey, None]:
-        """What it watches."""
-        ...
-
-    @property
-    def prefixes(self) -> dict[str, None]:
-        """What it watches by how keys begin."""
-        ...
-
-    def may_see(self, doc: DocKey) -> bool:
-        """Whether a document is in a scope of its own."""
         ...
 
     def may(self, right: str) -> bool:

@@ -72,9 +72,18 @@ class Doorman:
             if left_out is not None:
                 said = {"peer": socket.peer, "status": status, "why": words, "more": left_out}
                 log.info("connection refused", extra=said)
+            given = request.headers.get_all("Authorization")
+            self.write_down(socket.peer, status, words, given[0] if given else "")
         else:
             self.traffic.upgrades += 1
         return found
+
+    def write_down(self, peer: str, status: int, words: str, given: str) -> None:
+        """Somebody was refused: the first time, and then how often, stands in the audit log."""
+        # A token that has expired says whose it was; of one that was revoked nothing is known any more.
+        grant = self.house.access.expired(given.partition(" ")[2].strip())
+        told = grant.id if grant is not None else None
+        self.house.turned_away.tell("refused", (peer, status, told), peer=peer, id=told, status=status, why=words)
 
     def _refusal(self, request: Request, socket: ServerSocket) -> Refusal | None:  # noqa: PLR0911  # one for each reason
         headers = request.headers

@@ -71,6 +71,8 @@ class Client:
         self._is_answering = False
         self._is_full = False
         self._epoch = 0
+        # What it was refused for lack of a right: each kind stands in the audit log once.
+        self._denied: set[str] = set()
         # Why the server has ended it, if it did.
         self._ended: tuple[int, str] | None = None
         self.talk = ServerSession(
@@ -82,6 +84,11 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<{self.talk.actor or 'somebody'} in {self.talk.space!r}>"
+
+    @property
+    def grant_id(self) -> str | None:
+        """Of what it has shown; None as long as that is nothing that is known."""
+        return None if self._grant is None else self._grant.id
 
     # -- what the session asks for -------------------------------------------------------------------------
 
@@ -157,6 +164,13 @@ class Client:
         """Tell no more of these."""
         assert self.room is not None
         self.room.unwatch(self, asked.docs, asked.prefixes)
+
+    def denied(self, asked: str, error: AccessError) -> None:
+        """Write down that it tried."""
+        if asked not in self._denied:
+            self._denied.add(asked)
+            talk = self.talk
+            self._house.audit("denied", self, space=talk.space, actor=talk.actor, asked=asked, what=error.message)
 
     def left(self) -> None:
         """It will not come back."""

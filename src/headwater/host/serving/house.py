@@ -38,6 +38,7 @@ from headwater.host.serving.metrics import Work
 from headwater.host.serving.proofs import Proofs, lineage_in
 from headwater.host.serving.rights import Right
 from headwater.host.serving.room import Room
+from headwater.host.serving.turned_away import TurnedAway, write
 from headwater.host.storage import Storage
 from headwater.sync.frames import Open
 from headwater.sync.limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
@@ -52,6 +53,8 @@ _T = TypeVar("_T")
 log: Final = logging.getLogger("headwater.server")
 
 NONCE_BYTES: Final = 32
+KIND: Final = 20
+"""Characters of why something was refused that tell one kind from another."""
 LINE: Final = 300
 """Characters of what a stranger has sent that are told again."""
 ROUND_S: Final = 0.05
@@ -76,6 +79,7 @@ class House:
         self.entropy: Entropy = SystemEntropy()
         self.proofs = Proofs(folder)
         self.limits = {"frame": FRAME_BYTES_MAX, "pending": PENDING_MAX, "watches": WATCHES_MAX}
+        self.turned_away = TurnedAway(access.audit, loop)
         self.rooms: dict[str, Room] = {}
         # What those have done that are closed.
         self.past = Work()
@@ -120,11 +124,14 @@ class House:
         client.talk.refused(error, Close.FORBIDDEN)
 
     def audit(self, event: str, client: Client, **facts: object) -> None:
-        """Write down who did what. What cannot be written is logged, and stops nobody."""
-        try:
-            self.access.audit.write(event, peer=client.peer, **facts)
-        except (HeadwaterError, OSError) as error:
-            log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
+        """Write down who did what, and with which grant. Of what was refused the first, and then how often."""
+        facts = {"peer": client.peer, "id": client.grant_id, **facts}
+        if "why" in facts:
+            # Its beginning is ours; names that somebody else made up come later.
+            kind = (event, client.peer, client.grant_id, str(facts["why"])[:KIND])
+            self.turned_away.tell(event, kind, **facts)
+        else:
+            write(self.access.audit, event, **facts)
 
     # -- coming in -------------------------------------------------------------------------------------
 
@@ -267,6 +274,7 @@ class House:
                     room.leave(guest)
                 self.rooms.pop(space, None)
                 await self._in_thread(room.close)
+        self.turned_away.finish()
         self._threads.shutdown(wait=False)
 
 

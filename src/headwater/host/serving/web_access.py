@@ -59,6 +59,7 @@ def grant_of(request: Request, doorman: Doorman) -> Grant:
     if isinstance(found, Grant):
         return found
     status, words, headers = found
+    doorman.write_down(peer_of(request), status, words, given[0] if given else "")
     raise HTTPException(status, words, headers)
 
 
