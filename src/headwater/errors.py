@@ -15,7 +15,7 @@
     │   ├── DeclarationError     HW110  a cell, document class or function cannot be declared like this
     │   └── HandlerTakenError    HW111  a stream of events has a handler already
     ├── UserCodeError            HW150  a function of the author's raised; the original is its cause
-    │   ├── NotReadyError        HW151  an async function was asked for a value that it has not come to yet
+    │   ├── NotReadyError        HW151  an async function has no value yet, or a document is not here yet
     │   └── ResourceError        HW152  a resource could not be had: what `hw.Failed` has to say
     ├── EventError               an event has no result
     │   ├── EventFailedError     HW161  its handler raised, or could not get through; it is kept
@@ -166,7 +166,7 @@ class UserCodeError(HeadwaterError):
 
 
 class NotReadyError(UserCodeError):
-    """An async function was asked for a value that it has not come to yet. Who asked runs again when it has."""
+    """An async function has not come to a value yet, or a document is not here yet. Who asked runs again then."""
 
     code = "HW151"
 

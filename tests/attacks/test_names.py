@@ -143,13 +143,15 @@ def test_a_branch_that_is_none_is_refused(served: Served, branch: str) -> None:
 @pytest.mark.parametrize("name", ["x" * 257, "\0" * 300])
 def test_a_name_of_a_session_or_branch_that_is_too_long_ends_the_connection(served: Served, name: str) -> None:
     space = served.space()
-    for how in ({"branch": name}, {"session": name}, {"actor": name}):
+    for how in ({"branch": name}, {"session": name}):
         with pytest.raises(ClosedError) as refused:
             Raw.into(served.port, served.token(space), space, **how)
         assert refused.value.code == 4400
 
 
-@pytest.mark.parametrize("name", ["x" * 201, "\u202e", "a\nb", " a", "\0"], ids=ascii)
+@pytest.mark.parametrize(
+    "name", ["x" * 201, "\u202e", "a\nb", " a", "\0", "y" * 60_000], ids=lambda name: ascii(name[:9])
+)
 def test_a_name_of_an_actor_that_cannot_be_shown_is_refused(served: Served, name: str) -> None:
     with pytest.raises(ClosedError) as refused:
         Raw.into(served.port, served.token("*"), served.space(), actor=name)

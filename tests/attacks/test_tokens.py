@@ -56,12 +56,14 @@ def test_an_address_that_leads_elsewhere_leads_nowhere(served: Served, path: str
 
 def test_guesses_are_limited_and_whoever_has_a_token_here_is_not_locked_out(tmp_path: Path) -> None:
     with Served.running(tmp_path) as served:
+        token = served.token("*")
         answers = [knock(served.port, "hw_" + "A" * 43) for _ in range(10 * GUESSES_BURST)]
         assert answers[:GUESSES_BURST] == [401] * GUESSES_BURST
         assert answers.count(429) > 5 * GUESSES_BURST
         # All users of one machine have one address.
-        assert knock(served.port, served.token("*")) == 101
-        assert knock(served.port, "hw_" + "B" * 43) == 429
+        assert knock(served.port, token) == 101
+        # Time passes, and one more may be heard; not all.
+        assert 429 in [knock(served.port, "hw_" + "B" * 43) for _ in range(5)]
 
 
 def test_a_hundred_thousand_guesses_from_elsewhere_are_not_even_looked_at(

@@ -18,7 +18,7 @@ from headwater.errors import OfflineError
 from headwater.host.serving.server import Server, Serving
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, on_terminal
-from tests.serving.running import DEADLINE_S, ServeProcess, served, settle_in, token_for
+from tests.serving.running import DEADLINE_S, ServeProcess, served, settle_in, token_for, until
 
 DATA = Path(__file__).parents[1] / "serving" / "data"
 CERTIFICATE, KEY = DATA / "localhost.pem", DATA / "localhost.key"
@@ -205,7 +205,8 @@ def test_what_is_not_there_is_told_as_of_a_file(run: Run, home: str) -> None:
 def test_a_space_that_is_not_there_is_made_only_by_writing(run: Run, server: Server) -> None:
     url = f"{server.url}/nowhere"
     for command in (("get", "a"), ("ls",), ("set", "a", "1", "--no-create"), ("set", "a", "--delete"), ("watch", "a")):
-        assert "AccessError HW403" in run(*command, "--url", url, exit=1).stderr
+        told = run(*command, "--url", url, exit=3).stderr
+        assert "NotFoundError HW106: there is no space 'nowhere' at this server" in told
     run("set", "a", "1", "--url", url)
 
 
@@ -262,6 +263,15 @@ def test_the_url_may_be_in_the_environment(run: Run, home: str, monkeypatch: pyt
     assert "is open, at 1" in run("doctor").stdout
 
 
+def test_a_folder_that_is_served_is_told_with_who_has_it(run: Run, server: Server, tmp_path: Path) -> None:
+    for port in (0, server.port):
+        told = run("serve", "--store", "spaces", "--listen", f"127.0.0.1:{port}", exit=4).stderr
+        assert f"SpaceHeldError HW202: spaces is served already, by process {os.getpid()} at {server.url}" in told
+    elsewhere = run("serve", "--store", "others", "--listen", f"127.0.0.1:{server.port}", exit=1).stderr
+    assert f"HW201: the server cannot listen at 127.0.0.1:{server.port}" in elsewhere
+    assert not (tmp_path / "others").exists()
+
+
 # --- watch ----------------------------------------------------------------------------------------------------
 
 
@@ -280,6 +290,26 @@ def test_every_change_is_told_in_order(run: Run, home: str) -> None:
     assert [line.get("value") for line in lines] == [0, 1, 2, 3, 4, None]
     assert [line["seq"] for line in lines] == [1, 2, 4, 6, 8, 10]
     assert "value" not in lines[-1]
+
+
+def test_the_first_value_is_waited_for_where_nothing_stands_yet(run: Run, server: Server, home: str) -> None:
+    run("set", "other", "1", "--url", home)
+    command = [*COMMAND, "watch", "late/n", "--count", "1", "--url", home]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as watching:
+        until(lambda: _is_watched(server, "space/late"), "the document is watched")
+        run("set", "late", '{"m": 0}', "--url", home)
+        run("set", "late/n", "5", "--url", home)
+        assert watching.stdout is not None
+        assert watching.stdout.read() == "5\n"
+        assert watching.wait(DEADLINE_S) == 0
+    # A program that wants to know gets a line for it.
+    assert run("watch", "later", "--jsonl", "--count", "1", "--url", home).stdout == '{"seq": 0}\n'
+
+
+def _is_watched(server: Server, doc: str) -> bool:
+    assert server.doorman is not None
+    rooms = list(server.doorman.house.rooms.values())
+    return any(doc in guest.watched for room in rooms for guest in list(room.guests.values()))
 
 
 def test_a_watch_goes_on_with_the_next_server(run: Run, tmp_path: Path) -> None:

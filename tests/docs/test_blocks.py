@@ -106,8 +106,8 @@ $ headwater serve --store data/
 serving data at ws://127.0.0.1:8400; Ctrl-C ends it
 $ python where.py
 b'ok\\n'
-$ headwater ls --url ws://127.0.0.1:8400/new  # exit 1
-AccessError ...
+$ headwater ls --url ws://127.0.0.1:8400/new  # exit 3
+NotFoundError ...
 ```
 ```python
 from pathlib import Path

@@ -86,7 +86,7 @@ REFUSED: Final = [
     Bad("open before hello", "client", "new", spell({"t": "open", "space": "seats"})),
     Bad("hello twice", "client", "greeted", spell({"t": "hello", "versions": [1]})),
     Bad("something before open", "client", "greeted", spell({"t": "ping", "number": 1})),
-    Bad("a name that is too long", "client", "greeted", spell({"t": "open", "space": "s", "actor": "a" * 257})),
+    Bad("a name that is too long", "client", "greeted", spell({"t": "open", "space": "s", "branch": "a" * 257})),
     Bad("open twice", "client", "open", spell({"t": "open", "space": "seats"})),
     Bad("bytes after the frame", "client", "open", spell({"t": "bye"}) + b"\x00"),
     Bad("a frame that ends early", "client", "open", spell({"t": "ping", "number": QUESTION})[:-1]),

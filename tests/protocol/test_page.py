@@ -131,7 +131,8 @@ def test_limits_are_those_in_the_code() -> None:
     assert shown == {
         "bytes of a frame": limits.FRAME_BYTES_MAX,
         "bytes of a frame before `open`": limits.GREETING_BYTES_MAX,
-        "characters of an actor, a session or a branch": limits.NAME_BYTES_MAX,
+        "characters of an actor, all printable, no spaces at the ends": limits.ACTOR_MAX,
+        "characters of a session or a branch": limits.NAME_BYTES_MAX,
         "bytes of a document's key": KEY_BYTES_MAX,
         "documents that one session watches": limits.WATCHES_MAX,
         "prefixes that one session watches": limits.PREFIXES_MAX,

@@ -157,7 +157,8 @@ def test_after_a_cut_only_what_has_changed_is_sent_again(at: Behind, monkeypatch
 
 
 def test_a_connection_that_is_half_open_is_given_up_and_made_anew(at: Behind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.remote.socket.PING_S", 0.2)
+    monkeypatch.setattr("headwater.host.remote.socket.QUIET_S", 0.2)
+    monkeypatch.setattr("headwater.host.remote.socket.PONG_S", 0.2)
     counter = Counter()
     with counter.open(at) as space:
         at.proxy.freeze(True)

@@ -344,6 +344,39 @@ def test_a_session_that_the_server_does_not_know_is_told_and_another_is_begun(at
         assert once_more.shown == [4]
 
 
+def test_commits_on_their_way_to_the_folder_count_once(
+    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counter = Counter()
+    space = counter.open(at, local=tmp_path / "local")
+    storage = storage_of(space)
+    storage.link.session._offline_max = 5
+    folder = storage._folder
+    assert folder is not None
+    at.go_away()
+    state_is(space, "offline")
+    folder.flush()
+    write, release = folder._write_down, threading.Event()
+
+    def slow(batch: Any) -> None:
+        assert release.wait(DEADLINE_S)
+        write(batch)
+
+    monkeypatch.setattr(folder, "_write_down", slow)
+    for number in range(5):
+        counter.count.value += 1
+        # Some are being written, others wait for that.
+        assert space.connection.pending == number + 1
+    for is_released in (False, True):
+        with pytest.raises(OfflineError, match=r"HW405: 5 commits wait") as caught:
+            counter.count.value += 1
+        assert caught.value.facts["waiting"] == space.connection.pending == 5
+        if not is_released:
+            release.set()
+            until(lambda: storage.link.session.pending == 5, "they are kept")
+    space.close()
+
+
 def test_who_is_not_let_in_keeps_what_is_kept(at: Behind, tmp_path: Path) -> None:
     folder = tmp_path / "local"
     counter = Counter()
@@ -359,6 +392,17 @@ def test_who_is_not_let_in_keeps_what_is_kept(at: Behind, tmp_path: Path) -> Non
     with again.open(at, local=folder) as opened:
         assert again.shown == [3]
         assert opened.connection.refused == 0
+
+
+def test_an_opening_that_has_nothing_to_send_waits_for_nothing_but_the_server(
+    at: Behind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Counter().open(at, local=tmp_path / "local"):
+        pass
+    monkeypatch.setattr(links, "PATIENCE_S", 600.0)
+    monkeypatch.setattr(links, "LOOK_S", 600.0)
+    with Counter().open(at, local=tmp_path / "local") as space:
+        assert space.connection
 
 
 def test_two_openings_of_one_folder_are_refused(at: Behind, tmp_path: Path) -> None:

@@ -88,4 +88,7 @@ def test_what_links_lead_to_comes_with_the_opening(server: Server, asked: list[s
 def test_a_folder_has_one_server(server: Server) -> None:
     with pytest.raises(SpaceHeldError, match=f"is served already, by process .* at {server.url}"):
         Server(Serving(store=server.options.store, port=0))
+    # Also if the same command was given twice: that the port is taken says less.
+    with pytest.raises(SpaceHeldError, match=f"is served already, by process .* at {server.url}"):
+        Server(Serving(store=server.options.store, port=server.port))
     assert server.house is not None

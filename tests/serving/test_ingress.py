@@ -96,12 +96,14 @@ def test_clients_of_the_space_go_on_meanwhile(server: Server, poster: httpx.Clie
 def test_a_space_that_was_closed_is_opened_again(
     server: Server, poster: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(house_module, "EMPTY_S", 0.0)
     house = server.house
     assert house is not None
     assert poster.post(PLACED, json=TEA, headers=key("a")).json()["new"]
-    house._loop.call_soon_threadsafe(house._close_empty)
-    until(lambda: not house.rooms, "the space is closed")
+    with monkeypatch.context() as patch:
+        # No longer than that: what is opened next would be closed before it is used, again and again.
+        patch.setattr(house_module, "EMPTY_S", 0.0)
+        house._loop.call_soon_threadsafe(house._close_empty)
+        until(lambda: not house.rooms, "the space is closed")
     assert not poster.post(PLACED, json=TEA, headers=key("a")).json()["new"]
 
 

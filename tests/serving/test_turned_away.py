@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,14 +20,14 @@ WRONG = "hw_" + "0" * 43
 
 
 class SimTimer:
-    def __init__(self, at: float, do: Callable[[], None]) -> None:
+    def __init__(self, at: float, do: Callable[[], object]) -> None:
         self.at, self.do, self.is_off = at, do, False
 
     def cancel(self) -> None:
         self.is_off = True
 
 
-class SimTimers(asyncio.AbstractEventLoop):
+class SimTimers:
     """Time that passes when it is told to."""
 
     def __init__(self) -> None:
@@ -39,8 +37,8 @@ class SimTimers(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.now
 
-    def call_later(self, delay: float, callback: Any, *args: Any, **_options: Any) -> Any:
-        timer = SimTimer(self.now + delay, lambda: callback(*args))
+    def call_later(self, delay: float, callback: Callable[[Hashable], object], argument: Hashable, /) -> SimTimer:
+        timer = SimTimer(self.now + delay, lambda: callback(argument))
         self.timers.append(timer)
         return timer
 

@@ -10,11 +10,13 @@ import httpx
 import pytest
 from starlette.requests import Request
 
+from headwater.errors import HeadwaterError
 from headwater.host.serving import doorman
 from headwater.host.serving.limits import GUESSES_BURST
 from headwater.host.serving.server import Server
 from headwater.host.serving.web_health import Health
-from tests.serving.running import pages, settle_in, token_for, until
+from tests.serving.running import client as client_of
+from tests.serving.running import pages, settle_in, token_for, until, write
 
 
 @pytest.fixture(autouse=True)
@@ -54,11 +56,35 @@ def test_one_whose_folder_is_gone_is_not_ready(server: Server, store: Path) -> N
     with pages(server) as client:
         answer = client.get("/readyz")
         assert answer.status_code == 503
-        assert answer.text.startswith("the folder of the spaces cannot be written")
+        assert answer.text.startswith("the folder of the spaces was removed while the server runs")
         assert str(store) not in answer.text
         assert client.get("/healthz").status_code == 200
         store.with_name("elsewhere").rename(store)
         until(lambda: client.get("/readyz").status_code == 200, "it is ready again")
+
+
+def test_one_with_another_folder_in_its_place_opens_nothing_there(server: Server, store: Path) -> None:
+    store.rename(store.with_name("elsewhere"))
+    with pytest.raises(HeadwaterError), client_of(server.url, "new"):
+        pass
+    assert not store.exists()
+    store.mkdir(mode=0o700)
+    with pages(server) as client:
+        assert client.get("/readyz").status_code == 503
+    with pytest.raises(HeadwaterError), client_of(server.url, "new"):
+        pass
+    assert not list(store.iterdir())
+
+
+def test_one_whose_open_space_has_lost_its_file_is_not_ready(server: Server) -> None:
+    assert server.house is not None
+    with client_of(server.url, "lost") as replica, pages(server) as client:
+        write(replica, "a", 1)
+        path = server.house.place("lost").path
+        assert path is not None
+        path.unlink()
+        until(lambda: client.get("/readyz").status_code == 503, "it is not ready")
+        assert client.get("/readyz").text.startswith("the file of 1 open spaces was removed")
 
 
 def test_looking_at_the_disk_leaves_nothing_there(server: Server, store: Path) -> None:

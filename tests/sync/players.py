@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from headwater.cells.pending import Pending
 from headwater.errors import AddressError, HeadwaterError, MergeConflictError, OfflineError
+from headwater.host.remote import replica as replica_module
 from headwater.host.remote import storage as storage_module
 from headwater.host.remote.link import Showing
 from headwater.host.remote.storage import RemoteStorage
@@ -69,7 +70,8 @@ class Player:
 
         with (
             patch.object(storage_module, "Link", make),
-            patch.object(storage_module, "_is_in_loop", lambda: self.in_loop),
+            patch.object(storage_module, "is_in_loop", lambda: self.in_loop),
+            patch.object(replica_module, "is_in_loop", lambda: self.in_loop),
         ):
             yield
 

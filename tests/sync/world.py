@@ -234,6 +234,7 @@ class SimLink:
         self.wire: Wire | None = None
         self.tries = 0
         self.trouble = ""
+        self.lost_at: float | None = None
         world.links.append(self)
 
     @property
@@ -250,13 +251,13 @@ class SimLink:
         self._world.run_until(lambda: self.phase is Phase.LIVE)
 
     def has_room(self) -> bool:
-        return self.session.has_room(len(self._queue))
+        return self.session.has_room(self.session.pending + len(self._queue))
 
     def wait_for_room(self) -> None:
         self._world.run_until(self.has_room)
 
     def submit(self, submission: Submission) -> None:
-        self.session.check_room()
+        self.session.check_room(self.session.pending)
         self._queue.append(submission)
         self.tasks.append(self._take)
 
@@ -275,6 +276,9 @@ class SimLink:
 
     def ask_soon(self, frame: Any, done: Callable[[Any], None]) -> None:
         self.tasks.append(lambda: self.session.ask(frame, done))
+
+    def soon(self, do: Callable[[], object]) -> None:
+        self.tasks.append(do)
 
     def assume(self, doc: DocKey) -> None:
         self.tasks.append(lambda: self.session.assume(doc))

@@ -156,7 +156,7 @@ class Doc(Copied):
         if tx is None:
             home.commit_one(SetDoc(doc_key(doc), value))
         else:
-            tx.set(doc_key(doc), (), value)
+            tx.make(doc_key(doc), value)
 
     @classmethod
     def _hw_value(cls, given: dict[str, object]) -> Value:

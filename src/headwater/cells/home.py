@@ -5,7 +5,7 @@ Must never know: which functions run because of a write (`settle` is filled in a
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from contextvars import Token
 from types import TracebackType
 from typing import Final
@@ -73,6 +73,8 @@ class Home:
         # Not every code may use it at every time: `check` is asked first. So when it is closed.
         self.wary = False
         self.untracked: Untracked = Untracked(replica)
+        # Asked before code that is no run looks at a document in a transaction, where not everything is here.
+        self.gate: Callable[[DocKey], None] | None = None
         # One handle per document and class while anybody holds it: a field that was read is found read.
         self.handles: WeakValueDictionary[tuple[DocKey, type], object] = WeakValueDictionary()
         # Decisions and others' commits that wait to be taken in; the host puts its own box here.
@@ -208,6 +210,8 @@ class Block:
                 home.catch_up()
             tx = home.begin()
             tx.change_group = self._group
+            if home.gate is not None:
+                tx.gate = home.gate
         self._tx = tx
         self._frame = Frame(home, tx, here)
         self._token = HERE.set(self._frame)

@@ -11,7 +11,7 @@ Length: the commonest commits are spelled out, beside the general way that does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from headwater.cells.notes import Notes
@@ -36,11 +36,13 @@ from headwater.store.commit import (
     Verdict,
 )
 from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
+from headwater.store.conflict import notices
 from headwater.store.document import Found, apply_operation
 from headwater.store.wellformed import check_operation
 from headwater.values.change import Change, Derived, Kind, Notification
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.patch import Touches
 from headwater.values.room import fitted
 from headwater.values.tree import ABSENT, Maybe
 
@@ -347,6 +349,23 @@ class Replica(View):
             else:
                 kept = mine is not None and not mine.moved and outcome.effects is mine.effects
                 self._confirm(record, effect, seq, mine, step, kept=kept)
+        if mine is None and self._pending:
+            self._foresee(outcome.effects, seq, step)
+
+    def _foresee(self, effects: Sequence[Effect], seq: Seq, step: Step[Document]) -> None:
+        """Commits of ours that have read what another has just changed, and are decided after it: they will not land.
+
+        They are no longer shown from here on, although their verdicts are yet to come. On top of what won they would be
+        a state that nobody has ever made.
+        """
+        touched = {effect.doc: effect.touches for effect in effects if effect.touches}
+        doomed = [
+            pending
+            for number, pending in self._pending.items()
+            if number not in self._dead and _is_overtaken(pending.commit.reads, touched, seq)
+        ]
+        for pending in doomed:
+            self._drop(pending, step)
 
     def _confirm(
         self, record: Document, effect: Effect, seq: Seq, mine: Pending | None, step: Step[Document], *, kept: bool
@@ -453,3 +472,12 @@ class Replica(View):
         finally:
             if arrived:
                 self._tell(Notification(kind, tuple(arrived)))
+
+
+def _is_overtaken(reads: Iterable[Read], touched: Mapping[DocKey, Touches], seq: Seq) -> bool:
+    """Whether one of these would notice what was done to documents at a place of the log: as the store tells it."""
+    for read in reads:
+        touches = touched.get(read.doc)
+        if touches is not None and read.seq < seq and any(notices(read.path, read.depth, each) for each in touches):
+            return True
+    return False

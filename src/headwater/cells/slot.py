@@ -98,6 +98,9 @@ class Slot(Readable):
             home, tx = find(self._owner, self)
         doc = self._doc or home.key(*self._scope)
         path = self._path
+        if tx is None and path and home.gate is not None:
+            # Where a part lands depends on the whole. A whole is written over, whatever it is.
+            home.gate(doc)
         there = home.replica.read(doc) if tx is None else tx.look(doc)
         for step in path:
             # The commonest step, without a call; an index is never found.
@@ -183,8 +186,9 @@ class Slot(Readable):
         home, tx = find(self._owner, self)
         doc = self._key(home)
         there = get(home.replica.read(doc) if tx is None else tx.look(doc), self._path)
+        is_blind = tx is None and not self._path and not self._default and home.replica.is_missing(doc)
         try:
-            if there is ABSENT or is_link(there):
+            if (there is ABSENT and not is_blind) or is_link(there):
                 # Links on the way, or something to be made first.
                 self._edit_in(home, tx, make)
             elif tx is not None:

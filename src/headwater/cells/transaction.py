@@ -184,6 +184,10 @@ class Transaction:
         """The documents that were written here, as they would be."""
         return [(doc, held.value) for doc, held in self._held.items() if held.whole or held.ops]
 
+    def seen(self) -> list[Maybe]:
+        """The documents that were looked at here, as they were then."""
+        return [held.base for held in self._held.values()]
+
     def _hold(self, doc: DocKey, verb: str = "read") -> Held:
         if self.status is not _OPEN:
             raise self._ended(verb)
@@ -217,6 +221,16 @@ class Transaction:
     def put(self, doc: DocKey, value: Value) -> None:
         """Write a document as a whole, also if it is as it was."""
         self._put(self._begin_write(doc, ()), value)
+
+    def make(self, doc: DocKey, value: Value) -> None:
+        """Write a document that is made in here, also if nobody can say what stands there: it is written over."""
+        gate = self.gate
+        if self.event is None:
+            self.gate = None
+        try:
+            self.set(doc, (), value)
+        finally:
+            self.gate = gate
 
     def patch(self, doc: DocKey, op: PatchOp) -> None:
         """Apply one operation. Raises AddressError if it does not fit: then nothing changed."""

@@ -52,6 +52,10 @@ class View:
         """Held by who does several things with the replica that must not be torn apart; threads take turns by it."""
         self.version = 0
         """Grows with every change of what is visible: who finds it as it was needs not look at documents."""
+        self.may_miss = False
+        """Not every document is here at once: whoever looks at one asks whether it `is_missing`."""
+        self.on_arrived: Callable[[list[DocKey]], None] = lambda _: None
+        """Told of documents that were missing and have come."""
         self.seq = seq
         """The newest commit of the log that is taken in here: all confirmed documents are as of this place."""
 
@@ -94,6 +98,14 @@ class View:
         """Something of it is not decided yet."""
         record = self._documents.get(doc)
         return record is not None and bool(record.layers)
+
+    def is_missing(self, _doc: DocKey) -> bool:
+        """It is not here, and nobody can say what it is; it was asked for. Here: never."""
+        return False
+
+    def is_held(self, doc: DocKey) -> bool:
+        """It can be read without asking anybody."""
+        return doc in self._documents
 
     def is_as_of(self, doc: DocKey, seq: Seq) -> bool:
         """It is here, decided, and was not changed after a place of the log that was taken in."""

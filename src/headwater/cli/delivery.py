@@ -24,6 +24,7 @@ from headwater.errors import (
 )
 
 if TYPE_CHECKING:
+    from headwater.cli.remote import Server
     from headwater.host.doorway import Caller
     from headwater.host.storage import Storage
     from headwater.host.told import Ask, EventTold, Reply
@@ -45,11 +46,14 @@ _TRIES: Final = 3
 class Target:
     """Which space is meant, and with what."""
 
-    def __init__(self, url: str | None, space: str | None, branch: str, app: str | None) -> None:
+    def __init__(
+        self, url: str | None, space: str | None, branch: str, app: str | None, server: Server | None = None
+    ) -> None:
         self.url = url
         self.space = space
         self.branch = branch
         self.app = app
+        self.server = server
 
     def ask(self, question: Any, **more: Any) -> Ask:  # noqa: ANN401  # as `request` takes them
         """A request that says where."""
@@ -124,6 +128,12 @@ def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | Headwate
     from headwater.host.doorway import Caller
 
     left = list(asks)
+    if target.server is not None:
+        if not is_module(target.app):
+            message = f"at a server, {verb} takes the app: name it with --app MODULE:APP, and it is opened for this"
+            raise UsageError(message)
+        _open_and_do(target, left, tell)
+        return
 
     def otherwise() -> None:
         if is_module(target.app):
@@ -171,7 +181,9 @@ def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | He
 
     assert target.app is not None
     app = load_app(target.app)
-    path = opening.locate(target.url if target.url is not None else opening.default_url(), target.space).path
+    path = None
+    if target.server is None:
+        path = opening.locate(target.url if target.url is not None else opening.default_url(), target.space).path
     is_new = path is not None and not path.exists()
     wrong: list[errors.UserCodeError] = []
     told: list[EventTold | HeadwaterError] = []
@@ -184,7 +196,10 @@ def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | He
             except HeadwaterError as error:
                 told.append(error)
 
-    options = Options(space=target.space, branch=BranchId(target.branch), create=True, on_error=wrong.append)
+    token = None if target.server is None else target.server.token
+    options = Options(
+        space=target.space, branch=BranchId(target.branch), create=path is not None, token=token, on_error=wrong.append
+    )
     try:
         while_open(app, target.url, options, work)
     finally:

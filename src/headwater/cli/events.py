@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from headwater.cli.delivery import Target, do, look, timeout_ms, trouble_in, wait_options, with_app
+from headwater.cli.delivery import Target, do, timeout_ms, trouble_in, wait_options, with_app
+from headwater.cli.event_places import dropped, listed, shown
 from headwater.cli.exits import Exit, exit_of
 from headwater.cli.inert import inert, inert_lines
-from headwater.cli.options import as_list, as_object, on_branch, on_space
+from headwater.cli.options import as_list, as_object, on_branch
 from headwater.cli.output import (
     Column,
     Form,
@@ -26,13 +28,12 @@ from headwater.cli.output import (
     show,
     write,
 )
+from headwater.cli.remote import on_space_or_server, server_of
 from headwater.cli.runtime import moment, utc
 from headwater.errors import HeadwaterError, NotFoundError
 
 if TYPE_CHECKING:
-    from headwater.host.storage import Storage
-    from headwater.host.told import EventTold, Reply
-    from headwater.values.ids import BranchId
+    from headwater.host.told import EventTold
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,35 +74,8 @@ def events() -> None:
 # --- what there is --------------------------------------------------------------------------------------------
 
 
-def _listed(target: Target, *, waiting: bool) -> list[EventTold]:
-    """Of the file, or of all openings that a process has of it."""
-    from headwater.host import kept_events
-
-    def closed(storage: Storage) -> list[EventTold]:
-        on = _branch(storage, target.branch)
-        listing = kept_events.waiting if waiting else kept_events.failed
-        return storage.call(lambda engine: listing(engine, on))
-
-    found = look(target, target.ask("events", waiting=waiting), closed)
-    return found if isinstance(found, list) else _of_reply(found, target)
-
-
-def _of_reply(reply: Reply, target: Target) -> list[EventTold]:
-    events: dict[str, EventTold] = {}
-    for opening in reply.openings:
-        if target.space is not None and opening.space != target.space:
-            message = f"it holds the space {opening.space!r}, not {target.space!r}; leave out --space"
-            raise NotFoundError(message, space=target.space, found=opening.space)
-        if opening.branch == target.branch:
-            # Those that failed are the file's: every opening tells of the same.
-            events |= {event.event: event for event in opening.events}
-    return list(events.values())
-
-
-def _branch(storage: Storage, name: str) -> BranchId:
-    from headwater.cli.spaces import find_branch
-
-    return storage.call(lambda engine: find_branch(engine, name))
+def _target(branch: str, url: str | None, space: str | None, token_file: Path | None, app: str | None = None) -> Target:
+    return Target(url, space, branch, app, server_of(url, space, token_file))
 
 
 def _record(event: EventTold) -> dict[str, object]:
@@ -164,14 +138,16 @@ def _local_time(record: Record) -> str:
 @events.command("ls")
 @click.option("--waiting", is_flag=True, help="List events that wait to be handled, instead of those that failed.")
 @on_branch
-@on_space
+@on_space_or_server
 @as_list
-def list_events(*, waiting: bool, branch: str, url: str | None, space: str | None, form: Form) -> None:
+def list_events(
+    *, waiting: bool, branch: str, url: str | None, space: str | None, token_file: Path | None, form: Form
+) -> None:
     """List the events that failed, oldest first.
 
     With --waiting those that wait, and why: in the process that has the space open, or in the file that nobody has.
     """
-    records: list[Record] = list(map(_record, _listed(Target(url, space, branch, None), waiting=waiting)))
+    records: list[Record] = list(map(_record, listed(_target(branch, url, space, token_file), waiting=waiting)))
     empty = "no event waits" if waiting else "no failed events"
     show(records, _columns(records, waiting=waiting), form, empty=empty)
 
@@ -182,15 +158,17 @@ def list_events(*, waiting: bool, branch: str, url: str | None, space: str | Non
 @events.command("show")
 @click.argument("event")
 @on_branch
-@on_space
+@on_space_or_server
 @as_object
-def show_event(*, event: str, branch: str, url: str | None, space: str | None, form: Form) -> None:
+def show_event(
+    *, event: str, branch: str, url: str | None, space: str | None, token_file: Path | None, form: Form
+) -> None:
     """Tell all that is known of one event.
 
     What it carried, why it failed and where, or what it waits for. Of one that was handled, by its whole id: its
     result.
     """
-    told = _shown(Target(url, space, branch, None), event)
+    told = shown(_target(branch, url, space, token_file), event)
     record = _record(told)
     if form is not None:
         answer(record, sentence="", plain="", form=form)
@@ -201,21 +179,6 @@ def show_event(*, event: str, branch: str, url: str | None, space: str | None, f
             text = json_text(value) if name in ("payload", "result") else str(value).rstrip("\n")
             # Lines of one text stand below each other, and the name before the first.
             write(f"{name}\t" + inert_lines(text).replace("\n", "\n\t"))
-
-
-def _shown(target: Target, name: str) -> EventTold:
-    """One event, of the process or of the file."""
-    from headwater.host import kept_events
-    from headwater.host.told import Reply
-
-    def closed(storage: Storage) -> EventTold:
-        on = _branch(storage, target.branch)
-        return storage.call(lambda engine: kept_events.shown(engine, on, name))
-
-    found = look(target, target.ask("event", event=name), closed)
-    told = found.event if isinstance(found, Reply) else found
-    assert told is not None
-    return told
 
 
 def _story(event: EventTold) -> list[str]:
@@ -289,7 +252,7 @@ _OUTCOME: Final = (
 @wait_options
 @with_app
 @on_branch
-@on_space
+@on_space_or_server
 @as_list
 def redeliver_events(
     *,
@@ -301,15 +264,16 @@ def redeliver_events(
     branch: str,
     url: str | None,
     space: str | None,
+    token_file: Path | None,
     form: Form,
 ) -> None:
     """Deliver failed events once more, and tell what came of each.
 
-    By the process that has the space open; if nobody has, by the app that --app names.
+    By the process that has the space open; if nobody has, and at a server, by the app that --app names.
     """
-    target = Target(url, space, branch, app)
+    target = _target(branch, url, space, token_file, app)
     limit = timeout_ms(timeout, no_wait=no_wait)
-    there = _listed(target, waiting=False)
+    there = listed(target, waiting=False)
     chosen = _chosen(names, every, there)
     records: list[Record] = []
     codes: list[Exit] = []
@@ -339,60 +303,27 @@ def redeliver_events(
 @events.command("drop")
 @which
 @on_branch
-@on_space
+@on_space_or_server
 @as_list
 def drop_events(
-    *, names: tuple[str, ...], every: bool, branch: str, url: str | None, space: str | None, form: Form
+    *,
+    names: tuple[str, ...],
+    every: bool,
+    branch: str,
+    url: str | None,
+    space: str | None,
+    token_file: Path | None,
+    form: Form,
 ) -> None:
     """Forget events that failed or wait, for good.
 
     Of one that failed, all that was kept goes. One that waits is not handled any more.
     """
-    from headwater.host import kept_events
-
     if bool(names) == every:
         raise click.UsageError("Name events, or say --all.")
-    target = Target(url, space, branch, None)
-
-    def closed(storage: Storage) -> list[EventTold]:
-        on = _branch(storage, branch)
-        if every:
-            chosen = storage.call(lambda engine: kept_events.failed(engine, on))
-        else:
-            chosen = _each(storage.call(lambda engine: [kept_events.shown(engine, on, name) for name in names]))
-        replica = storage.attach(branch=on)
-        for event in chosen:
-            kept_events.drop(replica, event.event)
-        replica.sync()
-        return chosen
-
-    found = look(target, target.ask("events"), closed)
-    if not isinstance(found, list):
-        there = _of_reply(found, target)
-        found = _dropped(target, there if every else _each(_shown(target, name) for name in names))
+    found = dropped(_target(branch, url, space, token_file), names, every=every)
     records = [{"event": event.event, "stream": event.stream} for event in found]
     if form is None and is_terminal():
         note(f"dropped {count_text(len(records), 'event')}" if records else "no failed events")
         return
     show(records, (Column(title="event", text=lambda record: str(record["event"])),), form, empty="no failed events")
-
-
-def _each(found: Iterable[EventTold]) -> list[EventTold]:
-    """All names are looked up before anything is done; two may mean one."""
-    from headwater.host.kept_events import droppable
-
-    return list({event.event: droppable(event) for event in found}.values())
-
-
-def _dropped(target: Target, chosen: list[EventTold]) -> list[EventTold]:
-    """By the process that has the space open."""
-    dropped: list[EventTold] = []
-
-    def tell(told: EventTold | HeadwaterError) -> None:
-        if isinstance(told, HeadwaterError):
-            raise told
-        dropped.append(told)
-
-    if chosen:
-        do(target, [target.ask("drop", event=event.event) for event in chosen], tell, "dropping it there")
-    return dropped

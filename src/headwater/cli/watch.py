@@ -29,8 +29,10 @@ _LOOK_S: Final = 0.5
 
 @click.command("watch")
 @click.argument("path")
-@click.option("--jsonl", is_flag=True, help="An object for each: seq, and value; without a value if there is none.")
-@click.option("--count", metavar="N", type=click.IntRange(min=1), help="End after so many, the first one included.")
+@click.option("--jsonl", is_flag=True, help="An object for each: seq, and value; without a value while there is none.")
+@click.option(
+    "--count", metavar="N", type=click.IntRange(min=1), help="End after so many lines, the first one included."
+)
 @on_branch
 @on_space_or_server
 def watch_value(
@@ -49,8 +51,9 @@ def watch_value(
     headwater watch notes/title --url ws://localhost:8400/home
     headwater watch notes --url ws://localhost:8400/home --jsonl | jq .value
 
-    PATH is a document, or a place in one. If the connection is lost it is made again; what was missed is then told as
-    one change.
+    PATH is a document, or a place in one. While nothing stands there, nothing is printed and it is waited for, so
+    `--count 1` waits for the first value; with --jsonl that is a line, too. If the connection is lost it is made
+    again; what was missed is then told as one change.
     """  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
     from headwater.cli.remote import server_of
     from headwater.values.codec import to_json
@@ -63,15 +66,19 @@ def watch_value(
             "while this command had it open nothing would change"
         )
         raise UsageError(message)
-    for told, (seq, value) in enumerate(_values(server, path, branch), 1):
+    told = 0
+    for seq, value in _values(server, path, branch):
         if jsonl:
             write(json_text({"seq": seq} | ({} if value is ABSENT else {"value": to_json(value)})))
         elif value is not ABSENT:
             write(json_text(to_json(value)))
-        elif is_terminal():
-            note(f"{path}: nothing stands there")
+        else:
+            if is_terminal():
+                note(f"{path}: nothing stands there")
+            continue
         # Each as it comes, also in a pipe.
         sys.stdout.flush()
+        told += 1
         if count == told:
             return
 

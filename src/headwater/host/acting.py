@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import structs
 
 from headwater.errors import ClosedError, EventTimeoutError, HeadwaterError, NotFoundError, UsageError
-from headwater.host.kept_events import droppable, find_failed, json_of
+from headwater.host.kept_events import droppable, find_failed, json_of, looking
 from headwater.host.looking_events import choose, show_event
 from headwater.host.told import EventTold, Trouble, is_called
 from headwater.scheduler.event import Event, State
@@ -193,7 +193,9 @@ def _drop(windows: list[Window], ask: Ask) -> EventTold:
 
 def _find(window: Window, ask: Ask) -> EventTold:
     window.space.wait_for_disk(_DISK_S)
-    return window.storage.call(lambda engine: find_failed(engine, BranchId(ask.branch), ask.event))
+    if window.space.connection.state != "local":
+        return find_failed(window.space.replica.read, ask.event)
+    return window.storage.call(lambda engine: find_failed(looking(engine, BranchId(ask.branch)), ask.event))
 
 
 # --- the end of an event --------------------------------------------------------------------------------------

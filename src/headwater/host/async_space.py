@@ -16,9 +16,9 @@ from typing import Final, ParamSpec, TypeVar
 
 from headwater.cells.here import Addressed, called
 from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
-from headwater.host.base_space import BaseSpace
 from headwater.host.flight import Flights
 from headwater.host.flows.loop import LOOPS
+from headwater.host.loading import LoadingAsyncSpace
 from headwater.host.mail import CLOSE_MS
 from headwater.host.opening import Lease
 from headwater.host.options import Options
@@ -34,7 +34,7 @@ EARLY_S: Final = 2e-6
 """The shortest timer. One that rings early by less than its loop can tell would be set again and again, on the spot."""
 
 
-class AsyncSpace(BaseSpace):
+class AsyncSpace(LoadingAsyncSpace):
     """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
 
     def __init__(self, lease: Lease, owner: object, options: Options, *, loop: asyncio.AbstractEventLoop) -> None:
@@ -286,7 +286,7 @@ class AsyncSpace(BaseSpace):
                 # Parked: for its time, or for what it follows from.
                 self.mail.ask_others()
                 await self._next_pass()
-            else:
+            elif not await self._until_come():
                 return
 
     def _is_busy(self) -> bool:
@@ -314,7 +314,7 @@ class AsyncSpace(BaseSpace):
             try:
                 value = function(*args, **kwargs)
             except NotReadyError:
-                if not self._flights:
+                if not self._flights and not await self._until_come():
                     raise
             else:
                 if not self._is_awaited(function, *args, **kwargs):
@@ -370,7 +370,7 @@ class AsyncSpace(BaseSpace):
         if self._flights.is_inside() or (self._fetcher is not None and self._fetcher.is_inside()):
             message = "an async function cannot close the space that it runs in: it would wait for its own end"
             raise UsageError(message, space=self.name)
-        self._lease.storage.ending()
+        self._lease.storage.ending(in_haste=failed)
         try:
             if self._workflows is not None:
                 await asyncio.to_thread(self._stop_workflows)

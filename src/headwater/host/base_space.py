@@ -24,6 +24,7 @@ from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, declare_doc, open_doc
 from headwater.cells.here import HERE, OPEN, Frame
 from headwater.cells.home import Home
+from headwater.cells.not_here import Guarded, gate_of
 from headwater.cells.places import document_of, place_of
 from headwater.cells.show import record_html
 from headwater.cells.transaction import Transaction
@@ -43,6 +44,7 @@ from headwater.host.report import OnError, log_error, tell
 from headwater.host.resources.facing import Facing
 from headwater.host.resuming import Resuming, Resumption
 from headwater.host.run_counts import RunCounts
+from headwater.host.shared import share
 from headwater.host.stats import Stats
 from headwater.host.storage import Storage
 from headwater.host.window import Window
@@ -84,6 +86,8 @@ class BaseSpace(Facing, Home):
             # The server knows whose session it is, and what belongs to it.
             self.session = replica.session
             self.actor: str | None = lease.storage.connection().actor or None
+            self.gate = gate_of(replica, self.name)
+            self.untracked = Guarded(replica, self.gate)
         self.news = replica.inbox
         self.on_error: OnError = options.on_error or log_error
         # Threads take turns in running what follows from a write, and what a caller asks for.
@@ -105,7 +109,6 @@ class BaseSpace(Facing, Home):
             turn=self._turn,
             keep_failed=options.keep_failed,
         )
-        self.scheduler.streams.is_shared = not isinstance(lease.storage, Storage)
         lease.storage.shows(self.scheduler.graph.writers.__contains__)
         self.mail: Mail = Mail(self)
         self.prints: Prints = Prints()
@@ -113,6 +116,8 @@ class BaseSpace(Facing, Home):
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now
         self._face(options)
+        if not isinstance(lease.storage, Storage):
+            share(self, lease.storage, is_kept=options.local is not None)
         # The thread that a pass is under way in.
         self._passing = 0
         self._tokens: list[Token[Frame | None]] = []
@@ -467,7 +472,8 @@ class BaseSpace(Facing, Home):
         """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
         self.check_open()
         key, steps = place_of(address, self)
-        path = settle_path(self.replica.read(key), steps)
+        # Which step is an index depends on what is there.
+        path = settle_path(self.untracked.look(key) if steps else ABSENT, steps)
         schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
         stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
         return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)

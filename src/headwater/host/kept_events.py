@@ -1,6 +1,7 @@
-"""Events as they stand in a space's file: those that failed, those that wait, and receipts of those that were handled.
+"""Events as they stand in a space: those that failed, those that wait, and receipts of those that were handled.
 
-What is read here is on disk, whoever has the file open. Nothing is held for it, and nobody is kept waiting.
+What is read here is on disk, whoever has the file open, or as a server has it. Nothing is held for it, and nobody is
+kept waiting.
 
 Must never know: who asks, and how an answer looks.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
@@ -34,43 +35,51 @@ _NAMED_MAX: Final = 8
 
 _WORD: Final = "event:"
 
+Look: TypeAlias = Callable[[DocKey], Maybe]
+"""How a document stands, wherever that is looked up."""
+
+
+def looking(engine: Engine, branch: BranchId) -> Look:
+    """In a file."""
+    return lambda doc: read(engine, doc, branch).value
+
 
 # --- what there is --------------------------------------------------------------------------------------------
 
 
-def failed(engine: Engine, branch: BranchId) -> list[EventTold]:
+def failed(look: Look) -> list[EventTold]:
     """Those that failed and are kept, oldest first; without what is long."""
-    letters = failures.listed(read(engine, failures.FAILED, branch).value)
-    found = (_failed(engine, branch, each) for each in letters)
+    letters = failures.listed(look(failures.FAILED))
+    found = (_failed(look, each) for each in letters)
     return [shortened(event) for event in found if event is not None]
 
 
-def waiting(engine: Engine, branch: BranchId) -> list[EventTold]:
+def waiting(look: Look) -> list[EventTold]:
     """Those that stand in the outbox, in the order in which they were sent."""
-    found = outbox.entries(read(engine, outbox.OUTBOX, branch).value)
-    return [shortened(_in_file(engine, branch, letters, entry)) for letters, entry in found]
+    found = outbox.entries(look(outbox.OUTBOX))
+    return [shortened(_in_file(look, letters, entry)) for letters, entry in found]
 
 
-def shown(engine: Engine, branch: BranchId, text: str) -> EventTold:
+def shown(look: Look, text: str) -> EventTold:
     """All that is known of one: of a failed one, one that waits, or one that was handled. Raises NotFoundError."""
-    stored = dict(outbox.entries(read(engine, outbox.OUTBOX, branch).value))
-    listed = failures.listed(read(engine, failures.FAILED, branch).value)
+    stored = dict(outbox.entries(look(outbox.OUTBOX)))
+    listed = failures.listed(look(failures.FAILED))
     letters = _letters(text)
     meant = _matching(letters, [*listed, *stored])
     if not meant:
-        return _handled(engine, branch, letters)
+        return _handled(look, letters)
     one = _only(text, meant)
-    found = _failed(engine, branch, one)
-    return found if found is not None else _in_file(engine, branch, one, stored.get(one, {}))
+    found = _failed(look, one)
+    return found if found is not None else _in_file(look, one, stored.get(one, {}))
 
 
-def find_failed(engine: Engine, branch: BranchId, text: str) -> EventTold:
+def find_failed(look: Look, text: str) -> EventTold:
     """The failed event that an id, or what it begins with, means. Raises NotFoundError, UsageError."""
-    listed = failures.listed(read(engine, failures.FAILED, branch).value)
+    listed = failures.listed(look(failures.FAILED))
     meant = _matching(_letters(text), listed)
-    found = _failed(engine, branch, _only(text, meant)) if meant else None
+    found = _failed(look, _only(text, meant)) if meant else None
     if found is None:
-        raise _missing(engine, branch, text)
+        raise _missing(look, text)
     return found
 
 
@@ -126,13 +135,13 @@ def _only(text: str, meant: list[str]) -> str:
     return meant[0]
 
 
-def _missing(engine: Engine, branch: BranchId, text: str) -> NotFoundError:
+def _missing(look: Look, text: str) -> NotFoundError:
     """Say what is known of it, if anything is."""
-    stored = dict(outbox.entries(read(engine, outbox.OUTBOX, branch).value))
+    stored = dict(outbox.entries(look(outbox.OUTBOX)))
     letters = _letters(text)
     if _matching(letters, stored):
         why = "it has not failed, but waits to be handled; `headwater events ls --waiting` lists those"
-    elif _receipt(engine, branch, letters) is not None:
+    elif _receipt(look, letters) is not None:
         why = f"it was handled; `headwater events show {text}` tells its result"
     else:
         why = "`headwater events ls` lists them"
@@ -147,8 +156,8 @@ def json_of(value: Value) -> str:
     return json.dumps(to_json(value), ensure_ascii=False)
 
 
-def _failed(engine: Engine, branch: BranchId, letters: str) -> EventTold | None:
-    record = read(engine, failures.record_of(letters), branch).value
+def _failed(look: Look, letters: str) -> EventTold | None:
+    record = look(failures.record_of(letters))
     if not outbox.is_map(record):
         return None
     told = cast("Mapping[str, Value]", record)
@@ -181,18 +190,18 @@ def _waiting(letters: str, entry: Mapping[str, Value]) -> EventTold:
     )
 
 
-def _in_file(engine: Engine, branch: BranchId, letters: str, entry: Mapping[str, Value]) -> EventTold:
+def _in_file(look: Look, letters: str, entry: Mapping[str, Value]) -> EventTold:
     """The same, and for which piece it waits if it is for one."""
     event = _waiting(letters, entry)
     address = kept_pieces.piece_in(event.stream)
-    piece = kept_pieces.piece_of(address, read(engine, doc_key(address), branch).value) if address else None
+    piece = kept_pieces.piece_of(address, look(doc_key(address))) if address else None
     if piece is None:
         return event
     return msgspec.structs.replace(event, reason=f"{event.reason}, and {piece.pattern} {piece.key} started")
 
 
-def _handled(engine: Engine, branch: BranchId, letters: str) -> EventTold:
-    told = _receipt(engine, branch, letters)
+def _handled(look: Look, letters: str) -> EventTold:
+    told = _receipt(look, letters)
     if told is None:
         message = f"there is no event {_WORD}{letters}: none failed, none waits, and there is no receipt of one"
         raise NotFoundError(f"{message}; `headwater events ls` lists those that failed", event=f"{_WORD}{letters}")
@@ -204,8 +213,8 @@ def _handled(engine: Engine, branch: BranchId, letters: str) -> EventTold:
     )
 
 
-def _receipt(engine: Engine, branch: BranchId, letters: str) -> Mapping[str, Value] | None:
-    found = read(engine, doc_key(f"receipt:{letters}"), branch).value
+def _receipt(look: Look, letters: str) -> Mapping[str, Value] | None:
+    found = look(doc_key(f"receipt:{letters}"))
     return cast("Mapping[str, Value]", found) if is_receipt(found) else None
 
 

@@ -34,7 +34,9 @@ _DISK_S: Final = 1.0
 def failed_events(window: Window) -> tuple[EventTold, ...]:
     """Those that are kept in the file, as far as they are on disk."""
     settle_disk(window)
-    return tuple(window.storage.call(lambda engine: kept_events.failed(engine, BranchId(window.branch))))
+    return tuple(
+        window.storage.call(lambda engine: kept_events.failed(kept_events.looking(engine, BranchId(window.branch))))
+    )
 
 
 def waiting_events(window: Window) -> tuple[EventTold, ...]:
@@ -87,7 +89,9 @@ def show_event(windows: list[Window], ask: Ask, wait_s: float) -> EventTold:
             live |= {each.event.id: _told(window, each) for each in waiting if each.event.letters.startswith(letters)}
     settle_disk(chosen[0])
     try:
-        kept = chosen[0].storage.call(lambda engine: kept_events.shown(engine, BranchId(ask.branch), ask.event))
+        kept = chosen[0].storage.call(
+            lambda engine: kept_events.shown(kept_events.looking(engine, BranchId(ask.branch)), ask.event)
+        )
     except NotFoundError:
         kept = None
         if not live:

@@ -16,6 +16,7 @@ from headwater.cells.lifecycle import SETTLED
 from headwater.cells.transaction import Transaction
 from headwater.errors import EventTimeoutError, UsageError, UserCodeError
 from headwater.host.report import log
+from headwater.host.shared import may_write
 from headwater.scheduler.event import Event, Handler, HandlerSpec
 from headwater.scheduler.lane import Lane
 from headwater.scheduler.lineage import Fate
@@ -43,6 +44,8 @@ class Mail:
         # Threads that send take turns, and wait for nothing else.
         self._lock = threading.Lock()
         self.handlers: dict[object, Handler] = {}
+        # What becomes of events that wait when the space is closed, in words. Of a server's, it says so itself.
+        self.left: Callable[[], str] = self._left
         # To be called now that what they were waiting for is on disk.
         self._due: deque[Callable[[], object]] = deque()
 
@@ -62,20 +65,29 @@ class Mail:
 
     def resume(self) -> None:
         """Take up what was sent when the space was last open, but for what earlier openings of it here handle."""
+        if not may_write(self._space.connection):
+            # Others handle them.
+            return
         earlier = takewhile(lambda home: home is not self._space, list(OPEN))
         others = [getattr(home, "mail", None) for home in earlier if home.place == self._space.place]
         handlers = [handler for mail in others if isinstance(mail, Mail) for handler in list(mail.handlers.values())]
-        if self._space.scheduler.resume_events({handler.spec.stream for handler in handlers}):
-            # That they were taken up is known before any of them is handled: it may end the process.
+        self._resume({handler.spec.stream for handler in handlers})
+
+    def _resume(self, besides: set[str]) -> None:
+        scheduler = self._space.scheduler
+        if scheduler.resume_events(besides) and not scheduler.streams.is_shared:
+            # That they were taken up is known before any of them is handled: it may end the process. Of a server's,
+            # nobody counts how often.
             self._space.wait_for_disk()
 
     def resume_streams(self, streams: set[str]) -> None:
         """The same for handlers that came later; but for what other openings of it here handle."""
         space = self._space
+        if not may_write(space.connection):
+            return
         others = [getattr(home, "mail", None) for home in list(OPEN) if home is not space and home.place == space.place]
         elsewhere = {stream for mail in others if isinstance(mail, Mail) for stream in mail.streams}
-        if space.scheduler.resume_events(elsewhere | (self.streams - streams)):
-            space.wait_for_disk()
+        self._resume(elsewhere | (self.streams - streams))
 
     @property
     def streams(self) -> set[str]:
@@ -185,13 +197,19 @@ class Mail:
 
     def _is_far(self, lane: Lane, end: float) -> bool:
         until = None if lane.parked is None else lane.parked.until
-        return (until is not None and until > end) or self._is_behind(lane.events[0], self._around()[0])
+        head = lane.events[0]
+        if head.awaits_server and not self._space.connection:
+            return True
+        return (until is not None and until > end) or self._is_behind(head, self._around()[0])
 
     def timed_out(self, event: Event, timeout_ms: float | None) -> EventTimeoutError:
         """It takes too long."""
         message = f"{event.handler.title} has not handled {event.id} within {timeout_ms or 0:g} ms"
         state = f"it is {event.state.value}, and goes on; ask again, or see `hw.why({event.handler.name})`"
-        if not (connection := self._space.connection):
+        connection = self._space.connection
+        if connection.state == "over":
+            state = f"it is {event.state.value}, and stays so: {connection.trouble}"
+        elif not connection:
             state = (
                 f"it is {event.state.value}: {connection.url} is not reached ({connection.trouble}); ask again later"
             )
@@ -250,9 +268,11 @@ class Mail:
         left = self._space.scheduler.events.close()
         if left:
             who = "1 event waits; it is" if left == 1 else f"{left:,} events wait; they are"
-            is_lost = self._space.window.is_in_memory
-            then = "lost, since the space was in memory" if is_lost else "handled when the space is opened again"
-            log.warning("space %r was closed while %s %s", self._space.name, who, then)
+            log.warning("space %r was closed while %s %s", self._space.name, who, self.left())
+
+    def _left(self) -> str:
+        is_lost = self._space.window.is_in_memory
+        return "lost, since the space was in memory" if is_lost else "handled when the space is opened again"
 
 
 def _name(fn: object) -> str:

@@ -89,6 +89,10 @@ class Options:
             given: object = path
             if given is not None and (not isinstance(given, str | PathLike) or not str(given)):
                 raise UsageError(f"{name}={given!r} is no path of a {'file' if name == 'key' else 'folder'}")
+        tls: object = self.tls
+        if tls is not None and not hasattr(tls, "wrap_bio"):
+            message = f"tls={tls!r}: an ssl.SSLContext is expected, such as ssl.create_default_context(cafile=...)"
+            raise UsageError(message)
         check_handler(self.on_console)
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:

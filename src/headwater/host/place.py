@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from headwater.errors import HeadwaterError
 from headwater.host.attached import AttachedReplica
 from headwater.host.connection import Connection
 from headwater.host.memory import Memory
@@ -41,14 +42,21 @@ class Place(Protocol):
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided."""
 
-    def ending(self) -> None:
-        """The opening is about to end: what is kept for the next needs not be decided before."""
+    def ending(self, *, in_haste: bool = False) -> None:
+        """The opening is about to end: what is kept for the next needs not be decided before.
+
+        In haste, after an error: who is not reached is not waited for, whatever is lost by that.
+        """
 
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
         """Call when everything submitted before is decided, or cannot be; not to be held up."""
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
         """Hold documents no longer that nobody is going to ask for soon."""
+
+    def bring(self, docs: Collection[DocKey], done: Callable[[HeadwaterError | None], None]) -> float:
+        """Fetch documents, and what they lead to; `done` is told by whoever brings them. Returns how long to wait."""
+        ...
 
     def connection(self) -> Connection:
         """How it stands with the server."""

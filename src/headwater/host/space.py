@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from headwater.cells.lifecycle import SETTLED, Status
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, HeadwaterError, OfflineError, UnavailableError, UsageError
-from headwater.host.base_space import BaseSpace
+from headwater.host.loading import LoadingSpace
 from headwater.host.mail import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
 from headwater.host.opening import Lease
 from headwater.host.options import Options
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headwater.host.resources.performing import BesideLoop
 
 
-class Space(BaseSpace):
+class Space(LoadingSpace):
     """An open space for plain code. Made by `app.open`; a `with` block closes it."""
 
     def __init__(
@@ -190,8 +190,11 @@ class Space(BaseSpace):
 
     def close(self) -> None:
         """Sync and let go. Once more is no harm."""
+        self._close(in_haste=False)
+
+    def _close(self, *, in_haste: bool) -> None:
         if not self.closed:
-            self._lease.storage.ending()
+            self._lease.storage.ending(in_haste=in_haste)
         if not self.closed and not self.is_passing:
             # Without the turn: runs that come to their end need it.
             self._stop_workflows()
@@ -203,8 +206,11 @@ class Space(BaseSpace):
                 message = "a handler cannot close the space that it runs in: what it has written is not committed yet"
                 raise UsageError(f"{message}; close it where it was opened", space=self.name)
             try:
-                self._drain()
-                self.mail.leave()
+                try:
+                    self._drain()
+                finally:
+                    # Also if the server is away, and nothing can be waited for.
+                    self.mail.leave()
                 self.sync()
             finally:
                 self._shut()
@@ -274,6 +280,6 @@ class Space(BaseSpace):
             return
         # An error is on its way already: what else goes wrong while closing must not hide it.
         try:
-            self.close()
+            self._close(in_haste=True)
         except HeadwaterError as error:
             log.error("while closing space %r after an error: %s", self.name, error)  # told, not shown

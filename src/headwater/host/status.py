@@ -46,7 +46,11 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
     if tx is None:
         if home.news:
             home.catch_up()
+        if home.gate is not None:
+            home.gate(doc)
         return Status.PENDING if home.replica.is_layered(doc) else Status.CONFIRMED
+    if tx.gate is not None:
+        tx.gate(doc)
     with home.replica.turn:
         is_pending = home.replica.is_layered(doc) or _is_written(tx, doc)
         if isinstance(tx.node, Node):

@@ -34,7 +34,7 @@ from headwater.store.backend import Backend
 from headwater.store.commit import UNNUMBERED, Commit, CommitEntry, Committed, Outcome, Rider, Submission
 from headwater.store.document import Found, read_entry
 from headwater.store.engine import Engine
-from headwater.values.ids import MAIN, BranchId, DocKey, Seq, SessionId
+from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.seams import Clock, Entropy
 
 _T = TypeVar("_T")
@@ -102,6 +102,8 @@ class Storage:
         # Appended by writers without the lock; taken from by whoever holds it.
         self._waiting: deque[Submission] = deque()
         self._submitted = 0
+        # Sessions that have to send a commit again, for which there was no room: its number, and why.
+        self._stalled: dict[SessionId, tuple[LocalSeq, HeadwaterError]] = {}
         self._helping = True
         self._bell = threading.Event()
         self._asleep = False
@@ -177,7 +179,7 @@ class Storage:
 
         self.ride(Waiting(then))
 
-    def ending(self) -> None:
+    def ending(self, *, in_haste: bool = False) -> None:
         """Everything is decided here, as always."""
 
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
@@ -191,6 +193,11 @@ class Storage:
         """It never stands otherwise."""
         del callback
         return lambda: None
+
+    def bring(self, docs: Collection[DocKey], done: Callable[[HeadwaterError | None], None]) -> float:  # noqa: ARG002
+        """Everything is here."""
+        done(None)
+        return 0.0
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
         """Hold documents no longer that nobody is going to ask for soon."""
@@ -340,10 +347,17 @@ class Storage:
 
     def _decide(self, group: list[Submission]) -> Decided:
         """One group through the engine. If it fails as a whole it is tried one by one: the others may still succeed."""
+        if self._stalled:
+            if len(group) > 1:
+                return [one for submission in group for one in self._decide([submission])]
+            if (stalled := self._stalled_by(group[0])) is not None:
+                return [Failure(group[0].commit, stalled)]
         try:
             return list(self._engine.admit(group))
         except HeadwaterError as error:
             hopeless = isinstance(error, StoreError) and not isinstance(error, StoreFullError)
+            if len(group) == 1 and isinstance(error, StoreFullError) and group[0].comes_again:
+                self._stalled[group[0].commit.session] = (group[0].commit.local_seq, error)
             if len(group) == 1 or hopeless:
                 return [Failure(submission.commit, error) for submission in group]
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
@@ -353,6 +367,15 @@ class Storage:
                 broken.__cause__ = bug
                 return [Failure(group[0].commit, broken)]
         return [one for submission in group for one in self._decide([submission])]
+
+    def _stalled_by(self, submission: Submission) -> HeadwaterError | None:
+        """Why a commit is not decided: one before it had no room, and has not come again."""
+        commit = submission.commit
+        number, error = self._stalled.get(commit.session, (commit.local_seq, None))
+        if commit.local_seq > number:
+            return error
+        self._stalled.pop(commit.session, None)
+        return None
 
     def _tell(self, decided: Decided) -> None:
         for port in self._ports:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headwater.cells.transaction import Transaction
 from headwater.errors import InvariantError
 from headwater.scheduler.limits import BACKLOG_MAX
+from headwater.scheduler.lineage import Fate
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, EventId
 from headwater.values.tree import Value, freeze
@@ -209,6 +210,12 @@ class Event:
     def letters(self) -> str:
         """Its id without the word in front."""
         return self.id.partition(":")[2]
+
+    @property
+    def is_only_here(self) -> bool:
+        """Nobody else can have it yet. What stands in the outbox, everybody can."""
+        launch = self.origin
+        return self.is_fresh and not (self.is_stored and launch is not None and launch.fate is Fate.COMMITTED)
 
     @property
     def is_settled(self) -> bool:

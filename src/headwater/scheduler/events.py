@@ -16,15 +16,15 @@ from itertools import islice
 from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, OfflineError
 from headwater.scheduler import failures, outbox
 from headwater.scheduler.attempt import RetryImmediately
-from headwater.scheduler.books import write_down
 from headwater.scheduler.closure import closure_of
-from headwater.scheduler.event import Event, Handling, Signal
+from headwater.scheduler.event import Event, Handling, Signal, State
 from headwater.scheduler.lane import Lane, Parking
+from headwater.scheduler.leaving import leave_behind
 from headwater.scheduler.limits import LOOKED_MAX
-from headwater.scheduler.lineage import Fate, Launch
+from headwater.scheduler.lineage import Fate
 from headwater.scheduler.node import Node
 from headwater.scheduler.outcome import TAKEN_BACK, Outcomes
 from headwater.scheduler.outside import Outside
@@ -49,15 +49,19 @@ class Events:
     ) -> None:
         self._replica = replica
         self._handlers = streams.handlers
-        lanes = streams.lanes
-        self._lanes = lanes
+        self._lanes = streams.lanes
         self._outcomes = outcomes
         self._ready = ready
         self._trace = trace
         self._outside = outside
         self._now = outside.now
+        # The server that the space is at, if it is at one; and why it is not reached, empty if it is.
+        self.server = ""
+        self.away: Callable[[], str] = lambda: ""
         # Called with every handling before it is committed: for those who look on.
         self.before_commit: Callable[[Handling], None] | None = None
+        # Arrivals: called with a document before a handler looks at it, where not everything is here.
+        self.expect: Callable[[DocKey], None] | None = None
 
     # -- whose turn it is ----------------------------------------------------------------------------------
 
@@ -110,7 +114,12 @@ class Events:
                 self._hand_over(event)
             parking = self._held_up(event)
             if parking is None:
-                yield from self._ready.make(closure_of(event, self._replica), event)
+                try:
+                    needs = closure_of(event, self._replica)
+                except OfflineError as error:
+                    self._wait_for_server(event, error)
+                    continue
+                yield from self._ready.make(needs, event)
                 parking = self._ready.parking
             if lane.head is not event:
                 # What has run meanwhile has taken it back.
@@ -124,6 +133,8 @@ class Events:
     def _held_up(self, event: Event) -> Parking | None:
         if event.not_before > self._now():
             return Parking(TAKEN_BACK, event.not_before)
+        if event.awaits_server and (away := self.away()):
+            return Parking(away)
         launch = event.origin
         if launch is not None:
             fate = launch.fate
@@ -138,8 +149,8 @@ class Events:
 
     def _park(self, lane: Lane, event: Event, parking: Parking) -> None:
         lane.parked = parking
-        if lane.head is not event:
-            # Another thread has taken it back just now: whoever is next is not held up.
+        if lane.head is not event or (event.awaits_server and not self.away()):
+            # Another thread has taken it back just now: whoever is next is not held up. Or the server is back.
             lane.parked = None
         if self._trace.on:
             self._trace.emit(Parked(self._now(), event.handler.id, event.id, parking.reason, parking.until))
@@ -156,13 +167,10 @@ class Events:
             self._outcomes.fail(event, None, f"{handler.title} was removed before its turn came")
             return
         launch, is_new = event.origin, False
-        if event.is_fresh and not (event.is_stored and launch is not None and launch.fate is Fate.COMMITTED):
-            # Nobody else can have it yet. What stands in the outbox, everybody can.
+        if event.is_only_here:
             self._replica.expect_new(event.receipt)
             is_new = not event.attempts
-        elif self._replica.read(event.receipt) is not ABSENT:
-            # Seen already: the handler need not be called to find that out.
-            self._outcomes.handled_before(event)
+        elif self._is_off(event):
             return
         # Handler-made ids are derived from the event: whoever handles it, and however often, they are the same.
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
@@ -173,6 +181,7 @@ class Events:
         if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
             # I10: the store knows what has become of it when it decides on this one.
             tx.require(OriginCommitted(launch.tx.local_seq))
+        event.awaits_server = False
         event.signal(Signal.DISPATCHED)
         event.attempts += 1
         handler.runs += 1
@@ -191,6 +200,17 @@ class Events:
         else:
             self.finish(handling)
 
+    def _is_off(self, event: Event) -> bool:
+        """Whether it was seen already, or nobody knows now: the handler need not be called to find that out."""
+        try:
+            if self._replica.read(event.receipt) is ABSENT:
+                return False
+        except OfflineError as error:
+            self._wait_for_server(event, error)
+        else:
+            self._outcomes.handled_before(event)
+        return True
+
     def _hand_over(self, event: Event) -> None:
         old = event.handler
         event.handler = self._handlers.get(old.spec.stream, old)
@@ -200,6 +220,9 @@ class Events:
 
     def _gate(self, handling: Handling, doc: DocKey) -> None:
         """The handler looks at a document for the first time: whatever writes there is made current first (I4)."""
+        if self.expect is not None:
+            with self._outside.turn:
+                self.expect(doc)
         if not self._ready.is_written(doc):
             return
         handling.looked[doc] = None
@@ -249,11 +272,17 @@ class Events:
             error = refused
         if error is not None:
             tx.abort()
-            self._outcomes.fail(event, error)
+            self._fail(event, error)
             return
         if self.before_commit is not None:
             self.before_commit(handling)
         self._commit(event, tx, result)
+
+    def _fail(self, event: Event, error: Exception) -> None:
+        if isinstance(error, OfflineError) and error.facts.get("url") == self.server:
+            self._wait_for_server(event, error)
+        else:
+            self._outcomes.fail(event, error)
 
     def _commit(self, event: Event, tx: Transaction, result: Value) -> None:
         tx.gate = None
@@ -313,6 +342,26 @@ class Events:
         self._lanes.of(event).put(event)
         self._outside.tick(True)
 
+    def _wait_for_server(self, event: Event, error: OfflineError) -> None:
+        """It needs what is not here: that is no failure of its handler. It keeps its place until it can be had."""
+        lane = self._lanes.of(event)
+        lane.take_out(event)
+        is_called = event.state is State.RUNNING
+        if not self.away() or self._outcomes.leave_behind is not None:
+            # It is back already, or slow: not for ever.
+            if not is_called:
+                event.signal(Signal.DISPATCHED)
+            self._outcomes.retry(event, str(error), error)
+            return
+        if is_called:
+            # It costs no try.
+            event.signal(Signal.TAKEN_BACK)
+            event.attempts -= 1
+            event.handler.runs -= 1
+        event.awaits_server = True
+        lane.put(event)
+        self._outside.tick(True)
+
     def interrupted(self, handling: Handling, reason: str) -> None:
         """Its handler was stopped. What it did outside is done; what it wrote is not kept, but the event is."""
         self._leave(handling)
@@ -328,7 +377,8 @@ class Events:
 
     def close(self) -> int:
         """Nothing is handled any more. What waits is put into the outbox, for the next opening. Returns how many."""
-        self._outcomes.leave_behind = self._leave_behind
+        leave = partial(leave_behind, outcomes=self._outcomes, replica=self._replica)
+        self._outcomes.leave_behind = leave
         self._lanes.take_in()
         left: list[Event] = []
         for lane in self._lanes:
@@ -343,41 +393,8 @@ class Events:
                     lane.put(running.event)
             left += lane.events
             lane.events.clear()
-        self._leave_behind(left)
+        leave(left)
         left = [event for event in left if not event.is_settled]
         self._outcomes.untold.extend(event for event in left if event.callbacks)
         self._outcomes.tell()
         return len(left)
-
-    def _leave_behind(self, left: list[Event]) -> None:
-        """What was sent in a transaction stands in the outbox already; what failed before is kept as that."""
-        free: list[Event] = []
-        again: list[Event] = []
-        for event in left:
-            launch = event.origin
-            is_decided = launch is None or launch.fate is Fate.COMMITTED
-            if launch is not None and not launch.is_near and not is_decided:
-                reason = "the space was closed before what sent it, in another space, was confirmed"
-                self._outcomes.fail(event, None, reason)
-            elif event.is_stored or event.was_kept:
-                if event.taken_up:
-                    # This opening has come to its end.
-                    event.taken_up = 0
-                    again.append(event)
-            elif is_decided:
-                free.append(event)
-            else:
-                # I10: with what sent it, or not at all.
-                self._put_back([event], launch)
-        self._put_back(free)
-        if again:
-            write_down(self._replica, "closing", partial(outbox.count, events=again))
-
-    def _put_back(self, events: list[Event], launch: Launch | None = None) -> None:
-        def work(tx: Transaction) -> None:
-            if launch is not None and launch.tx.local_seq is not None:
-                tx.require(OriginCommitted(launch.tx.local_seq))
-            for event in events:
-                outbox.put(tx, event)
-
-        write_down(self._replica, "closing", work, partial(self._outcomes.lost, events))

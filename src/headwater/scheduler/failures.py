@@ -58,6 +58,9 @@ def keep(tx: Transaction, event: Event, at_ms: float, kept_max: int) -> None:
         "attempts": event.tried_before + event.attempts,
         "at": int(at_ms),
     }
+    if event.is_only_here and not event.was_kept:
+        # There is nothing to be looked up, and a server may be away.
+        tx.replica.expect_new(record_of(event.letters))
     tx.set(record_of(event.letters), (), freeze(record))
     listed = tx.look(FAILED)
     if is_map(listed):

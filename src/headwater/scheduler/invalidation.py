@@ -20,8 +20,9 @@ from headwater.scheduler.node import NO_CAUSES, TRANSITIONS, Node, Place, Signal
 from headwater.scheduler.statuses import Statuses
 from headwater.scheduler.trace import Invalidated, Trace
 from headwater.values.address import address_text
-from headwater.values.change import Change, Derived, Kind, Notification
+from headwater.values.change import Arrived, Change, Derived, Kind, Notification
 from headwater.values.frozen import FrozenDict
+from headwater.values.ids import DocKey
 from headwater.values.tree import ABSENT, Value
 
 _STARTED: Final = Signal.STARTED
@@ -47,9 +48,11 @@ class Invalidation:
         # Settle: it is live and not clean.
         self.offer = offer
         # Appended to by whichever thread commits; taken from by the one that has the turn.
-        self.inbox: deque[Notification | Derived] = deque()
+        self.inbox: deque[Notification | Derived | Arrived] = deque()
         # Adoption: what a run of somebody else came to may stand for one here.
         self.consider: Callable[[Derived], None] = lambda _: None
+        # Arrivals: these have come, and whoever has met one of them while it was not here is to be marked.
+        self.have_come: Callable[[Arrived, Callable[[Node, DocKey], None]], None] = lambda *_: None
         # Computations that are invalid: while there are none, every one that is clean is valid, too.
         self.invalid: dict[Node, None] = {}
         graph.on_awaited = self._await
@@ -61,6 +64,9 @@ class Invalidation:
             notification = inbox.popleft()
             if isinstance(notification, Derived):
                 self.consider(notification)
+                continue
+            if isinstance(notification, Arrived):
+                self.have_come(notification, lambda node, doc: self.mark(node, (doc, ()), Kind.PULL))
                 continue
             source = notification.source
             if notification.kind is _STATUS:

@@ -102,6 +102,13 @@ class Lanes:
             if not event.is_settled:
                 self.of(event).put(event)
 
+    def server_is_back(self) -> None:
+        """Whoever waits for it is looked at again. From any thread."""
+        for lane in self:
+            head = lane.head
+            if head is not None and head.awaits_server:
+                lane.parked = None
+
     @property
     def are_ready(self) -> bool:
         """Some head can be looked at."""

@@ -70,12 +70,17 @@ class Receiver:
         """Something was started in a transaction: it is stopped if that does not come to be."""
         self.lineage.launch(origin, stop)
 
+    def look_at_events(self) -> None:
+        """What they wait for is there: whoever waits is looked at anew."""
+        self.events.look_again()
+        self._wake(True)
+
     def loading(self, docs: Collection[DocKey]) -> Callable[[], None]:
         """Documents are being fetched: events that need them wait. Returns what says that they are there."""
         done = self.ready.loading(docs)
 
         def arrived() -> None:
             done()
-            self._wake(True)
+            self.look_at_events()
 
         return arrived

@@ -36,6 +36,7 @@ from headwater.values.tree import Value
 
 if TYPE_CHECKING:
     from headwater.cells.journal import Mark, ReadKey
+    from headwater.scheduler.arrivals import Arrivals
 
 _CLEAN: Final = Status.CLEAN
 _OPEN: Final = TxStatus.OPEN
@@ -83,6 +84,8 @@ class Runner:
         # The same, for whoever started something in it.
         self.ended: Callable[[Attempt], None] | None = None
         self._on_decided = (self._decided,)
+        # Who waits for what, where not everything is here.
+        self.arrivals: Arrivals | None = None
 
     @property
     def innermost(self) -> Node | None:
@@ -101,6 +104,8 @@ class Runner:
             tx.change_group = spec.change_group
         if node.surface:
             tx.surface = node.surface
+        if self.arrivals is not None:
+            self.arrivals.guard(tx)
         now = self._now()
         attempt = Attempt(self, node, tx, self._replica.version, now, pulled=pulled)
         if node.error is not None:
@@ -188,6 +193,8 @@ class Runner:
     def _commit(self, attempt: Attempt, value: Value, reads: Mapping[ReadKey, Mark | None]) -> None:
         node, tx = attempt.node, attempt.tx
         before, wrote = node.commit, False
+        # Its result stands wherever it is written, whatever is there.
+        tx.gate = None
         try:
             if node.outputs:
                 if node.spec.print is not None:
@@ -341,8 +348,9 @@ class Runner:
             return
         if not isinstance(tx.verdict, Conflict):
             # Not that somebody was faster: the store cannot. Tried again, but not for ever.
-            node.store_failures += 1
-            if node.store_failures > FAILURES_MAX or tx.error is None or is_final(tx.error):
+            is_over = tx.error is None or is_final(tx.error)
+            node.store_failures += not is_over
+            if node.store_failures > FAILURES_MAX or is_over:
                 self._report(unstorable(node, tx))
                 return
         self._invalidation.take_back(node, tx.triggers)

@@ -12,6 +12,7 @@ from typing import TypeVar
 from headwater.cells.replica import Replica
 from headwater.errors import UserCodeError
 from headwater.scheduler.adoption import Adoption
+from headwater.scheduler.arrivals import Arrivals
 from headwater.scheduler.diagnosis import Diagnosis
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
@@ -38,7 +39,7 @@ from headwater.scheduler.timing import Timing
 from headwater.scheduler.trace import Trace
 from headwater.scheduler.trouble import Reports
 from headwater.scheduler.work import Outstanding, outstanding
-from headwater.values.change import Derived, Notification
+from headwater.values.change import Arrived, Derived, Notification
 
 T = TypeVar("T")
 
@@ -140,6 +141,8 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.invalidation.consider = Adoption(replica, self.graph, self.persistence).consider
         replica.on_derived = self._receive
         self.statuses = self.invalidation.statuses = Statuses(replica, self._receive)
+        arrivals = Arrivals(replica, ready, self._receive, self.look_at_events, space)
+        arrivals.attend(self.runner, self.events, self.invalidation)
 
     # -- lifecycle -----------------------------------------------------------------------------------------
 
@@ -175,7 +178,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         self.queue.clear()
         self.gates.clear()
 
-    def _receive(self, notification: Notification | Derived) -> None:
+    def _receive(self, notification: Notification | Derived | Arrived) -> None:
         """A value changed, or somebody else's run came to one. It waits here until the scheduler has its turn."""
         self.invalidation.inbox.append(notification)
         self._tick(True)

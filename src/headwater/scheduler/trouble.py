@@ -9,20 +9,19 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from headwater.cells.transaction import Transaction
-from headwater.errors import ClosedError, HeadwaterError, OfflineError, UnavailableError, UserCodeError
+from headwater.errors import ClosedError, HeadwaterError, OfflineError, StoreError, UnavailableError, UserCodeError
 from headwater.scheduler.event import Event, Handler
 from headwater.scheduler.limits import RUNS_MAX
 from headwater.scheduler.node import Node, Place
 from headwater.values.address import address_text
-
 
 NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
 """Why a store or a server does not take a commit that it may take a moment later, or in the next opening."""
 
 
 def is_final(error: HeadwaterError | None) -> bool:
-    """Whether doing it again would come to the same: for want of a right, say."""
-    return error is not None and not isinstance(error, NOT_NOW)
+    """Whether doing it again would come to the same: for want of a right, say. One that does not say why may pass."""
+    return error is not None and type(error) is not StoreError and not isinstance(error, NOT_NOW)
 
 
 def shown(error: Exception | None) -> tuple[type, str] | None:
@@ -93,9 +92,11 @@ def _event_facts(event: Event, space: str) -> dict[str, object]:
 
 def failed_event(event: Event, space: str, *, is_kept: bool, where: str = "") -> UserCodeError:
     """An event was not handled. It is kept, unless the space was opened to keep none. `where`: options of commands."""
+    # Where others have it open, too, nobody can be asked to.
+    again = f"{where} --app MODULE:APP" if where else ""
     kept = (
         f"It is kept: `headwater events show {event.id}{where}` shows it, `headwater events redeliver {event.id}"
-        f"{where}` delivers it again"
+        f"{again}` delivers it again"
     )
     message = (
         f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. Nothing of it was "

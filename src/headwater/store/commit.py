@@ -205,6 +205,8 @@ class Submission(msgspec.Struct, eq=False):
     notes: tuple[Note, ...] = ()
     """Of runs before it that had nothing to write."""
     rider: Rider | None = None
+    comes_again: bool = False
+    """If there is no room for it on the disk, its session sends it again: until then nothing after it is decided."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

@@ -23,6 +23,8 @@ from headwater.errors import (
     HeadwaterError,
     LimitError,
     LocalProtocolError,
+    NameRefusedError,
+    NotFoundError,
     OfflineError,
     RemoteProtocolError,
     ServerLimitError,
@@ -74,8 +76,8 @@ Done: TypeAlias = Callable[[Answer | HeadwaterError], None]
 _ERRORS: Final[dict[str, type[HeadwaterError]]] = {
     kind.code: kind
     for kind in (
-        AccessError, LimitError, LocalProtocolError, RemoteProtocolError, ServerLimitError, SessionLostError,
-        StoreError, StoreFullError, SyncError,
+        AccessError, LimitError, LocalProtocolError, NameRefusedError, NotFoundError, RemoteProtocolError,
+        ServerLimitError, SessionLostError, StoreError, StoreFullError, SyncError,
     )
 }  # fmt: skip
 
@@ -165,6 +167,11 @@ class ClientSession:
     def pending(self) -> int:
         """Commits without a verdict."""
         return len(self.outbox)
+
+    @property
+    def is_answer_due(self) -> bool:
+        """The server has something to say: it was asked, or has commits to decide."""
+        return bool(self.phase is not Phase.LIVE or self.outbox or self._questions or self._rejoin)
 
     @property
     def is_caught_up(self) -> bool:
@@ -427,8 +434,11 @@ class ClientSession:
         missed = self._rejoin.pop(number, None)
         if missed is not None:
             half = len(missed.docs) // 2
-            if not half or not isinstance(error, LimitError | ServerLimitError):
+            if not isinstance(error, LimitError | ServerLimitError):
                 raise RemoteProtocolError(f"what was missed is not told: {error.message}")
+            if not half:
+                message = f"what was missed cannot be asked for, of {len(self.watched):,} documents: {error.message}"
+                raise ServerLimitError(f"{message}. Open the space again, and hold fewer", held=len(self.watched))
             # More than one answer can hold.
             self._watch_again(missed.docs[:half], missed.prefixes)
             self._watch_again(missed.docs[half:], ())
@@ -503,18 +513,18 @@ class ClientSession:
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def has_room(self, besides: int = 0) -> bool:
-        """Whether one more commit can be kept; `besides` are on their way here."""
-        return len(self.outbox) + besides < self._offline_max
+    def has_room(self, waiting: int) -> bool:
+        """Whether one more commit can be kept besides those that wait: here, or on their way here."""
+        return waiting < self._offline_max
 
-    def check_room(self, besides: int = 0) -> None:
+    def check_room(self, waiting: int) -> None:
         """Raise OfflineError if no more commits can be kept while there is no connection."""
-        if not self.has_room(besides) and self.phase is not Phase.LIVE:
+        if not self.has_room(waiting) and self.phase is not Phase.LIVE:
             message = (
-                f"{len(self.outbox) + besides:,} commits wait for the server of space {self._opening.space!r}, which "
-                "is not reached; as many are kept, and this one is not"
+                f"{waiting:,} commits wait for the server of space {self._opening.space!r}, which is not reached; as "
+                "many are kept, and this one is not"
             )
-            raise OfflineError(message, waiting=len(self.outbox))
+            raise OfflineError(message, waiting=waiting)
 
     def submit(self, submission: Submission) -> None:
         """Have a commit decided by the server."""

@@ -46,4 +46,7 @@ OFFLINE_MAX: Final = 10_000
 """Commits that a client keeps while it is not connected. The next write says so."""
 
 NAME_BYTES_MAX: Final = 256
-"""An actor's name, or a session's."""
+"""A session's name, or a branch's."""
+
+ACTOR_MAX: Final = 200
+"""Characters of an actor's name, as of a space's: it is a part of keys, of lines in logs, and of tables."""

@@ -165,7 +165,7 @@ class ServerSession:
                 self.state = State.GREETED
                 self._desk.send(Welcome(frames.VERSION, self._server, self.nonce, self.audience, self._limits))
             case State.GREETED, Open():
-                if max(len(frame.actor), len(frame.session), len(frame.branch)) > NAME_BYTES_MAX:
+                if max(len(frame.session), len(frame.branch)) > NAME_BYTES_MAX:
                     raise RemoteProtocolError(f"a name of more than {NAME_BYTES_MAX} characters")
                 self.state = State.OPENING
                 self._desk.open(frame)
@@ -361,6 +361,11 @@ class ServerSession:
             message = f"space {self.space!r} may not be used any more: the token was revoked, or has expired"
             self._desk.send(Trouble("HW404", message))
             self._end(Close.REVOKED, "revoked")
+
+    def turned_away(self, reason: str) -> None:
+        """Nothing can be done for it now; it keeps what it has sent, and comes again."""
+        if self.state is not State.OVER:
+            self._end(Close.RESTART, reason)
 
     def taken_over(self) -> None:
         """Another connection goes on with the session."""

@@ -49,6 +49,12 @@ class Derived(msgspec.Struct, frozen=True, gc=False):
     seq: Seq
 
 
+class Arrived(msgspec.Struct, frozen=True):
+    """Documents that somebody has looked at while they were not here have come, whatever they are."""
+
+    docs: tuple[DocKey, ...]
+
+
 class Notification(msgspec.Struct, frozen=True):
     """All changes of one step of the visible state, with the transaction they came from if it was ours."""
 

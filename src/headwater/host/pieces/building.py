@@ -92,6 +92,7 @@ class Builder(Declaring):
     def build(self, fn: Callable[..., R], given: Mapping[str, object]) -> R:
         """Call the function. It reads without depending on anything, and writes nothing."""
         tx = self.tx = self.space.begin(f"pattern {self.name}()", read_only=BODY)
+        tx.gate = self.space.gate
         token = BUILDER.set(self)
         frame = HERE.set(Frame(self.space, tx, HERE.get()))
         try:

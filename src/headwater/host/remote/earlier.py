@@ -5,11 +5,15 @@ Must never know: connections, files.
 
 from __future__ import annotations
 
-from headwater.cells.home import rejection
-from headwater.cells.pending import Pending
-from headwater.errors import HeadwaterError, UserCodeError
+from pathlib import Path
+from typing import Final
+
+from headwater.errors import UserCodeError
+from headwater.host.remote.refused import Refusal, summary_of
 from headwater.host.report import OnError, tell
-from headwater.store.commit import Commit, Verdict
+
+FIRST_MAX: Final = 3
+"""So many are named in the message. Who wants to see them all looks into the file."""
 
 
 class Earlier:
@@ -20,18 +24,27 @@ class Earlier:
         self._on_error = on_error
         self.refused = 0
 
-    def rejected(self, pending: Pending, verdict: Verdict | None, error: HeadwaterError | None) -> None:
-        """The server has decided against it."""
-        self.tell(pending.commit, rejection(verdict, error, self._space))
-
-    def tell(self, commit: Commit, error: HeadwaterError) -> None:
-        """It is not kept any more, and not stored, as far as anybody knows."""
-        self.refused += 1
-        docs = ", ".join(dict.fromkeys(operation.doc for operation in commit.operations))
+    def tell(self, refusals: list[Refusal], path: Path) -> None:
+        """They are not stored, as far as anybody knows; and what they were is in a file. One call for all of them."""
+        count = len(refusals)
+        self.refused += count
+        first = tuple(summary_of(each.commit) for each in refusals[:FIRST_MAX])
+        named = "; ".join(first) + ("; ..." if count > FIRST_MAX else "")
+        what = "1 commit" if count == 1 else f"{count:,} commits"
+        cause = refusals[0].why
         message = (
-            f"what an earlier run of this program has written to {docs or 'nothing'} in space {self._space!r} was "
-            f"taken back: {error.message}"
+            f"{what} of an earlier run of this program in space {self._space!r} {'was' if count == 1 else 'were'} "
+            f"taken back ({named}): {cause.message}. What they were to write is in {path}"
         )
-        told = UserCodeError(message, space=self._space, commit=commit.local_seq, event=None, triggers=())
-        told.__cause__ = error
+        told = UserCodeError(
+            message,
+            space=self._space,
+            commits=count,
+            commit=refusals[0].commit.local_seq,
+            first=first,
+            path=str(path),
+            event=None,
+            triggers=(),
+        )
+        told.__cause__ = cause
         tell(self._on_error, told)

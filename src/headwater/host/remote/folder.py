@@ -30,6 +30,7 @@ from headwater.errors import (
     SpaceHeldError,
     UnavailableError,
 )
+from headwater.host.remote.refused import SUFFIX, append_lines
 from headwater.host.serving.private import create_private, sync_folder
 from headwater.store.backends.sqlite_file import explain, holder
 from headwater.store.commit import Commit, Submission, adopt_operation
@@ -80,11 +81,13 @@ class _Batch:
     gone: list[LocalSeq] = field(default_factory=list)
     docs: dict[DocKey, tuple[Seq, Maybe] | None] = field(default_factory=dict)
     meta: dict[str, bytes] = field(default_factory=dict)
+    # Lines for the file of what was taken back.
+    refused: list[bytes] = field(default_factory=list)
     # Everything from earlier goes first.
     afresh: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.commits or self.gone or self.docs or self.meta or self.afresh)
+        return bool(self.commits or self.gone or self.docs or self.meta or self.refused or self.afresh)
 
 
 class Folder:
@@ -118,9 +121,9 @@ class Folder:
         self._thread.start()
 
     @property
-    def waiting(self) -> int:
-        """Commits that are not kept yet."""
-        return len(self._batch.commits)
+    def refused_path(self) -> Path:
+        """Where commits are written down that were taken back."""
+        return self.path.with_suffix(SUFFIX)
 
     # -- opening -------------------------------------------------------------------------------------------
 
@@ -228,10 +231,16 @@ class Folder:
             self._batch.meta["prefixes"] = msgspec.msgpack.encode(list(prefixes))
             self._wake()
 
+    def write_refused(self, lines: Iterable[bytes]) -> None:
+        """For the file of what was taken back: before the commits leave this one."""
+        with self._changed:
+            self._batch.refused += lines
+            self._wake()
+
     def forget(self) -> None:
         """The server does not go on with the session, or is another: nothing of before is of use."""
         with self._changed:
-            self._batch = _Batch(afresh=True)
+            self._batch = _Batch(afresh=True, refused=self._batch.refused)
             self._wake()
 
     def flush(self) -> None:
@@ -281,7 +290,13 @@ class Folder:
         failure = self.trouble
         if failure is None:
             try:
+                if batch.refused:
+                    append_lines(self.refused_path, batch.refused)
+                    batch.refused = []
                 self._write_down(batch)
+            except (OSError, UnavailableError) as error:
+                failure = UnavailableError(f"cannot write {self.refused_path}: {error}", path=str(self.refused_path))
+                self._put_back(batch)
             except apsw.Error as error:
                 # What is there stays good: it is as it was before. What was to come is not kept, and so not sent.
                 failure = explain(error, self._real)
@@ -302,10 +317,12 @@ class Folder:
         """There may be room later: what does not wait for an answer is written with the next."""
         with self._changed:
             later = self._batch
-            later.gone = batch.gone + later.gone
-            later.docs = batch.docs | later.docs
-            later.meta = batch.meta | later.meta
-            later.afresh = batch.afresh
+            later.refused = batch.refused + later.refused
+            if not later.afresh:
+                later.gone = batch.gone + later.gone
+                later.docs = batch.docs | later.docs
+                later.meta = batch.meta | later.meta
+                later.afresh = batch.afresh
             # Not at once again: with what comes next.
             self._is_stalled = True
 

@@ -18,13 +18,13 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from random import random
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from websockets.uri import parse_uri
 
 from headwater._version import __version__
 from headwater.cells.pending import Failure
-from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError
+from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError, ServerLimitError
 from headwater.host.remote.folder import Folder
 from headwater.host.remote.showing import Showing, check_audience
 from headwater.host.remote.socket import ClientSocket
@@ -49,6 +49,8 @@ from headwater.values.ids import DocKey, LocalSeq, SessionId
 
 __all__ = ["Link", "Showing"]
 
+T = TypeVar("T")
+
 log: Final = logging.getLogger("headwater")
 
 CONNECT_S: Final = 10.0
@@ -61,6 +63,9 @@ BACKOFF_MIN_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
 """Between tries: doubled from the one to the other, half of it by chance, so that not all clients come at once."""
 
+STAYED_S: Final = 1.0
+"""A connection that lasted less is followed by the next more slowly: the server may not be able to do what is asked."""
+
 PATIENCE_S: Final = 10.0
 """How long whoever waits for the server does so while it is not reached."""
 
@@ -69,6 +74,9 @@ UNSENT_MAX: Final = 10 * OFFLINE_MAX
 
 STALL_S: Final = 15.0
 """How long a server that is connected may say nothing to whoever waits for it. A slow disk takes less."""
+
+LOOK_S: Final = 1.0
+"""How often whoever waits looks at the time. What happens meanwhile is told."""
 
 CLOSE_S: Final = 2.0
 """How long the end of the thread is waited for."""
@@ -91,12 +99,15 @@ class Link:
         deliver: Callable[[list[Item]], None],
         decided: Callable[[LocalSeq], None],
         folder: Folder | None = None,
+        pending: Callable[[], int] = lambda: 0,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.url = url
         self._showing = showing
         self._deliver = deliver
         self._decided = decided
+        # How many commits wait, wherever they are on their way: one number for everybody who asks.
+        self._pending = pending
         self._on_change = changed
         # Where commits are kept before they are sent.
         self._folder = folder
@@ -106,6 +117,7 @@ class Link:
         self.session = ClientSession(self, opening, client=f"headwater/{__version__}")
         self._loop = asyncio.new_event_loop()
         self._socket: ClientSocket | None = None
+        self._trying: asyncio.Task[tuple[asyncio.Transport, ClientSocket]] | None = None
         self._queue: deque[Submission] = deque()
         self._woken = False
         self._stop = asyncio.Event()
@@ -144,9 +156,12 @@ class Link:
         if error is not None:
             raise error
         if self._is_misread:
-            message = (
-                f"cannot open {self.url}: who answers there is not understood ({self.trouble}); is it ws:// or wss://?"
+            hint = (
+                "its certificate is not trusted: give tls=ssl.create_default_context(cafile=...)"
+                if "CERTIFICATE" in self.trouble
+                else "is it ws:// or wss://?"
             )
+            message = f"cannot open {self.url}: who answers there is not understood ({self.trouble}); {hint}"
             raise OfflineError(message, url=str(self.url))
         if self.session.was_greeted:
             message = f"cannot open {self.url}: {self.trouble or 'the server gave no answer in time'}"
@@ -164,9 +179,9 @@ class Link:
 
     def submit(self, submission: Submission) -> None:
         """Have a commit sent. Raises OfflineError if there is no room for it."""
-        waiting = self._waiting()
+        waiting = self._pending()
         self.session.check_room(waiting)
-        if waiting + self.session.pending >= UNSENT_MAX:
+        if waiting >= UNSENT_MAX:
             raise self.away("does not keep up")
         if self._folder is not None:
             self._folder.keep(submission)
@@ -178,17 +193,16 @@ class Link:
 
     def wait_for_room(self) -> None:
         """Return when there is room for one more commit, or the server is not reached."""
-        self.wait_until(lambda: self.phase is not Phase.LIVE or self.session.has_room(self._waiting()), PATIENCE_S)
+        self.wait_until(lambda: self.phase is not Phase.LIVE or self.has_room(), PATIENCE_S)
 
     def has_room(self) -> bool:
         """Whether there is room for one more commit."""
-        return self.session.has_room(self._waiting())
-
-    def _waiting(self) -> int:
-        return len(self._queue) + (0 if self._folder is None else self._folder.waiting)
+        return self.session.has_room(self._pending())
 
     def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, timeout: float = PATIENCE_S) -> Answer:
         """Ask, and wait. Raises OfflineError if there is no answer in time."""
+        if self.phase is Phase.OVER and self.session.error is not None:
+            raise self.session.error
         lost_at = self.lost_at
         if lost_at is not None:
             # Who has been away for long is not waited for as long again.
@@ -199,7 +213,11 @@ class Link:
             found = answer.result(timeout)
         except FutureTimeoutError:
             answer.cancel()
-            message = f"{self.url} was asked and has not answered for {timeout:g} s ({self.trouble or 'it is slow'})"
+            how, since = "was asked and has not answered", self._loop.time() - timeout
+            if self.lost_at is not None:
+                how, since = "is not reached", self.lost_at
+            seconds = max(round(self._loop.time() - since), 1)
+            message = f"{self.url} {how} for {seconds:,} s ({self.trouble or 'it is slow'})"
             raise OfflineError(f"{message}; what is here already can be used", url=str(self.url)) from None
         if isinstance(found, HeadwaterError):
             raise found
@@ -240,13 +258,12 @@ class Link:
                     raise self.away(f"is not reached ({self.trouble})")
                 if lost_at is None and end is None and now - max(begun, self._heard_at) > STALL_S:
                     raise self.away(f"has said nothing for {STALL_S:g} s")
-                pause = 1.0
-                self._changed.wait(pause if left is None else min(pause, left))
+                self._changed.wait(LOOK_S if left is None else min(LOOK_S, left))
             return True
 
     def away(self, how: str) -> OfflineError:
         """The error of whoever waits in vain."""
-        waiting = self.session.pending + self._waiting()
+        waiting = self._pending()
         fate = (
             "and are lost if the program ends before it is" if self._folder is None else f"kept in {self._folder.path}"
         )
@@ -264,6 +281,10 @@ class Link:
             self._soon(self._finish)
             if self._thread is not threading.current_thread():
                 self._thread.join(CLOSE_S)
+
+    def soon(self, do: Callable[[], object]) -> None:
+        """Have something done by the thread."""
+        self._soon(do)
 
     def _soon(self, do: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop has ended; so has everything that could be asked
@@ -287,7 +308,8 @@ class Link:
         delay = BACKOFF_MIN_S
         while not self._stop.is_set() and self.phase is not Phase.OVER:
             self.tries += 1
-            went_well = await self._connect()
+            begun = self._loop.time()
+            went_well = await self._connect() and self._loop.time() - begun > STAYED_S
             delay = BACKOFF_MIN_S if went_well else min(delay * 2, BACKOFF_MAX_S)
             if self.session.error is not None and self.session.phase is Phase.OVER:
                 break
@@ -300,9 +322,9 @@ class Link:
         host, authorization = url.host, self._showing.authorization
         if self._folder is not None:
             # What the server has given is on disk before it is shown: who is killed now comes again with the same.
-            await self._loop.run_in_executor(None, self._folder.flush)
+            await self._aside(self._folder.flush)
         if not authorization:
-            local = await self._loop.run_in_executor(None, find_local, url.host, url.port)
+            local = await self._aside(lambda: find_local(url.host, url.port))
             if local is not None:
                 # It is at this address, and nobody else gets its token.
                 host, authorization = local.host, f"Bearer {local.token}"
@@ -311,15 +333,20 @@ class Link:
 
         def make() -> ClientSocket:
             # Known before it is made to the end: the server may be quicker.
-            self._socket = ClientSocket(uri, authorization, up=self.session.connected, hear=self._hear)
+            session = self.session
+            self._socket = ClientSocket(
+                uri, authorization, up=session.connected, hear=self._hear, is_answer_due=lambda: session.is_answer_due
+            )
             return self._socket
 
         try:
             connecting = self._loop.create_connection(
                 make, host, url.port, ssl=tls, server_hostname=url.host if tls is not None else None
             )
-            _, socket = await asyncio.wait_for(connecting, CONNECT_S)
-        except (TimeoutError, OSError, ssl.SSLError) as error:
+            trying = self._trying = self._loop.create_task(asyncio.wait_for(connecting, CONNECT_S))
+            _, socket = await trying
+        except (TimeoutError, OSError, ssl.SSLError, RuntimeError, asyncio.CancelledError) as error:
+            # A RuntimeError if the program ends: then no name is looked up any more. Cancelled if the link ends.
             self.trouble = str(error) or type(error).__name__
             self._is_misread = isinstance(error, ssl.SSLError)
             self._socket = None
@@ -331,9 +358,19 @@ class Link:
             self._refused(*socket.refused)
             return False
         if not self._stop.is_set():
-            self.trouble = socket.close_reason or "the connection was lost"
+            silent = f"nothing was heard for {socket.silence_s:.0f} s" if socket.silence_s else ""
+            self.trouble = silent or socket.close_reason or "the connection was lost"
             self._lost(socket.close_code, socket.close_reason)
         return self.session.opened is not None
+
+    async def _aside(self, do: Callable[[], T]) -> T:
+        """What may take a moment, without holding up whoever asks."""
+        try:
+            doing = self._loop.run_in_executor(None, do)
+        except RuntimeError:
+            # The program is ending, and no thread is started any more.
+            return do()
+        return await doing
 
     def _refused(self, status: int, words: str) -> None:
         self.trouble = f"{status}: {words}"
@@ -351,9 +388,13 @@ class Link:
 
     def _hear(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
+        self._or_end(lambda: self.session.receive(data))
+
+    def _or_end(self, do: Callable[[], None]) -> None:
+        """What cannot be gone on after ends the session."""
         try:
-            self.session.receive(data)
-        except RemoteProtocolError as error:
+            do()
+        except (RemoteProtocolError, ServerLimitError) as error:
             self.session.end(error)
             if self._socket is not None:
                 self._socket.abort()
@@ -381,6 +422,9 @@ class Link:
         self.session.end()
         if self._socket is not None:
             self._socket.close()
+        if self._trying is not None:
+            # Who is not there yet is not waited for.
+            self._trying.cancel()
 
     # -- what the session asks for -------------------------------------------------------------------------
 
@@ -394,7 +438,8 @@ class Link:
             socket.send(data)
         else:
             # The server would hang up, and be sent the same again. In a turn of its own: it is being sent just now.
-            self._loop.call_soon(self.session.too_large, frame, len(data), FRAME_BYTES_MAX)
+            size, most = len(data), FRAME_BYTES_MAX
+            self._loop.call_soon(self._or_end, lambda: self.session.too_large(frame, size, most))
 
     def deliver(self, items: list[Item]) -> None:
         """To be taken in."""

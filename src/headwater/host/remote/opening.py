@@ -16,7 +16,7 @@ from headwater.host.remote.showing import KeySigner, Showing
 from headwater.host.remote.storage import RemoteStorage
 from headwater.host.remote.url import parse_server
 from headwater.host.report import log_error
-from headwater.sync.limits import NAME_BYTES_MAX
+from headwater.sync.actor import check_actor
 
 ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
 """Where a token is looked for that is not given."""
@@ -26,8 +26,8 @@ def remote_lease(url: str, app: str, options: Options) -> Lease:
     """A share in a space of a server: nobody else of this process shares it. Connected when it is attached."""
     server = parse_server(url, options.space)
     locate("memory:", server.space)  # refuses what is no name
-    if options.actor is not None and len(options.actor.encode()) > NAME_BYTES_MAX:
-        raise UsageError(f"actor={options.actor[:40]!r}... is longer than {NAME_BYTES_MAX} bytes")
+    if options.actor is not None:
+        check_actor(options.actor)
     signer = None if options.key is None else _signer(Path(options.key))
     token = options.token
     if token is None and signer is None:

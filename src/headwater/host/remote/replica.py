@@ -12,9 +12,10 @@ from msgspec import structs
 
 from headwater.cells.pending import Failure, Pending, Pulled
 from headwater.cells.view import Document
-from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
+from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError, SessionLostError
 from headwater.host.attached import AttachedReplica, Port
-from headwater.store.commit import Commit, Committed, Effect, Outcome, Submission, Verdict
+from headwater.host.remote.fetching import is_in_loop
+from headwater.store.commit import Commit, Committed, DeleteDoc, Effect, Outcome, SetDoc, Submission, Verdict
 from headwater.store.document import Found, apply_operation
 from headwater.sync.told import Brought, part_of
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -23,6 +24,8 @@ from headwater.values.tree import ABSENT, Maybe
 if TYPE_CHECKING:
     from headwater.host.attached import Space
 
+Rejected: TypeAlias = tuple[Commit, Verdict | None, HeadwaterError | None, bool]
+"""A commit of this session that was taken back, why, and whether an earlier program has made it."""
 TakenIn: TypeAlias = Callable[[list[LocalSeq], list[tuple[DocKey, Seq, Maybe]], Seq], None]
 
 
@@ -47,9 +50,14 @@ class RemoteReplica(AttachedReplica):
         self._own: set[DocKey] = set()
         # For whoever keeps what is here: commits that were decided, documents as they are confirmed now, as of where.
         self.on_taken_in: TakenIn | None = None
-        # Commits that an earlier program has made, and who is told if they are taken back.
+        # Commits that an earlier program has made; and who is told, once for all, if some are taken back. Also of those
+        # of this program if they ended with the session: nobody has decided against them.
         self._earlier: dict[LocalSeq, None] = {}
-        self.on_refused: Callable[[Pending, Verdict | None, HeadwaterError | None], None] = lambda *_: None
+        self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
+        # Asked for by code that does not wait, and not answered yet; and what functions here write, which is never so.
+        self.may_miss = True
+        self.coming: set[DocKey] = set()
+        self.is_derived: Callable[[DocKey], bool] = lambda _: False
         # Let go of while something was waiting to be taken in, which may be about them.
         self._gone: set[DocKey] = set()
 
@@ -82,30 +90,68 @@ class RemoteReplica(AttachedReplica):
             if doc in self._documents and not self._covers(doc):
                 super().let_go(doc)
                 if doc not in self._documents:
+                    self._have_come((doc,))
                     if self.inbox:
                         self._gone.add(doc)
                     self._unwatch(doc)
 
     def integrate(self, decided: Iterable[Outcome | Failure | Pulled]) -> None:
         """As everywhere. The server says what was done; what it comes to is found on the way."""
+        taken = list(decided)
         if self._earlier or self.on_taken_in is not None:
-            self._integrate_and_keep(list(decided))
+            self._integrate_and_keep(taken)
         else:
-            super().integrate(self._worked_out(decided))
+            super().integrate(self._worked_out(taken))
         self._gone.clear()
+        if self.coming:
+            self._have_come(doc for each in taken for doc in _known_by(each))
+
+    def is_missing(self, doc: DocKey) -> bool:
+        """It was asked for, and has not come; what is written over it here as a whole is known all the same."""
+        with self._turn:
+            if doc not in self._documents:
+                self._load(doc)
+            if doc not in self.coming or self.is_derived(doc):
+                return False
+            layers = self._documents[doc].layers
+            if any(doc in _known_by(each) for each in layers):
+                return False
+            if layers or is_in_loop():
+                return True
+            # This code can wait for it.
+            del self._documents[doc]
+            self._load(doc)
+            self._have_come((doc,))
+            return False
+
+    def is_held(self, doc: DocKey) -> bool:
+        """It is here; or it does not exist, which is known."""
+        return (doc in self._documents and doc not in self.coming) or self._covers(doc)
+
+    def _have_come(self, docs: Iterable[DocKey]) -> None:
+        come = [doc for doc in docs if doc in self.coming]
+        if come:
+            self.coming.difference_update(come)
+            self.on_arrived(come)
 
     def _integrate_and_keep(self, decided: list[Outcome | Failure | Pulled]) -> None:
         tell = self.on_rejected
+        refused: list[Rejected] = []
 
         def told(pending: Pending, verdict: Verdict | None, error: HeadwaterError | None) -> None:
             is_earlier = pending.commit.local_seq in self._earlier
-            (self.on_refused if is_earlier else tell)(pending, verdict, error)
+            if is_earlier or isinstance(error, SessionLostError):
+                refused.append((pending.commit, verdict, error, is_earlier))
+            if not is_earlier:
+                tell(pending, verdict, error)
 
         self.on_rejected = told
         try:
             super().integrate(self._worked_out(decided))
         finally:
             self.on_rejected = tell
+            if refused:
+                self.on_refused(refused)
             own = [each.commit for each in decided if not isinstance(each, Pulled)]
             gone = [commit.local_seq for commit in own if commit.session == self._session]
             for number in gone:
@@ -180,3 +226,13 @@ class RemoteReplica(AttachedReplica):
             if record is None or record.confirmed is not effect.before or record.seq >= seq:
                 return False
         return True
+
+
+def _known_by(each: Outcome | Failure | Pulled | Pending) -> Iterator[DocKey]:
+    """The documents of which everything is known after it, whatever they were before."""
+    if isinstance(each, Pulled):
+        yield each.doc
+    elif isinstance(each, Pending) or (isinstance(each, Outcome) and isinstance(each.verdict, Committed)):
+        for operation in each.commit.operations:
+            if isinstance(operation, SetDoc | DeleteDoc):
+                yield operation.doc

@@ -21,8 +21,14 @@ from websockets.uri import WebSocketURI
 from headwater.sync.frames import SUBPROTOCOL
 from headwater.sync.limits import FRAME_BYTES_MAX
 
-PING_S: Final = 20.0
-"""How often the server is asked whether it is there, while nothing comes; and how long it may take to answer."""
+QUIET_S: Final = 4.0
+"""After so much silence a server that has something to answer is asked whether it is there."""
+
+IDLE_S: Final = 15.0
+"""The same for one that has nothing to say. Less than what routers forget a connection after."""
+
+PONG_S: Final = 4.0
+"""How long it may take to answer that. One that takes longer is not reached, whatever the reason."""
 
 _QUIET: Final = logging.getLogger("headwater.websocket")
 
@@ -31,7 +37,13 @@ class ClientSocket(asyncio.Protocol):
     """One connection. `done` is set when it has ended, by whoever ended it."""
 
     def __init__(
-        self, uri: WebSocketURI, authorization: str, *, up: Callable[[], None], hear: Callable[[bytes], None]
+        self,
+        uri: WebSocketURI,
+        authorization: str,
+        *,
+        up: Callable[[], None],
+        hear: Callable[[bytes], None],
+        is_answer_due: Callable[[], bool],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._protocol = ClientProtocol(
@@ -43,9 +55,14 @@ class ClientSocket(asyncio.Protocol):
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parts: list[bytes] = []
         self._flushing = False
-        self._heard = True
-        self._pinged = False
+        self._is_answer_due = is_answer_due
+        self._heard_at = self._loop.time()
+        # When the server was asked whether it is there, if it has not said anything since; and what was unsent then.
+        self._pinged_at: float | None = None
+        self._unsent = 0
         self._timer: asyncio.TimerHandle | None = None
+        # For how long nothing was heard, if it was given up because of that.
+        self.silence_s = 0.0
         self.done: asyncio.Future[None] = self._loop.create_future()
         # How the server has refused the upgrade, if it did: status and words.
         self.refused: tuple[int, str] | None = None
@@ -75,10 +92,12 @@ class ClientSocket(asyncio.Protocol):
             request.headers["Authorization"] = self._authorization
         self._protocol.send_request(request)
         self._write_out()
-        self._timer = self._loop.call_later(PING_S, self._ask)
+        self._heard_at = self._loop.time()
+        self._watch()
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._heard_at = self._loop.time()
+        self._pinged_at = None
         protocol = self._protocol
         protocol.receive_data(data)
         for event in protocol.events_received():
@@ -166,13 +185,39 @@ class ClientSocket(asyncio.Protocol):
         """End it at once."""
         self._transport.abort()
 
-    def _ask(self) -> None:
-        if not self._heard and self._pinged:
-            self._transport.abort()
+    # -- silence -------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """See whether it is time to ask, or to give up."""
+        now = self._loop.time()
+        if self._pinged_at is None:
+            self._listen(now)
+        else:
+            self._give_up_or_wait(now, self._pinged_at)
+
+    def _listen(self, now: float) -> None:
+        due = self._heard_at + (QUIET_S if self._is_answer_due() or not self.is_open else IDLE_S)
+        if now < due:
+            # What is written meanwhile has an answer due sooner.
+            self._look_again(min(due - now, QUIET_S))
             return
-        self._pinged = not self._heard
-        if self._pinged and self.is_open:
+        if self.is_open:
             self._protocol.send_ping(b"hw")
             self._write_out()
-        self._heard = False
-        self._timer = self._loop.call_later(PING_S, self._ask)
+        self._pinged_at, self._unsent = now, self._transport.get_write_buffer_size()
+        self._look_again(PONG_S)
+
+    def _give_up_or_wait(self, now: float, pinged_at: float) -> None:
+        unsent = self._transport.get_write_buffer_size()
+        if unsent < self._unsent:
+            # The question stands behind much else, which goes out slowly: somebody takes it.
+            self._pinged_at, self._unsent = now, unsent
+            self._look_again(PONG_S)
+        elif now - pinged_at >= PONG_S:
+            self.silence_s = now - self._heard_at
+            self._transport.abort()
+        else:
+            self._look_again(pinged_at + PONG_S - now)
+
+    def _look_again(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._watch)

@@ -8,30 +8,29 @@ Must never know: what a commit means.
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import logging
-import os
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from weakref import WeakSet
 
 from headwater.cells.pending import Failure
 from headwater.errors import (
     ClosedError,
     HeadwaterError,
     OfflineError,
+    ServerLimitError,
     SessionLostError,
     UnavailableError,
 )
 from headwater.host.attached import Port
 from headwater.host.connection import Connection, Listeners
-from headwater.host.remote.earlier import Earlier
+from headwater.host.remote.beginning import prefetch
+from headwater.host.remote.fetching import NOTHING, Done, Fetching, is_in_loop
 from headwater.host.remote.folder import Folder, Kept
+from headwater.host.remote.leaving import OPEN, Leaving
 from headwater.host.remote.link import PATIENCE_S, Link
+from headwater.host.remote.local import Local
 from headwater.host.remote.memory import RemoteMemory
 from headwater.host.remote.replica import RemoteReplica
 from headwater.host.remote.showing import Showing
@@ -41,20 +40,11 @@ from headwater.store.commit import Committed, Note, Outcome, Submission
 from headwater.store.document import Found
 from headwater.sync.client import Answer, Item, Phase
 from headwater.sync.frames import AskChanged, AskKept, Docs, Open, Opened, Watch
-from headwater.sync.limits import PREFETCH_MAX
 from headwater.sync.serving import Close
-from headwater.values.address import SPACE_SCOPE, session_scope, user_scope
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
-
-_open: Final[WeakSet[RemoteStorage]] = WeakSet()
 
 ATTEMPTS: Final = 1 << 20
 """So often one program may ask for its session before the next counts on: far more than there is time for."""
-
-log: Final = logging.getLogger("headwater")
-
-EXIT_S: Final = 2.0
-"""How long the end of the program waits for what was written, if it has not closed the space."""
 
 
 class RemoteStorage:
@@ -78,12 +68,14 @@ class RemoteStorage:
         self._app = app
         self._actor = actor
         self._create = create
-        self._local = local
+        self._local_path = local
+        self._on_error = on_error
+        self._local: Local | None = None
         self._folder: Folder | None = None
         self._branch = BranchId(MAIN)
-        self._earlier = Earlier(self.name, on_error)
         self._listeners = Listeners()
         self._link: Link | None = None
+        self._fetching: Fetching | None = None
         self._port: Port | None = None
         self._replica: RemoteReplica | None = None
         self._submitted = 0
@@ -91,10 +83,10 @@ class RemoteStorage:
         # What is only shown is decided by whoever writes it, everything else by the connection's thread.
         self._counting = threading.Lock()
         self._disowned = False
-        self._is_ending = False
+        self._leaving = Leaving(url)
         self._is_derived: Callable[[DocKey], bool] = lambda _: False
         self.memory = RemoteMemory(self._ask, self._note)
-        _open.add(self)
+        OPEN.add(self)
 
     # -- for the opening -----------------------------------------------------------------------------------
 
@@ -111,10 +103,12 @@ class RemoteStorage:
     def attach(self, *, branch: str = MAIN, wake: Callable[[], None] | None = None) -> RemoteReplica:
         """Connect, and bring what the app has."""
         on = self._branch = BranchId(branch)
-        if self._local is not None:
-            self._folder = Folder(self._local, self.name, self.url.origin, on, self._app, self._actor)
+        if self._local_path is not None:
+            whose = (self.url.origin, on, self._app, self._actor)
+            local = self._local = Local(self._local_path, self.name, self._on_error, *whose)
+            self._folder = local.folder
             kept = self._folder.load()
-            replica = None if kept.opened is None else self._go_on(kept, kept.opened, on, wake)
+            replica = None if kept.opened is None else self._go_on(local, kept, kept.opened, wake)
             if replica is not None:
                 return replica
         link, port = self._connection(on, wake)
@@ -136,8 +130,10 @@ class RemoteStorage:
             deliver=self._deliver,
             decided=self._is_decided,
             folder=self._folder,
+            pending=lambda: self._pending,
             changed=self._changed,
         )
+        self._fetching = Fetching(link, branch, self._deliver)
         link.session.stays = self._folder is not None
         link.session.attempts = openings * ATTEMPTS
         return link, port
@@ -147,22 +143,18 @@ class RemoteStorage:
             self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
         )
         replica.seq = seq
-        if self._folder is not None:
-            replica.on_taken_in = self._folder.take_in
+        if self._local is not None:
+            self._local.serve(replica)
         return replica
 
     def _go_on(
-        self, kept: Kept, opened: Opened, branch: BranchId, wake: Callable[[], None] | None
+        self, local: Local, kept: Kept, opened: Opened, wake: Callable[[], None] | None, attempts: int = 0
     ) -> RemoteReplica | None:
         """Go on with what an earlier program has left. None if the server does not: that is told then."""
-        link, port = self._connection(branch, wake, kept.openings)
-        link.session.restore(
-            opened, kept.seq, {doc: found.seq for doc, found in kept.docs.items()}, kept.prefixes, kept.outbox
-        )
-        replica = self._begin(link, port, opened.session, branch, kept.seq)
-        replica.on_refused = self._earlier.rejected
-        replica.install(kept.docs.items())
-        replica.restore(kept.outbox, max(kept.last, opened.last))
+        link, port = self._connection(self._branch, wake, kept.openings)
+        link.session.attempts = max(link.session.attempts, attempts)
+        replica = self._begin(link, port, opened.session, self._branch, kept.seq)
+        local.restore(link, replica, kept, opened)
         self._submitted, self._decided = len(kept.outbox), 0
         try:
             link.start(waits=not (kept.docs or kept.prefixes))
@@ -175,33 +167,20 @@ class RemoteStorage:
                     # It was ended before anything was fetched.
                     self._prefetch(replica, opened.actor)
         except HeadwaterError as error:
+            if isinstance(error, ServerLimitError) and not attempts:
+                link.stop()
+                local.lessen(kept)
+                return self._go_on(local, kept, opened, wake, link.session.attempts)
             if link.session.ended_as != Close.TAKEN and not isinstance(error, SessionLostError):
                 raise
-            self._give_up(link, replica)
+            local.give_up(link, replica)
+            self._submitted = self._decided = 0
             return None
+        local.told()
         return replica
 
-    def _give_up(self, link: Link, replica: RemoteReplica) -> None:
-        """The session cannot be gone on with: of what was sent and not decided, nobody knows what became of it."""
-        assert self._folder is not None
-        link.stop()
-        # What it had no verdict for ends with it, and is told.
-        replica.refresh()
-        self._submitted = self._decided = 0
-        self._folder.forget()
-
     def _prefetch(self, replica: RemoteReplica, actor: str) -> None:
-        """All documents of the app, and what they link to: in one answer."""
-        scopes = [SPACE_SCOPE]
-        if actor:
-            scopes += [user_scope(actor), session_scope(actor, replica.session)]
-        prefixes = tuple(f"{scope.text}/{self._app}." for scope in scopes)
-        with replica.turn:
-            answer = self.link.ask(Watch(0, (), prefixes, None, PREFETCH_MAX))
-            assert isinstance(answer, Docs)
-            found = [(each.doc, Found(each.content, each.seq)) for each in answer.docs]
-            replica.install(found)
-            replica.seq = max(replica.seq, answer.seq)
+        found = prefetch(self.link, replica, self._app, actor)
         if self._folder is not None:
             self._folder.take_in((), ((doc, each.seq, each.value) for doc, each in found), replica.seq)
             self._changed()
@@ -215,11 +194,16 @@ class RemoteStorage:
             url=str(self.url),
             actor=self._actor if opened is None else opened.actor,
             can="" if opened is None else opened.can,
-            pending=self._submitted - self._decided,
+            pending=self._pending,
             tries=link.tries,
             trouble=link.trouble if error is None else error.message,
-            refused=self._earlier.refused,
+            refused=0 if self._local is None else self._local.refused,
         )
+
+    @property
+    def _pending(self) -> int:
+        """Commits that wait: for the folder, for the connection or for the server, each once."""
+        return max(self._submitted - self._decided, 0)
 
     def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
         """Call when it stands otherwise, in the connection's thread. Returns what ends it."""
@@ -236,6 +220,8 @@ class RemoteStorage:
             self._listeners.tell(self.connection())
 
     def _unwatch(self, doc: DocKey) -> None:
+        if self._fetching is not None:
+            self._fetching.drop(doc)
         self.link.unwatch(doc)
         if self._folder is not None:
             self._folder.let_go(doc)
@@ -249,10 +235,13 @@ class RemoteStorage:
         if link.session.covers(doc):
             link.assume(doc)
             return None
-        if _is_in_loop():
-            link.ask_soon(Watch(0, ((doc, _NOTHING),)), None)
+        if is_in_loop():
+            assert self._fetching is not None
+            assert self._replica is not None
+            self._replica.coming.add(doc)
+            self._fetching.want(doc)
             return None
-        answer = link.ask(Watch(0, ((doc, _NOTHING),), at=through))
+        answer = link.ask(Watch(0, ((doc, NOTHING),), at=through))
         assert isinstance(answer, Docs)
         for each in answer.docs:
             if each.doc == doc:
@@ -260,6 +249,12 @@ class RemoteStorage:
                     self._folder.take_in((), ((doc, each.seq, each.content),), self._replica.seq)
                 return Found(each.content, each.seq)
         return None
+
+    def bring(self, docs: Collection[DocKey], done: Done) -> float:
+        """Fetch documents, and what they lead to, without waiting; `done` is told by the connection's thread."""
+        assert self._fetching is not None
+        self.link  # noqa: B018  # raises if it is not open
+        return self._fetching.bring(docs, done)
 
     def submit(self, submission: Submission, *, helps: bool) -> None:
         """Send a commit."""
@@ -278,13 +273,15 @@ class RemoteStorage:
         link.submit(submission)
         self._submitted += 1
 
-    def ending(self) -> None:
+    def ending(self, *, in_haste: bool = False) -> None:
         """The opening is about to end."""
-        self._is_ending = True
+        self._leaving.begin(in_haste=in_haste)
 
     def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
         """Which documents are what functions here have come to."""
         self._is_derived = is_derived
+        if self._replica is not None:
+            self._replica.is_derived = is_derived
 
     def _is_for_show(self, submission: Submission) -> bool:
         opened, operations = self.link.session.opened, submission.commit.operations
@@ -295,23 +292,19 @@ class RemoteStorage:
     def wait(self, timeout: float | None = None) -> None:
         """Return when everything submitted before is decided by the server, and on its disk."""
         link, target = self.link, self._submitted
-        if self._is_ending and self._folder is not None and link.phase is Phase.OFFLINE:
-            # The next opening goes on with it.
-            self._folder.flush()
-            left = target - self._decided
-            if left:
-                log.info("%d commits of space %r are kept in %s for the server", left, self.name, self._folder.path)
+        if link.wait_until(lambda: self._decided >= target or self._leaving.can_leave(link, self._folder), timeout):
+            if self._decided < target:
+                self._leaving.leave(link, self._folder, target - self._decided)
             return
-        if not link.wait_until(lambda: self._decided >= target, timeout):
-            left = target - self._decided
-            if link.phase is Phase.OVER:
-                error = link.session.error
-                assert error is not None
-                raise error
-            if link.lost_at is not None:
-                raise link.away(f"is not reached ({link.trouble})")
-            message = f"{left} commits of space {self.name!r} are not decided after {timeout} s; they are still tried"
-            raise UnavailableError(message, waiting=left)
+        left = target - self._decided
+        if link.phase is Phase.OVER:
+            error = link.session.error
+            assert error is not None
+            raise error
+        if link.lost_at is not None:
+            raise link.away(f"is not reached ({link.trouble})")
+        message = f"{left} commits of space {self.name!r} are not decided after {timeout} s; they are still tried"
+        raise UnavailableError(message, waiting=left)
 
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
         """A thread waits for it."""
@@ -345,9 +338,9 @@ class RemoteStorage:
                 with self._counting:
                     self._decided += mine
                 self.groups += 1
-                link = self._link
-                if link is not None:  # else it was closed, and nobody waits
-                    link.told()
+            link = self._link
+            if link is not None:  # else it was closed, and nobody waits
+                link.told()
 
     def _is_decided(self, number: LocalSeq) -> None:
         """Nothing was kept that has to be let go of."""
@@ -355,7 +348,7 @@ class RemoteStorage:
     def _ask(self, question: AskKept | AskChanged) -> Answer | None:
         """What was kept of runs saves work. It is no reason to hold up a loop, or to wait for who is away."""
         link = self.link
-        if link.phase is not Phase.LIVE or _is_in_loop():
+        if link.phase is not Phase.LIVE or is_in_loop():
             return None
         try:
             return link.ask(question)
@@ -380,38 +373,15 @@ class RemoteStorage:
         if self._folder is not None:
             self._folder.close()
 
+    def close_with_program(self, wait_s: float) -> None:
+        """The program ends, and has not closed it."""
+        with suppress(HeadwaterError):
+            if self._link is not None and not self._disowned:
+                self.wait(wait_s)
+        self.close()
+
     def disown(self) -> None:
         """In a forked child there is no thread, and the connection is the parent's."""
         self._disowned = True
         if self._folder is not None:
             self._folder.disown()
-
-
-_NOTHING: Final = 2**62
-"""No place of the log: the document is sent, whatever it is."""
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _disown_all() -> None:
-    for storage in list(_open):
-        storage.disown()
-
-
-if hasattr(os, "register_at_fork"):  # not where there is no fork
-    os.register_at_fork(after_in_child=_disown_all)
-
-
-@atexit.register
-def _close_all() -> None:
-    for storage in list(_open):
-        with suppress(HeadwaterError, OfflineError):
-            if storage._link is not None and not storage._disowned:  # noqa: SLF001  # of this module
-                storage.wait(EXIT_S)
-        storage.close()

@@ -22,7 +22,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from headwater.errors import HeadwaterError, LimitError, NameRefusedError, NotFoundError, UsageError
+from headwater.errors import HeadwaterError, LimitError, NotFoundError, UsageError
 from headwater.host.clock import steady_ms
 from headwater.host.opening import locate
 from headwater.host.serving import grants, keys, tokens
@@ -30,7 +30,7 @@ from headwater.host.serving.audit import Audit
 from headwater.host.serving.grants import Grant, Opened
 from headwater.host.serving.private import locked
 from headwater.host.serving.rights import EVERY_SPACE, Right
-from headwater.values.address import user_scope
+from headwater.sync.actor import check_actor
 from headwater.values.ids import Millis
 from headwater.values.seams import Clock
 
@@ -42,8 +42,6 @@ LOOK_EVERY_MS: Final = 50.0
 """How long a revoked grant may be in use. A look costs a microsecond or two; per command that would be felt."""
 NOTE_MAX: Final = 200
 """Characters of a note: a line."""
-ACTOR_MAX: Final = 200
-"""Characters of an actor's name, as of a space's: it is a part of keys, of lines in logs, and of tables."""
 LASTS_MAX_MS: Final = 100 * 365 * 86_400_000
 """A hundred years. What is longer is a slip, and dates after the year 9999 cannot be shown."""
 EXPIRED_KEPT_MS: Final = 30 * 86_400_000
@@ -322,12 +320,7 @@ def _check(wanted: _Wanted) -> None:
     if wanted.can is Right.NONE:
         raise UsageError("a grant of nothing is none: read, write or own is expected")
     if wanted.actor is not None:
-        user_scope(wanted.actor)
-        if len(wanted.actor) > ACTOR_MAX or not wanted.actor.isprintable() or wanted.actor != wanted.actor.strip():
-            message = (
-                f"{wanted.actor!r} is not a name for an actor: up to {ACTOR_MAX} printable characters are expected"
-            )
-            raise NameRefusedError(message, actor=wanted.actor)
+        check_actor(wanted.actor)
     if wanted.lasts_ms is not None and not 1 <= wanted.lasts_ms <= LASTS_MAX_MS:
         message = "a grant lasts from a millisecond to 100 years; leave it out for one that does not expire"
         raise UsageError(message, lasts_ms=wanted.lasts_ms)

@@ -10,14 +10,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from headwater.errors import AccessError, HeadwaterError, NameRefusedError, RemoteProtocolError, SessionLostError
-from headwater.host.serving.access import ACTOR_MAX
+from headwater.errors import AccessError, HeadwaterError, SessionLostError
 from headwater.host.serving.grants import Grant
 from headwater.host.serving.limits import BEHIND
 from headwater.host.serving.rights import WORDS, Right
 from headwater.host.serving.room import Room
 from headwater.store.commit import Commit, Note
-from headwater.store.wellformed import check_doc
+from headwater.sync.actor import check_actor
 from headwater.sync.frames import (
     AskChanged,
     AskKept,
@@ -30,7 +29,6 @@ from headwater.sync.frames import (
     encode_frame,
 )
 from headwater.sync.serving import Close, ServerSession, State
-from headwater.values.address import doc_key, user_scope
 from headwater.values.ids import BranchId, DocKey, Seq, SessionId
 
 if TYPE_CHECKING:
@@ -170,7 +168,7 @@ class Client:
         if asked not in self._denied:
             self._denied.add(asked)
             talk = self.talk
-            self._house.audit("denied", self, space=talk.space, actor=talk.actor, asked=asked, what=error.message)
+            self._house.audit("denied", self, space=talk.space, actor=talk.actor, asked=asked, why=error.message)
 
     def left(self) -> None:
         """It will not come back."""
@@ -208,13 +206,8 @@ class Client:
         if grant.actor is not None and asked not in ("", grant.actor):
             raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
         actor = asked or grant.actor or ""
-        if len(actor) > ACTOR_MAX or not actor.isprintable() or actor != actor.strip():
-            raise NameRefusedError(f"an actor's name has up to {ACTOR_MAX} printable characters", actor=actor)
-        try:
-            if actor:
-                check_doc(doc_key("x", user_scope(actor)))
-        except NameRefusedError as refused:
-            raise RemoteProtocolError(refused.message) from None
+        if actor:
+            check_actor(actor)
         return actor
 
     def entered(self, room: Room, asked: Open, actor: str, session: SessionId, last: int) -> None:

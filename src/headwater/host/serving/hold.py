@@ -18,6 +18,27 @@ WAIT_S: Final = 2.0
 _WORDS_MAX: Final = 400
 
 
+def check_free(folder: Path) -> None:
+    """For whoever could not even listen: the server in the way may be this folder's. Raises SpaceHeldError."""
+    path = folder / FILE
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        wait_for_lock(descriptor, path, 0)
+    except UnavailableError:
+        raise _held(folder, descriptor) from None
+    finally:
+        os.close(descriptor)
+
+
+def _held(folder: Path, descriptor: int) -> SpaceHeldError:
+    who = os.pread(descriptor, _WORDS_MAX, 0).decode(errors="replace").strip() or "another process"
+    message = f"{folder} is served already, by {who}; one server has a folder: use that one, or end it first"
+    return SpaceHeldError(message, path=str(folder))
+
+
 class Hold:
     """On a folder, as long as the process lives. Raises SpaceHeldError, UnavailableError."""
 
@@ -31,10 +52,9 @@ class Hold:
         try:
             wait_for_lock(descriptor, path, WAIT_S)
         except UnavailableError:
-            who = os.pread(descriptor, _WORDS_MAX, 0).decode(errors="replace").strip() or "another process"
+            held = _held(folder, descriptor)
             os.close(descriptor)
-            message = f"{folder} is served already, by {who}; one server has a folder: use that one, or end it first"
-            raise SpaceHeldError(message, path=str(folder)) from None
+            raise held from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} at {url}\n".encode(), 0)
         self._descriptor: int | None = descriptor

@@ -25,6 +25,7 @@ from headwater.errors import (
     ServerLimitError,
     SessionLostError,
     StoreError,
+    UnavailableError,
     UsageError,
 )
 from headwater.host.clock import SystemClock, SystemEntropy
@@ -53,8 +54,11 @@ _T = TypeVar("_T")
 log: Final = logging.getLogger("headwater.server")
 
 NONCE_BYTES: Final = 32
+SPARED: Final = frozenset({"refused", "broken"})
+"""What anybody can make happen as often as they like."""
 KIND: Final = 20
 """Characters of why something was refused that tell one kind from another."""
+GONE: Final = "the folder of the spaces was removed while the server runs, or is another one; start the server again"
 LINE: Final = 300
 """Characters of what a stranger has sent that are told again."""
 ROUND_S: Final = 0.05
@@ -85,6 +89,7 @@ class House:
         self.past = Work()
         self._loop = loop
         self._create = create
+        self._identity = _identity(folder)
         self._threads = ThreadPoolExecutor(THREADS, "headwater-serve")
         # Spaces that are being opened or closed: the next one waits for its turn.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -126,7 +131,7 @@ class House:
     def audit(self, event: str, client: Client, **facts: object) -> None:
         """Write down who did what, and with which grant. Of what was refused the first, and then how often."""
         facts = {"peer": client.peer, "id": client.grant_id, **facts}
-        if "why" in facts:
+        if event in SPARED:
             # Its beginning is ours; names that somebody else made up come later.
             kind = (event, client.peer, client.grant_id, str(facts["why"])[:KIND])
             self.turned_away.tell(event, kind, **facts)
@@ -149,8 +154,11 @@ class House:
             last = await self._in_thread(lambda: room.last_of(branch, asked.session))
             _check_life(asked, room)
         except NotFoundError as error:
-            # A branch may be told of; a space may not.
-            told = error if asked.space in self.rooms else AccessError(UNKNOWN)
+            # A branch may be told of; a space only to who could make it.
+            told: HeadwaterError = error if asked.space in self.rooms else AccessError(UNKNOWN)
+            if asked.space not in self.rooms and client.may_create(asked.space):
+                rest = "" if self._create else ", and it makes no new ones"
+                told = NotFoundError(f"there is no space {asked.space!r} at this server{rest}")
             self.refuse(client, asked.space, told)
         except ServerLimitError as error:
             client.talk.refused(error, Close.RESTART, again=True)
@@ -185,6 +193,9 @@ class House:
         """The room of a space, opened if it is not."""
         async with self._turn(space):
             room = self.rooms.get(space)
+            if room is not None and room.is_broken:
+                await self._let_go(space, room)
+                room = None
             if room is not None and not room.guests:
                 # Somebody is about to enter: it is not closed meanwhile.
                 room.empty_since = self._loop.time()
@@ -212,12 +223,22 @@ class House:
             raise UsageError(f"{place.path} is a link to somewhere else, and not opened", path=str(place.path))
         if not create and not place.path.exists():
             raise NotFoundError(UNKNOWN)
+        if _identity(self.folder) != self._identity:
+            # It would be made anew, by this opening or another.
+            raise UnavailableError(GONE, path=str(self.folder))
         storage = open_space(f"{self.folder}{os.sep}", space, create=create)
         try:
             return storage, storage.call(lineage_of)
         except BaseException:
             storage.close()
             raise
+
+    def missing(self) -> str:
+        """What was taken away from under the server, in words; empty if nothing was. For a thread: it may wait."""
+        if _identity(self.folder) != self._identity:
+            return GONE
+        gone = [space for space in list(self.rooms) if not os.path.lexists(self.place(space).path or "")]
+        return f"the file of {len(gone)} open spaces was removed; start the server again" if gone else ""
 
     def place(self, space: str) -> Location:
         """Where a space is kept."""
@@ -244,10 +265,15 @@ class House:
         async with self._turn(space):
             room = self.rooms.get(space)
             if room is not None and not room.guests and self._is_left(room):
-                del self.rooms[space]
-                await self._in_thread(room.close)
-                self.past.add(room.commits, room.delivered, room.storage.groups, room.decided)
-                log.info("space closed", extra={"space": space})
+                await self._let_go(space, room)
+
+    async def _let_go(self, space: str, room: Room) -> None:
+        """Whoever has the turn closes it. What a disk that has failed says to that is known already."""
+        del self.rooms[space]
+        with suppress(StoreError):
+            await self._in_thread(room.close)
+        self.past.add(room.commits, room.delivered, room.storage.groups, room.decided)
+        log.info("space closed", extra={"space": space})
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109  # whoever ends the server has one
         """Until everything that was sent is decided and told, at most so long."""
@@ -276,6 +302,14 @@ class House:
                 await self._in_thread(room.close)
         self.turned_away.finish()
         self._threads.shutdown(wait=False)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _check_life(asked: Open, room: Room) -> None:

@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from typing import Final
 
 from headwater.cells.pending import Failure
-from headwater.errors import HeadwaterError, ServerLimitError, StoreError
+from headwater.errors import HeadwaterError, ServerLimitError, StoreError, StoreFullError
 from headwater.host.attached import Delivered
 from headwater.host.serving.answers import Answered, Guest, made
 from headwater.host.serving.metrics import Histogram
@@ -28,6 +28,7 @@ from headwater.store.engine import Engine
 from headwater.sync.frames import (
     AskChanged,
     AskKept,
+    New,
     Pull,
     Trouble,
     Watch,
@@ -61,6 +62,9 @@ class Room:
         # Commits that nobody was told of yet, since when; and how long it took for others.
         self.since: dict[tuple[SessionId, LocalSeq], float] = {}
         self.decided = Histogram()
+        # Why nothing can be written, if so; and whether the file has to be opened anew.
+        self.trouble = ""
+        self.is_broken = False
         # When the last guest has left, on the loop's clock.
         self.empty_since: float | None = loop.time()
 
@@ -119,7 +123,7 @@ class Room:
     def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
         """Have it decided."""
         self.since[commit.session, commit.local_seq] = self._loop.time()
-        self.storage.submit(Submission(commit, notes=notes), helps=False)
+        self.storage.submit(Submission(commit, notes=notes, comes_again=True), helps=False)
 
     def note(self, notes: tuple[Note, ...], branch: BranchId, gone: tuple[DocKey, ...]) -> None:
         """Keep what runs have read that wrote nothing. Nobody waits for it."""
@@ -192,6 +196,12 @@ class Room:
         guest.reply(answered.frame)
 
     def _tell(self, decided: list[Outcome | Failure]) -> None:
+        failed = [each for each in decided if isinstance(each, Failure) and isinstance(each.error, StoreError)]
+        if failed:
+            self._send_away(failed)
+            decided = [each for each in decided if each not in failed]
+        elif self.trouble and not self.is_broken:
+            self.trouble = ""
         before = self.head
         for each in decided:
             if isinstance(each, Outcome) and isinstance(each.verdict, Committed) and each.verdict.seq > self.head:
@@ -200,21 +210,36 @@ class Room:
         for branch, watches in list(self._watches.items()):
             own = [each for each in decided if each.commit.branch == branch]
             for guest, frame, news in list(watches.tell(own, before, self.head)):
-                judged = 0
-                for new in news:
-                    judged += type(new) is not Written
-                if judged:
-                    guest.talk.judged(judged)
-                if not guest.may("read"):
-                    guest.talk.revoked()
-                    continue
-                self.delivered += 1
-                guest.push(frame)
+                self._push(guest, frame, news)
         now = self._loop.time()
         for each in decided:
             since = self.since.pop((each.commit.session, each.commit.local_seq), None)
             if since is not None:
                 self.decided.observe(now - since)
+
+    def _push(self, guest: Guest, frame: bytes, news: list[New]) -> None:
+        judged = 0
+        for new in news:
+            judged += type(new) is not Written
+        if judged:
+            guest.talk.judged(judged)
+        if guest.may("read"):
+            self.delivered += 1
+            guest.push(frame)
+        else:
+            guest.talk.revoked()
+
+    def _send_away(self, failed: list[Failure]) -> None:
+        """The disk has failed: that is no verdict. Whoever waits for one keeps what he has sent, and comes again."""
+        error = failed[0].error
+        self.trouble = error.message
+        # After anything but a full disk only a fresh opening can tell what is on it.
+        self.is_broken = self.is_broken or not isinstance(error, StoreFullError)
+        log.error("commits could not be written", extra={"space": self.storage.name, "why": error.message})
+        whose = {each.commit.session for each in failed}
+        for session, guest in list(self.guests.items()):
+            if self.is_broken or session in whose:
+                guest.talk.turned_away("the server cannot write now; come again")
 
     def close(self) -> None:
         """Nobody is here any more. Waits for the disk: not in the loop."""

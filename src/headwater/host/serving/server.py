@@ -25,7 +25,7 @@ from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.host.clock import SystemClock
 from headwater.host.serving.access import Access
 from headwater.host.serving.doorman import Doorman
-from headwater.host.serving.hold import Hold
+from headwater.host.serving.hold import Hold, check_free
 from headwater.host.serving.house import House
 from headwater.host.serving.knocking import Knocking
 from headwater.host.serving.limits import DRAIN_S, GREETING_S
@@ -138,7 +138,11 @@ class Server:
     def __init__(self, options: Serving) -> None:
         self.options = options
         self._context = _tls(options)
-        self._listener = _listen(options, is_secret=self._context is not None)
+        try:
+            self._listener = _listen(options, is_secret=self._context is not None)
+        except UnavailableError:
+            check_free(options.store)
+            raise
         self.port: int = self._listener.getsockname()[1]
         shown = f"[{options.host.strip('[]')}]" if ":" in options.host else options.host
         self.url: str = f"{'wss' if self._context is not None else 'ws'}://{shown}:{self.port}"

@@ -9,11 +9,10 @@ Must never know: why.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from headwater.errors import HeadwaterError
 from headwater.host.serving.audit import Audit
@@ -34,6 +33,25 @@ SEVERAL: Final = "several"
 """Instead of an address."""
 
 
+class Timer(Protocol):
+    """Something that will be done."""
+
+    def cancel(self) -> None:
+        """It will not."""
+
+
+class Timers(Protocol):
+    """As much of an event loop as is needed here."""
+
+    def time(self) -> float:
+        """In seconds, from somewhere."""
+        ...
+
+    def call_later(self, delay: float, callback: Callable[[Hashable], object], argument: Hashable, /) -> Timer:
+        """Call it then."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class _Told:
     """Of one kind and address, since it was last told of."""
@@ -47,11 +65,11 @@ class _Told:
 class TurnedAway:
     """The refusals of one server, in its event loop."""
 
-    def __init__(self, audit: Audit, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, audit: Audit, loop: Timers) -> None:
         self._audit = audit
         self._loop = loop
         self._told: dict[Hashable, _Told] = {}
-        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+        self._timers: dict[Hashable, Timer] = {}
         self._lines = float(LINES_BURST)
         self._at = loop.time()
 

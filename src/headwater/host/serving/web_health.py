@@ -44,16 +44,19 @@ class Health:
             return _plain("ending", 503)
         if not self.started:
             return _plain("starting", 503)
-        trouble = await self._disk()
+        trouble = await self._disk() or next(filter(None, (room.trouble for room in self._house.rooms.values())), "")
         return _plain(trouble, 503) if trouble else _plain("ready")
 
     async def _disk(self) -> str:
         loop = asyncio.get_running_loop()
         async with self._looking:
             if loop.time() - self._looked_at >= FRESH_S:
-                self._trouble = await asyncio.to_thread(write_trouble, self._house.folder)
+                self._trouble = await asyncio.to_thread(self._look)
                 self._looked_at = loop.time()
             return self._trouble
+
+    def _look(self) -> str:
+        return self._house.missing() or write_trouble(self._house.folder)
 
 
 def write_trouble(folder: Path) -> str:

@@ -1,0 +1,27 @@
+"""Which documents the links in a value lead to, as far as the links alone tell.
+
+Must never know: what is done with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
+
+from headwater.cells.traverse import own_link
+from headwater.values.ids import DocKey
+from headwater.values.tree import CONTAINERS, Maybe
+
+
+def linked(value: Maybe) -> Iterator[DocKey]:
+    """The documents that links in a value lead to, as far as they are told by the link alone."""
+    todo: list[Maybe] = [value]
+    while todo:
+        each = todo.pop()
+        if type(each) not in CONTAINERS:
+            continue
+        doc = own_link(each)
+        if doc is not None:
+            yield doc
+        else:
+            todo += each.values() if isinstance(each, Mapping) else cast("Iterable[Maybe]", each)
