@@ -122,7 +122,7 @@ class Replica(View):
         after, touches = apply_operation(before, operation)
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]  # calling a NewType costs more
         commit = Commit(self._session, local_seq, (operation,), (), (), (), self._branch)
-        pending = Pending(commit, (Effect(doc, before, after, touches),), (), None, source)
+        pending = Pending(commit, (Effect(doc, before, after, touches),), (), None, False, source)
         if not touches and not record.layers:
             # Equal to what is confirmed: nothing to ask, nothing to tell.
             pending.settle(Committed(self.seq), None)
@@ -163,7 +163,7 @@ class Replica(View):
         confirmed, rests = reads
         local_seq: LocalSeq = self._local_seq + 1  # type: ignore[assignment]
         commit = Commit(self._session, local_seq, (operation,), tuple(confirmed), tuple(rests), (), self._branch, seen)
-        pending = Pending(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, source)
+        pending = Pending(commit, (Effect(doc, before, after, EVERYTHING_TOUCHED),), (), None, False, source)
         if rests and self._dead and (dead := dead_layer(commit, self._dead)) is not None:
             pending.settle(Conflict(f"rests on commit {dead} of this session, which was rejected"), None)
             return pending
@@ -208,7 +208,7 @@ class Replica(View):
             self._branch,
             seen,
         )
-        pending = Pending(commit, self._effects(operations), (), None, source)
+        pending = Pending(commit, self._effects(operations), (), None, False, source)
         pending.rider = rider
         if not preconditions and rider is None and self._is_noop(pending.effects):
             pending.settle(Committed(self.seq), None)
