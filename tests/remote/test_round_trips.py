@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +93,17 @@ def test_a_folder_has_one_server(server: Server) -> None:
     with pytest.raises(SpaceHeldError, match=f"is served already, by process .* at {server.url}"):
         Server(Serving(store=server.options.store, port=server.port))
     assert server.house is not None
+
+
+def test_plain_code_in_an_event_loop_as_in_a_notebook_waits_for_what_is_not_here(server: Server) -> None:
+    other = hw.App("other")
+    kept = other.cell("kept", 0)
+    with other.open(f"{server.url}/todo") as space:
+        kept.value = 41
+        space.sync()
+
+    async def cell_of_a_notebook() -> object:
+        with Todo().app.open(f"{server.url}/todo") as there:
+            return there.cell("other.kept").value
+
+    assert asyncio.run(cell_of_a_notebook()) == 41

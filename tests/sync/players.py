@@ -56,6 +56,7 @@ class Player:
         )
         with self._patched():
             self.replica = self.storage.attach(branch=branch)
+        self.replica.waits = False
         link = self.storage.link
         assert isinstance(link, SimLink)
         self.link: SimLink = link

@@ -49,6 +49,7 @@ class AsyncSpace(LoadingAsyncSpace):
         self._tasks: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         replica = lease.storage.attach(branch=options.branch, wake=self._woken)
+        replica.waits = False
         super().__init__(lease, replica, owner, options)
         self.place = (lease.storage, options.branch)
         self._flights = Flights(self, loop, self._context, self.catch_up)

@@ -88,6 +88,8 @@ class AttachedReplica(Replica):
         super().__init__(port, session, branch=branch, seq=seq)
         self._storage = storage
         self._port = port
+        # Whoever reads what is not here may be held up until it is: not in an event loop of its own.
+        self.waits = True
         # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
         self.turn = self._turn = threading.RLock()
 

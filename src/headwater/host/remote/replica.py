@@ -116,7 +116,7 @@ class RemoteReplica(AttachedReplica):
             layers = self._documents[doc].layers
             if any(doc in _known_by(each) for each in layers):
                 return False
-            if layers or is_in_loop():
+            if layers or (not self.waits and is_in_loop()):
                 return True
             # This code can wait for it.
             del self._documents[doc]

@@ -235,9 +235,8 @@ class RemoteStorage:
         if link.session.covers(doc):
             link.assume(doc)
             return None
-        if is_in_loop():
+        if self._replica is not None and not self._replica.waits and is_in_loop():
             assert self._fetching is not None
-            assert self._replica is not None
             self._replica.coming.add(doc)
             self._fetching.want(doc)
             return None
@@ -348,7 +347,8 @@ class RemoteStorage:
     def _ask(self, question: AskKept | AskChanged) -> Answer | None:
         """What was kept of runs saves work. It is no reason to hold up a loop, or to wait for who is away."""
         link = self.link
-        if link.phase is not Phase.LIVE or is_in_loop():
+        is_held_up = self._replica is not None and not self._replica.waits and is_in_loop()
+        if link.phase is not Phase.LIVE or is_held_up:
             return None
         try:
             return link.ask(question)
