@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
@@ -79,11 +79,9 @@ class Ending:
 
     def wait(self, timeout: float | None) -> bool:
         """Until there is news, or for so many seconds. False: it is time to end."""
-        if not self.is_near:
-            with suppress(Empty):
-                self._rung.get(timeout=timeout)
-        while not self._rung.empty():
-            self._rung.get()
+        from headwater.host.process import hear
+
+        hear(self._rung, timeout, lambda: self.is_near)
         return not self.is_near
 
 

@@ -8,13 +8,33 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from queue import Empty, SimpleQueue
+from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
+
+
+LOOK_S: Final = 2.0
+"""A signal that comes just before a thread begins to wait is not heard by that thread until it wakes: so it does."""
+
+
+def hear(rung: SimpleQueue[None], timeout: float | None, is_over: Callable[[], bool]) -> None:
+    """Wait until it rings, or for so many seconds, or until it is over. What has rung is taken out."""
+    end = None if timeout is None else monotonic() + timeout
+    while not is_over():
+        left = LOOK_S if end is None else min(end - monotonic(), LOOK_S)
+        try:
+            rung.get(timeout=max(left, 0.0))
+        except Empty:
+            if end is not None and monotonic() >= end:
+                break
+        else:
+            break
+    while not rung.empty():
+        rung.get()
 
 
 class Stay:
@@ -60,9 +80,5 @@ class Stay:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until there is news, or for so many seconds. False: it is time to end."""
-        if not self._ended:
-            with suppress(Empty):
-                self._rung.get(timeout=timeout)
-        while not self._rung.empty():
-            self._rung.get()
+        hear(self._rung, timeout, lambda: self._ended)
         return not self._ended

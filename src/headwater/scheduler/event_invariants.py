@@ -297,7 +297,8 @@ def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
     yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS
     yield "what it waits for has run so often", all(turns >= 0 for turns, _ in (event.met or {}).values())
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
-    yield "it has not come to its end", event.error is None and not event.reason
+    yield "it has not come to its end", event.error is None and not event.reason and not event.unkept
+    yield "who waits for a server is not being handled", not event.awaits_server or event.state is State.QUEUED
     yield "whoever waits can be told", all(map(callable, event.callbacks))
 
 
@@ -414,8 +415,8 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (i4_order, i
 EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
     **dict.fromkeys(("tried_before", "taken_up"), i11_events),
-    **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "met"), i11_events),
-    **dict.fromkeys(("result", "error", "reason", "callbacks"), i11_events),
+    **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "met", "awaits_server"), i11_events),
+    **dict.fromkeys(("result", "error", "reason", "callbacks", "unkept"), i11_events),
     **dict.fromkeys(("state", "lane"), i4_lanes),
     "origin": i10_lineage,
     "handler": i11_handlers,
