@@ -329,8 +329,10 @@ def test_a_large_answer_does_not_make_a_client_slow(served: Served) -> None:
         reader.say(Watch(1, ((doc("1"), 0), (doc("2"), 0), (doc("3"), 0), (doc("a"), 0))))
         for number in range(4, 24):
             assert isinstance(writer.write(number, SetDoc(doc("a"), number)), Committed)
-        heard: list[Any] = [reader.hear() for _ in range(2)]
-        assert any(isinstance(each, Docs) for each in heard)
+        # The answer may be as of any of these writes: what is told of itself comes after it.
+        reader.expect(Docs)
+        assert isinstance(writer.write(24, SetDoc(doc("a"), 24)), Committed)
+        assert isinstance(reader.hear(), News)
 
 
 def test_questions_of_who_does_not_read_the_answers_are_not_answered(served: Served) -> None:
@@ -340,8 +342,8 @@ def test_questions_of_who_does_not_read_the_answers_are_not_answered(served: Ser
         client = next(iter(served.house.rooms[space].guests.values()))
         for number in range(20):
             raw.say(Pull(number + 2, (doc("a"),)))
-        eventually(lambda: client._is_full)  # type: ignore[attr-defined]  # it is a client of the server's
-        assert client.talk.questions >= 10
+        # Not all of them have come when the first answer fills what there is to be filled.
+        eventually(lambda: client._is_full and client.talk.questions >= 10)  # type: ignore[attr-defined]  # a client
         assert [raw.expect(Docs).number for _ in range(20)] == list(range(2, 22))
 
 
