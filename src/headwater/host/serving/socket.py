@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("headwater.server")
 
 _HEAD_16: Final = 126
-_HEAD_64: Final = 127
 _QUIET: Final = logging.getLogger("headwater.websocket")
 _QUIET.setLevel(logging.WARNING)
 
