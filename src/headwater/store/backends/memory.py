@@ -20,7 +20,7 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends.beside import SqliteTables
-from headwater.store.backends.workflow_tables import WORKFLOW_TABLES
+from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
 
@@ -46,7 +46,7 @@ class MemoryBackend:
     def tables(self) -> SqliteTables:
         if self._tables is None:
             db = apsw.Connection(":memory:")
-            db.execute(f"pragma foreign_keys = on; {WORKFLOW_TABLES}")
+            db.execute(f"pragma foreign_keys = on; {WORKFLOW_TABLES_3} {WORKFLOW_STEP_4}")
             self._tables = SqliteTables(db, _explained)
         return self._tables
 

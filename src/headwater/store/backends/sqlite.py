@@ -39,7 +39,7 @@ from headwater.store.backends.sqlite_caches import (
     unobserve_at,
     write_fold,
 )
-from headwater.store.backends.workflow_tables import WORKFLOW_TABLES
+from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 _TABLES: Final = """
@@ -65,8 +65,13 @@ create table observation(branch integer not null, doc integer not null, seq inte
     sum integer not null, primary key(branch, doc)) strict, without rowid;
 """
 
-_MIGRATIONS: Final = {1: _OBSERVATION, 2: WORKFLOW_TABLES}
-"""What has to be done to a file of each earlier format to make it one of the next."""
+_FEATURES: Final = """
+insert into meta values ('features', '');
+"""
+"""Names of what this file uses beyond its format: a program has to know all of them to open it."""
+
+_MIGRATIONS: Final = {1: _OBSERVATION, 2: WORKFLOW_TABLES_3, 3: _FEATURES + WORKFLOW_STEP_4}
+"""Statements that bring a file of each format to the next one."""
 
 _SESSION: Final = "(select id from session where name = ?)"
 _CHARACTER_MAX: Final = "\U0010ffff"
@@ -84,7 +89,7 @@ class SqliteBackend:
         self._wal_pages = 0
         self._db = sqlite_file.connect(
             path,
-            tables=_TABLES + _OBSERVATION + WORKFLOW_TABLES,
+            tables=_TABLES + "".join(_MIGRATIONS.values()),
             migrations=_MIGRATIONS,
             durability=durability,
             vfs=vfs,

@@ -37,7 +37,7 @@ Durability: TypeAlias = Literal["full", "normal"]
 APPLICATION_ID: Final = 0x48445752
 """The letters HDWR in the file's header: what `file` and other tools can tell a space by."""
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Raised when the tables change; every later version opens every earlier format."""
 
 SQLITE_SAFE: Final = (3, 51, 3)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-WORKFLOW_TABLES: Final = """
+WORKFLOW_TABLES_3: Final = """
 create table flow(
     id integer primary key,
     name text not null unique,
@@ -182,3 +182,6 @@ create trigger flow_call_final before update on flow_call
     when old.status in ('applied', 'failed')
     begin select raise(abort, 'what became of a call is said once'); end;
 """
+
+WORKFLOW_STEP_4: Final = ""
+"""What format 4 changes in the tables above. A new file takes the same steps as an old one."""
