@@ -116,9 +116,21 @@ def test_workflows_of_an_earlier_version_read_as_they_did(tmp_path: Path) -> Non
     space = open_copy("format-3", tmp_path)
     check_all(RidingDesk(space).book)
     for _ in range(2):
-        assert rows_told(space) == expected
+        assert _of_format_3(rows_told(space)) == expected
         space.reopen()
     space.close()
+
+
+def _of_format_3(told_now: dict[str, object]) -> dict[str, object]:
+    """Without what format 4 added, which is empty."""
+    assert told_now.pop("flow_decision") == []
+    added = {"flow_run": [None, None], "flow_handler": [0]}
+    for table, empty in added.items():
+        rows = told_now[table]
+        assert isinstance(rows, list)
+        assert all(row[-len(empty) :] == empty for row in rows)
+        told_now[table] = [row[: -len(empty)] for row in rows]
+    return told_now
 
 
 def test_workflows_of_an_earlier_version_go_on(tmp_path: Path) -> None:

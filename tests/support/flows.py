@@ -47,6 +47,7 @@ TABLES = [
     "flow_input",
     "flow_cause",
     "flow_call",
+    "flow_decision",
 ]
 
 

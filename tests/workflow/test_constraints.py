@@ -186,6 +186,33 @@ def test_what_became_of_an_event_in_a_run_is_said_once(desk: Desk) -> None:
     refused(desk, "update flow_take set disposition = 'reserved'", why="said once")
 
 
+# --- decisions, and runs that are put aside ------------------------------------------------------------------
+
+
+def test_only_a_run_that_stopped_after_its_effect_is_put_aside(desk: Desk) -> None:
+    desk.publish("a")
+    run = desk.begin()
+    desk.prepare(run, "a")
+    refused(desk, "update flow_run set aside = 'kept' where id = ?", run.id)
+    desk.act(run)
+    refused(desk, "update flow_run set aside = 'kept' where id = ?", run.id)
+    desk.fail(run)
+    refused(desk, "update flow_run set aside = 'gone' where id = ?", run.id)
+    desk.book.execute("update flow_run set aside = 'kept' where id = ?", run.id)
+
+
+def test_only_a_producer_is_asked_for(desk: Desk) -> None:
+    refused(desk, "update flow_handler set asked = 1 where kind = 'consumer'")
+
+
+def test_a_decision_is_about_a_run_and_recorded_once(desk: Desk) -> None:
+    run = desk.begin()
+    decide = "insert into flow_decision(run, at, actor, verb) values (?, 1, 'ann', 'approve')"
+    refused(desk, decide, 99, why="FOREIGN KEY")
+    desk.book.execute(decide, run.id)
+    refused(desk, "update flow_decision set actor = 'bob'", why="recorded once")
+
+
 # --- calls ----------------------------------------------------------------------------------------------------
 
 

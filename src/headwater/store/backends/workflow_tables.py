@@ -183,5 +183,29 @@ create trigger flow_call_final before update on flow_call
     begin select raise(abort, 'what became of a call is said once'); end;
 """
 
-WORKFLOW_STEP_4: Final = ""
-"""What format 4 changes in the tables above. A new file takes the same steps as an old one."""
+WORKFLOW_STEP_4: Final = """
+-- Put aside after the effect: the events are parked, plan and result stay here. 'again': taken up as soon as possible.
+alter table flow_run add column aside text check(aside is null or (aside in ('kept', 'again')
+    and outcome in ('applied', 'skipped') and status not in ('active', 'committed')));
+create index flow_run_again on flow_run(flow, id) where aside = 'again';
+-- The service that has to be signed in to again, or that refused permission.
+alter table flow_run add column service text;
+-- A person has asked for this run of a producer; kept until the run begins.
+alter table flow_handler add column asked integer not null default 0 check(kind = 'producer' or asked = 0);
+
+-- What a person decided about a run: who, what, when and why. Never rewritten; deleted together with the run.
+create table flow_decision(
+    id integer primary key,
+    run integer not null references flow_run(id),
+    at integer not null,
+    actor text not null, verb text not null, reason text not null default ''
+) strict;
+create index flow_decision_run on flow_decision(run);
+create trigger flow_decision_final before update on flow_decision
+    begin select raise(abort, 'a decision is recorded once'); end;
+"""
+"""What format 4 changes in the tables above. A new file takes the same steps as an old one.
+
+Only additions, so that no table is rebuilt: a column that is added may have a check of its own, and the words of a run's
+status and of an event's status stay what they are.
+"""
