@@ -20,7 +20,8 @@
     ├── EventError               an event has no result
     │   ├── EventFailedError     HW161  its handler raised, or could not get through; it is kept
     │   ├── EventRefusedError    HW162  what it was sent in did not come to be
-    │   └── EventTimeoutError    HW163  it is not decided yet
+    │   ├── EventTimeoutError    HW163  it is not decided yet
+    │   └── EventReusedError     HW165  an id that another event has
     ├── StoreError
     │   ├── UnavailableError     HW201  not now; trying again may help
     │   │   ├── SpaceHeldError   HW202  another process holds this space
@@ -199,6 +200,12 @@ class EventTimeoutError(EventError, TimeoutError):
     """It goes on all the same: ask again. Also a TimeoutError."""
 
     code = "HW163"
+
+
+class EventReusedError(EventError):
+    """The id of an event was used again with another payload. `facts["event"]` names it; nothing was written."""
+
+    code = "HW165"
 
 
 class StoreError(HeadwaterError):

@@ -49,6 +49,7 @@ EXITS: Final[dict[type[BaseException], Exit]] = {
     errors.NotFoundError: Exit.NOT_FOUND,
     errors.EventRefusedError: Exit.REFUSED,
     errors.EventTimeoutError: Exit.TIMED_OUT,
+    errors.EventReusedError: Exit.REFUSED,
     errors.HistoryError: Exit.NOT_FOUND,
     errors.SpaceHeldError: Exit.REFUSED,
     errors.MergeConflictError: Exit.REFUSED,
