@@ -206,6 +206,7 @@ def test_only_a_producer_is_asked_for(desk: Desk) -> None:
 
 
 def test_a_decision_is_about_a_run_and_recorded_once(desk: Desk) -> None:
+    desk.publish("a")
     run = desk.begin()
     decide = "insert into flow_decision(run, at, actor, verb) values (?, 1, 'ann', 'approve')"
     refused(desk, decide, 99, why="FOREIGN KEY")

@@ -206,6 +206,6 @@ create trigger flow_decision_final before update on flow_decision
 """
 """What format 4 changes in the tables above. A new file takes the same steps as an old one.
 
-Only additions, so that no table is rebuilt: a column that is added may have a check of its own, and the words of a run's
-status and of an event's status stay what they are.
+Only additions, so that no table is rebuilt: a column that is added may have a check of its own, and the words of a
+run's status and of an event's status stay what they are.
 """
