@@ -65,6 +65,7 @@ Length: one tree, in one place.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 
@@ -418,3 +419,14 @@ class InvariantError(HeadwaterError):
     """Please report it: the message holds the record that broke the rule."""
 
     code = "HW901"
+
+
+def class_of(code: str) -> type[HeadwaterError] | None:
+    """The class that a code names; None if this version has no such code, or the class is no error of its own."""
+    return next((kind for kind in _below(HeadwaterError) if kind.__dict__.get("code") == code), None)
+
+
+def _below(kind: type[HeadwaterError]) -> Iterator[type[HeadwaterError]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _below(below)

@@ -23,7 +23,6 @@ from headwater.errors import (
     FrozenError,
     HeadwaterError,
     LimitError,
-    PreconditionError,
     SchemaError,
     UsageError,
 )
@@ -208,7 +207,7 @@ def test_a_document_that_would_grow_too_large_piece_by_piece_is_refused() -> Non
             assert len(listed.value) == n + 1
         space.sync()
         listed.append("x" * 2**20)
-        with pytest.raises(PreconditionError, match=r"bad\.listed would be .* bytes; a document may have 16,777,216"):
+        with pytest.raises(LimitError, match=r"bad\.listed would be .* bytes; a document may have 16,777,216"):
             space.sync()
         assert len(listed.value) == 16
 

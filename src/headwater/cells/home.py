@@ -15,18 +15,16 @@ from headwater.cells.here import HERE, Addressed, Frame, called
 from headwater.cells.journal import Flags
 from headwater.cells.lifecycle import Status
 from headwater.cells.pending import Pending
+from headwater.cells.rejection import rejection
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Savepoint, Transaction
 from headwater.errors import (
     ClosedError,
-    ConflictError,
     HeadwaterError,
     NotOpen,
-    PreconditionError,
-    RejectedError,
     UsageError,
 )
-from headwater.store.commit import Conflict, Operation, Refused, Verdict
+from headwater.store.commit import Operation, Verdict
 from headwater.values.address import SPACE_SCOPE, Depth, Scope, doc_key, session_scope, user_scope
 from headwater.values.causal import derive_id
 from headwater.values.ids import DocId, DocKey, SessionId
@@ -82,7 +80,7 @@ class Home:
         # Something is to be run. Set by whoever runs it.
         self.restless = False
         # Commits that were taken back and that nobody waited for, until `sync` tells of them.
-        self.lost: list[RejectedError] = []
+        self.lost: list[HeadwaterError] = []
         # How many were taken back, whoever waited.
         self.rejected: int = 0
         replica.on_rejected = self._rejected
@@ -162,20 +160,6 @@ class Home:
             # Nobody else can have made it: it needs not be looked for, which may be far away.
             self.replica.expect_new(doc_key(made))
         return made
-
-
-def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str, name: str = "") -> RejectedError:
-    """The error for a transaction that did not land, where there is nobody to hand a verdict to."""
-    whose = f"transaction {name}" if name else "a transaction"
-    if isinstance(verdict, Conflict):
-        message = f"{whose} in space {space!r} was taken back: {verdict.reason}. Do it again on what is there now"
-        return ConflictError(message, doc=verdict.doc, path=verdict.path, seq=verdict.seq)
-    if isinstance(verdict, Refused):
-        message = f"{whose} in space {space!r} was refused: {verdict.reason}"
-        return PreconditionError(message, doc=verdict.doc)
-    failed = RejectedError(f"{whose} in space {space!r} was not stored: {error}", error=error)
-    failed.__cause__ = error
-    return failed
 
 
 class Block:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headwater.cli.delivery import Target, do, look
-from headwater.errors import HeadwaterError, NotFoundError, RejectedError, UsageError
+from headwater.errors import HeadwaterError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from headwater.cli.remote import Server
@@ -149,6 +149,7 @@ def _dropped_by(target: Target, chosen: list[EventTold]) -> list[EventTold]:
 
 def _dropped_there(server: Server, target: Target, names: tuple[str, ...], *, every: bool) -> list[EventTold]:
     """At a server: those that failed. Programs that have the space open may be about to handle one that waits."""
+    from headwater.cells.rejection import rejection
     from headwater.cli.remote import opened
     from headwater.host import kept_events
 
@@ -160,7 +161,7 @@ def _dropped_there(server: Server, target: Target, names: tuple[str, ...], *, ev
     with opened(server, actor="", create=False) as storage:
         replica = storage.attach(branch=target.branch)
         lost: list[HeadwaterError] = []
-        replica.on_rejected = lambda _, verdict, error: lost.append(error or RejectedError(f"not dropped: {verdict}"))
+        replica.on_rejected = lambda _, verdict, error: lost.append(error or rejection(verdict, None, str(server.url)))
         for event in chosen:
             kept_events.drop(replica, event.event)
         replica.sync()

@@ -335,7 +335,7 @@ class AsyncSpace(LoadingAsyncSpace):
             pass
 
     async def synced(self) -> None:
-        """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
+        """Wait until everything written so far is on disk. Raises what rejected some of it, if so."""
         self.check_open()
         await asyncio.to_thread(self._lease.storage.wait)
         await asyncio.to_thread(self.resuming.keep)

@@ -181,7 +181,10 @@ class Space(LoadingSpace):
             self._sleep(seconds)
 
     def sync(self, timeout: Duration | None = None) -> None:
-        """Wait until everything written so far is on disk. Raises RejectedError if some of it was taken back."""
+        """Wait until everything written so far is on disk. Raises RejectedError if some of it was rolled back.
+
+        What was refused for a reason with a code of its own raises the error of that code, such as LimitError.
+        """
         self.check_open()
         self._lease.storage.wait(None if timeout is None else to_ms(timeout, "space.sync(...)") / 1000)
         self.catch_up()

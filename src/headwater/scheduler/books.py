@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headwater.cells.rejection import refusal
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.errors import HeadwaterError, RejectedError
+from headwater.errors import HeadwaterError
 from headwater.store.commit import Conflict, Refused
 
 
@@ -31,7 +32,7 @@ def write_down(
             except HeadwaterError as broken:
                 lost(broken)
         elif isinstance(tx.verdict, Refused):
-            lost(RejectedError(tx.verdict.reason))
+            lost(refusal(tx.verdict))
         elif tx.error is not None and tx.local_seq is not None:
             lost(tx.error)
 

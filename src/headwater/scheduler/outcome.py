@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, cast
 
 from headwater.cells.lifecycle import Status as TxStatus
+from headwater.cells.rejection import refusal
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
@@ -87,7 +88,7 @@ class Outcomes:
         elif isinstance(verdict.unmet, OriginCommitted):
             self.refuse(event, "what sent it was taken back")
         else:
-            self.fail(event, None, verdict.reason)
+            self.fail(event, refusal(verdict), verdict.reason)
 
     def retry(self, event: Event, reason: str, error: Exception | None = None) -> None:
         """Somebody was faster: from the head of its lane again, after a little while. It costs no try."""

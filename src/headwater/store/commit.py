@@ -143,6 +143,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     doc: DocKey | None = None
     unmet: Precondition | None = None
     """The precondition that does not hold; None if it is something else."""
+    code: str = ""
+    """Of the error that the refusal is raised as, such as HW102. Empty: from a program that does not send codes."""
 
 
 Verdict: TypeAlias = Committed | Conflict | Refused

@@ -23,6 +23,8 @@ from headwater.errors import (
     InvariantError,
     LimitError,
     LocalProtocolError,
+    NotFoundError,
+    PreconditionError,
     StoreError,
 )
 from headwater.store.backend import Backend, Fold, Horizon, LogRow, ObservationRow
@@ -218,7 +220,7 @@ class Engine:
         except (StoreError, InvariantError):
             raise
         except HeadwaterError as error:
-            outcome = Outcome(commit, Refused(error.message))
+            outcome = Outcome(commit, Refused(error.message, code=error.code))
             if commit.local_seq != UNNUMBERED:
                 batch.decided.append(commit)
         else:
@@ -279,7 +281,7 @@ class Engine:
     def _objection(self, commit: Commit, session: Session) -> Verdict | None:
         """What stands against the commit; None if nothing does."""
         if commit.branch not in self.documents.branches:
-            return Refused(f"there is no branch {commit.branch!r}")
+            return Refused(f"there is no branch {commit.branch!r}", code=NotFoundError.code)
         for precondition in commit.preconditions:
             unmet = self._unmet(precondition, commit.branch, session)
             if unmet is not None:
@@ -303,15 +305,15 @@ class Engine:
             case Absent(doc):
                 if self.states.get(branch, doc).seq:
                     reason = "the document exists already, or was deleted: its id was used before"
-                    return Refused(reason, doc, precondition)
+                    return Refused(reason, doc, precondition, PreconditionError.code)
             case ValueIs(doc, expected):
                 value = self.states.get(branch, doc).value
                 if (b"" if value is ABSENT else digest(value)) != expected:
-                    return Refused("the document holds another value", doc, precondition)
+                    return Refused("the document holds another value", doc, precondition, PreconditionError.code)
             case OriginCommitted(local_seq):
                 if self._sessions.seq_of(session, local_seq) is None:
                     reason = f"commit {local_seq}, which it follows from, was not accepted"
-                    return Refused(reason, None, precondition)
+                    return Refused(reason, None, precondition, PreconditionError.code)
         return None
 
     def _overwritten(self, branch: BranchId, state: DocState, read: Read) -> Conflict | None:
@@ -391,7 +393,7 @@ class Engine:
                 # It fitted where it was made; here something it leans on has changed. Running it again will tell.
                 return Conflict(misfit.message, doc, seq=state.seq)
             except LimitError as limit:
-                return Refused(limit.message, doc)
+                return Refused(limit.message, doc, code=limit.code)
             if earlier is not None:
                 touches = earlier.touches + touches
             effects[doc] = Effect(doc, state.value, after, touches)
@@ -412,7 +414,8 @@ class Engine:
         body = encode_entry(entry)
         size = len(body)
         if size > COMMIT_BYTES_MAX:
-            return Refused(f"the commit is {size:,} bytes; at most {COMMIT_BYTES_MAX:,} are allowed")
+            reason = f"the commit is {size:,} bytes; at most {COMMIT_BYTES_MAX:,} are allowed"
+            return Refused(reason, code=LimitError.code)
         for state in states:
             if state.bound + size > DOCUMENT_BYTES_MAX:
                 if (refused := _too_large(states, effects, size)) is not None:
@@ -523,7 +526,7 @@ def _too_large(states: list[DocState], effects: tuple[Effect, ...], growth: int)
             if exact > DOCUMENT_BYTES_MAX:
                 place = address_text(effect.doc)
                 reason = f"{place} would be {exact:,} bytes; a document may have {DOCUMENT_BYTES_MAX:,}"
-                return Refused(reason, effect.doc)
+                return Refused(reason, effect.doc, code=LimitError.code)
             measured.append((state, exact))
     for state, exact in measured:
         state.bound = exact

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.cells.home import rejection
-from headwater.errors import RejectedError
+from headwater.cells.rejection import rejection
+from headwater.errors import HeadwaterError
 from headwater.host.remote.earlier import Earlier
 from headwater.host.remote.folder import Folder, Kept
 from headwater.host.remote.link import Link
@@ -95,7 +95,7 @@ class Local:
         self._earlier.tell(untold, self.folder.refused_path)
 
 
-def _why(error: RejectedError) -> RejectedError:
+def _why(error: HeadwaterError) -> HeadwaterError:
     """The error, and not where it came from: one sentence for many commits."""
     error.__cause__ = None
     return error
