@@ -187,7 +187,7 @@ WORKFLOW_STEP_4: Final = """
 -- Put aside after the effect: the events are parked, plan and result stay here. 'again': taken up as soon as possible.
 alter table flow_run add column aside text check(aside is null or (aside in ('kept', 'again')
     and outcome in ('applied', 'skipped') and status not in ('active', 'committed')));
-create index flow_run_again on flow_run(flow, id) where aside = 'again';
+create index flow_run_aside on flow_run(flow, aside, id) where aside is not null;
 -- The service that has to be signed in to again, or that refused permission.
 alter table flow_run add column service text;
 -- A person has asked for this run of a producer; kept until the run begins.
