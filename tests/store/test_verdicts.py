@@ -99,7 +99,7 @@ def test_absent_does_not_hold_for_a_document_that_is_there(space: Space) -> None
     verdict = bob.commit(put("receipt", {}), given=[Absent(doc_key("receipt"))])
     receipt = doc_key("receipt")
     reason = "the document exists already, or was deleted: its id was used before"
-    assert verdict == Refused(reason, receipt, Absent(receipt))
+    assert verdict == Refused(reason, receipt, Absent(receipt), "HW212")
 
 
 def test_deleted_document_counts_as_present_to_absent(space: Space) -> None:
