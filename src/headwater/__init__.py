@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from headwater.host.flows.plan import Answer, Applied, Event, NotApplied, Nothing, Outcome, Plan, Skipped, Unknown
     from headwater.host.flows.run import Run
     from headwater.host.flows.topic import Topic
+    from headwater.host.flows.webhook import Webhook
     from headwater.host.functions import Computed, Sink
     from headwater.host.handlers import Handler, Stream
     from headwater.host.lists.chosen import FlatEach, Select
@@ -141,6 +142,7 @@ _HOMES = {
     "TransitionError": "headwater.errors",
     "Unknown": "headwater.host.flows.plan",
     "UserCodeError": "headwater.errors",
+    "Webhook": "headwater.host.flows.webhook",
     "Workflow": "headwater.host.flows.flow",
     "WorkflowError": "headwater.errors",
     "after_commit": "headwater.host.after",
@@ -227,6 +229,7 @@ __all__ = [
     "TransitionError",
     "Unknown",
     "UserCodeError",
+    "Webhook",
     "Workflow",
     "WorkflowError",
     "__version__",

@@ -11,6 +11,7 @@ import pytest
 import headwater as hw
 from headwater.host.flows import posting
 from headwater.host.flows.ingress import Ingress, ingress_app, serve_ingress
+from headwater.host.serving import knocking
 from tests.flows_ingress.shop import Shop, key
 
 PLACED = "/topics/orders/placed"
@@ -31,14 +32,24 @@ def test_the_workflow_may_be_named_with_its_app(shop: Shop, client: httpx.Client
     assert shop.waiting() == 1
 
 
-def test_the_same_key_twice_is_one_event_with_the_newer_payload(
-    space: hw.Space, shop: Shop, client: httpx.Client
-) -> None:
+def test_the_same_key_with_another_payload_is_refused(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
     client.post(PLACED, json=TEA, headers=key("evt-1"))
-    again = client.post(PLACED, json=TEA | {"count": 3}, headers=key("evt-1"))
-    assert (again.status_code, again.json()) == (202, {"id": "evt-1", "new": False})
-    space.workflows.drain()
-    assert shop.sold == [("evt-1", "tea", 3)]
+    for _ in range(2):  # while it waits, and when it is consumed
+        again = client.post(PLACED, json=TEA | {"count": 3}, headers=key("evt-1"))
+        assert (again.status_code, again.json()["code"]) == (422, "HW165")
+        assert (
+            "'evt-1' to shop.orders.placed: an event with this id was published with another" in again.json()["error"]
+        )
+        space.workflows.drain()
+    assert shop.sold == [("evt-1", "tea", 2)]
+
+
+def test_the_same_key_with_the_same_payload_written_differently_is_the_same_event(client: httpx.Client) -> None:
+    client.post(PLACED, content=b'{"item": "tea", "count": 2}', headers=key("a") | {"Content-Type": "application/json"})
+    again = client.post(
+        PLACED, content=b'{"count":2,"item":"tea"}', headers=key("a") | {"Content-Type": "application/json"}
+    )
+    assert (again.status_code, again.json()) == (202, {"id": "a", "new": False})
 
 
 def test_a_key_that_was_consumed_is_never_new_again(space: hw.Space, shop: Shop, client: httpx.Client) -> None:
@@ -204,6 +215,28 @@ def test_whoever_does_not_go_on_sending_is_left_behind(
     monkeypatch.setattr(posting, "BODY_S", 0.01)
     assert told(server, head("Content-Length: 20") + b"{").startswith(b"HTTP/1.1 408 ")
     assert shop.waiting() == 0
+
+
+def test_a_body_that_stalls_is_cut_off_and_its_connection_closed(
+    shop: Shop, server: Ingress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Long before the time for a whole body is over: a sender that pauses holds no connection."""
+    monkeypatch.setattr(posting, "STALL_S", 0.05)
+    waiting = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(50)]
+    for raw in waiting:
+        raw.sendall(head("Content-Length: 20") + b"{")
+    for raw in waiting:
+        with raw, raw.makefile("rb") as answer:  # to the end: the server hangs up
+            assert answer.read().startswith(b"HTTP/1.1 408 ")
+    assert shop.waiting() == 0
+
+
+def test_headers_that_never_end_are_cut_off(server: Ingress, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(knocking, "GREETING_S", 0.05)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+        raw.sendall(head("X-A: b").removesuffix(b"\r\n"))
+        assert raw.recv(1000).startswith(b"HTTP/1.1 408 ")
+        assert raw.recv(1000) == b""
 
 
 def test_whoever_hangs_up_in_the_middle_has_sent_nothing(shop: Shop, server: Ingress, client: httpx.Client) -> None:

@@ -77,6 +77,12 @@ def test_an_id_that_was_posted_before_is_the_same_event(store: Path) -> None:
     assert sold_after(store) == [("a", "tea", 1)]
 
 
+def test_an_id_that_was_posted_with_another_payload_is_refused(poster: httpx.Client) -> None:
+    assert poster.post(PLACED, json=TEA, headers=key("a")).status_code == 202
+    again = poster.post(PLACED, json={"item": "salt"}, headers=key("a"))
+    assert (again.status_code, again.json()["code"]) == (422, "HW165")
+
+
 def test_it_is_on_disk_when_it_is_answered(store: Path) -> None:
     """Every answer waits for a group that was written."""
     with served(store) as server, pages(server, token_for(server, "home", "write")) as poster:

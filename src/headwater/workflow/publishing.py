@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.errors import NotFoundError
+from headwater.errors import EventReusedError, NotFoundError
 from headwater.workflow.book import Book
 from headwater.workflow.model import FlowRow, RunRow
 
@@ -23,6 +23,8 @@ class Publication(msgspec.Struct, frozen=True):
     title: str = ""
     source: str = ""
     """Where it comes from, for people; empty: from a run, whose inputs are its own."""
+    is_pinned: bool = False
+    """Whether the sender promised that the same id has the same payload: another one is refused, not taken."""
 
 
 def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
@@ -42,6 +44,12 @@ def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
         book.touch(flow.id)
     else:
         event_id = known[0]
+        if event.is_pinned and known[2] != event.payload:
+            message = (
+                f"cannot publish {event.message!r} to {event.flow}.{event.topic}: an event with this id was published "
+                "with another payload; use an id of its own for what is another event"
+            )
+            raise EventReusedError(message, topic=event.topic, event=event.message)
         if known[1] == "pending" and known[2] != event.payload:
             newest = "(select coalesce(max(id), 0) from flow_run)"
             book.write(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)

@@ -25,6 +25,7 @@ from headwater.host.flows.consumer import Consumer, check_methods
 from headwater.host.flows.controls import Controls
 from headwater.host.flows.declared import Declared, Producer, Timeout, Timeouts
 from headwater.host.flows.topic import Topic
+from headwater.host.flows.webhook import Webhook
 from headwater.values.duration import Duration
 from headwater.workflow.deploy import check
 from headwater.workflow.limits import KEEP_RUNS, PEEK, PEEK_MAX
@@ -117,12 +118,19 @@ class Workflow(Controls):
 
     # -- declaring -----------------------------------------------------------------------------------------
 
-    def topic(self, name: str, kind: type[T]) -> Topic[T]:
-        """Where events of a kind wait: `notes = flow.topic("notes", Note)`."""
+    def topic(self, name: str, kind: type[T], *, webhook: Webhook | None = None) -> Topic[T]:
+        """Where events of a kind wait: `notes = flow.topic("notes", Note)`.
+
+        `webhook` says how a service that posts here over HTTP names, writes and signs its events.
+        """
         self._check_name(name, "topic")
         if name in self.topics:
             raise DeclarationError(f"workflow {self.name} has a topic {name!r} already; name it differently")
-        made: Topic[T] = Topic(self.owner, self, name, kind)
+        given: object = webhook
+        if not isinstance(given, Webhook | None):
+            message = f"topic {name!r}: webhook= is a hw.Webhook, such as hw.Webhook.github(secret), not {webhook!r}"
+            raise DeclarationError(message)
+        made: Topic[T] = Topic(self.owner, self, name, kind, webhook)
         self.topics[name] = made
         return made
 

@@ -27,6 +27,7 @@ from starlette.routing import Route
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.flows.posting import Door, answer, refused, told
+from headwater.host.serving.knocking import Knocking
 from headwater.host.serving.names import LOCAL, address_of, name_of, place_of
 
 if TYPE_CHECKING:
@@ -45,11 +46,14 @@ PORT_MAX: Final = 65_535
 def ingress_app(space: BaseSpace, *, token: str | None = None, hosts: Collection[str] = LOCAL) -> Starlette:
     """The workflows of an open space as an ASGI app, for a server of one's own.
 
-    With a token, whoever posts sends it as `Authorization: Bearer ...`. `hosts` are the names it is reached by.
+    With a token, posts carry it as `Authorization: Bearer ...`, except those to topics with a webhook whose posts are
+    signed. `hosts` are the names it is reached by.
     """
-    guard = Middleware(_Guard, token=_checked_token(token), hosts=frozenset(map(str.lower, hosts)))
+    door = Door(space)
+    door.check_secrets()
+    guard = Middleware(_Guard, token=_checked_token(token), hosts=frozenset(map(str.lower, hosts)), door=door)
     app = Starlette(
-        routes=[Route("/topics/{workflow}/{topic}", Door(space).post, methods=["POST"])],
+        routes=[Route("/topics/{workflow}/{topic}", door.post, methods=["POST"])],
         middleware=[guard],
         exception_handlers={HTTPException: told, HeadwaterError: refused},
     )
@@ -87,7 +91,7 @@ class Ingress:
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http="h11",
+                http=Knocking.bound(CONNECTIONS_MAX),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -185,8 +189,9 @@ def _checked_token(token: object) -> bytes | None:
 class _Guard:
     """Looks at who asks, before anybody looks at what."""
 
-    def __init__(self, app: ASGIApp, token: bytes | None, hosts: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, token: bytes | None, hosts: frozenset[str], door: Door) -> None:
         self._app = app
+        self._door = door
         self._token = token
         self._hosts = hosts
         # Bound to every address of the machine: any of them may be meant, but no name that somebody else made up.
@@ -197,10 +202,10 @@ class _Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refusal(headers)
+        refusal = self._refusal(headers, scope["path"])
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
-    def _refusal(self, headers: Mapping[str, str]) -> Response | None:
+    def _refusal(self, headers: Mapping[str, str], path: str) -> Response | None:
         given = headers.get("host", "")
         host = name_of(f"//{given}")
         if not host:
@@ -211,10 +216,19 @@ class _Guard:
         origin = headers.get("origin")
         if origin is not None and place_of(origin) != given.lower():
             return answer(403, f"a page of {origin} may not post here")
-        if self._token is not None and not self._is_known(headers.get("authorization", "")):
+        if self._token is not None and not self._is_known(headers.get("authorization", "")) and not self._signs(path):
             message = "the token is missing or wrong: send `Authorization: Bearer ...`"
             return answer(401, message, headers={"www-authenticate": "Bearer"})
         return None
+
+    def _signs(self, path: str) -> bool:
+        """Whether posts there are signed, which is verified when the body is there."""
+        match path.split("/"):
+            case ["", "topics", workflow, topic]:
+                webhook = self._door.webhook(workflow, topic)
+                return webhook is not None and webhook.is_signed
+            case _:
+                return False
 
     def _is_known(self, given: str) -> bool:
         scheme, _, token = given.partition(" ")

@@ -20,10 +20,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from headwater.cells.reading import MEND
-from headwater.errors import ClosedError, HeadwaterError, NotFoundError, SchemaError, UnavailableError, UsageError
+from headwater.errors import (
+    ClosedError,
+    EventReusedError,
+    HeadwaterError,
+    NotFoundError,
+    SchemaError,
+    UnavailableError,
+    UsageError,
+)
 from headwater.host.base_space import BaseSpace
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.topic import Topic
+from headwater.host.flows.webhook import Refusal, Webhook
 from headwater.host.report import log
 from headwater.workflow.book import Book
 from headwater.workflow.publishing import Publication, publish
@@ -39,7 +48,10 @@ HELD_MAX: Final = 64 * BODY_MAX
 """Bytes of payloads that are being received at the same time; who comes then is asked to come again."""
 
 BODY_S: Final = 30.0
-"""How long somebody may take to send a payload: connections that say nothing are not kept for them."""
+"""Seconds for a whole payload: a megabyte over a telephone."""
+
+STALL_S: Final = 5.0
+"""Seconds between two parts of a payload: a sender that pauses longer has gone, or wants to hold the connection."""
 
 TITLE_MAX: Final = 500
 """Characters of what people are told that came in: a line, not a letter."""
@@ -64,13 +76,14 @@ class Door:
 
     def __init__(self, space: BaseSpace) -> None:
         self._space = space
-        self._inflow = Inflow(space.flows)
+        self._hub = space.flows
+        self._inflow = Inflow(self._hub)
         self._intake = Intake()
 
     async def post(self, request: Request) -> Response:
         """One event."""
-        posted = await self._intake.read(request)
         names = request.path_params["workflow"], request.path_params["topic"]
+        posted = await self._intake.read(request, self.webhook(*names), self._hub.now())
         is_new = await self._inflow.put(partial(self._checked, *names, posted.value, posted.key, posted.title))
         return taken(posted, is_new=is_new)
 
@@ -83,11 +96,27 @@ class Door:
         except SchemaError as error:
             told = error.message.removesuffix(MEND).replace("cannot read", "cannot publish to", 1)
             raise SchemaError(told, **error.facts) from None
-        return topic.publication(value, key, title, source="http")
+        # A service that sends an id again means the same event (Stripe counts down a field in it); with an
+        # Idempotency-Key the sender has promised that the payload is the same.
+        return topic.publication(value, key, title, source="http", is_pinned=topic.webhook is None)
+
+    def webhook(self, workflow: str, name: str) -> Webhook | None:
+        """How posts to a topic are read, if it is declared with a webhook."""
+        try:
+            return self._find(workflow, name)[1].webhook
+        except NotFoundError:
+            return None
+
+    def check_secrets(self) -> None:
+        """Raises UsageError if a declared secret is missing: at the start, not at the first post."""
+        for hosted in self._hub.of(self._space).values():
+            for topic in hosted.flow.topics.values():
+                if topic.webhook is not None:
+                    topic.webhook.secrets()
 
     def _find(self, workflow: str, name: str) -> tuple[Hosted, Topic[Any]]:
         """By the name of the workflow in full, or without its app's."""
-        there = self._space.workflows.hosted
+        there = self._hub.of(self._space)
         short = [full for full in there if full.rpartition(".")[2] == workflow]
         full = workflow if workflow in there else short[0] if len(short) == 1 else None
         if full is None:
@@ -104,15 +133,35 @@ class Intake:
     def __init__(self) -> None:
         self._held = 0
 
-    async def read(self, request: Request) -> Posted:
-        """One post. Raises HTTPException."""
+    async def read(self, request: Request, webhook: Webhook | None = None, now_ms: int = 0) -> Posted:
+        """One post, as its topic's webhook describes it. Raises HTTPException."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        title = _text_of(request, "title")[:TITLE_MAX]
+        if webhook is not None:
+            return await self._read_webhook(request, webhook, kind, title, now_ms)
         if kind != "application/json":
             raise HTTPException(415, f"{kind or 'no type'} is not taken; {_HOW}")
-        key, title = _key_of(request), _text_of(request, "title")[:TITLE_MAX]
-        return Posted(key, title, await self._body(request))
+        key = _key_of(request)
+        body = await self._body(request)
+        try:
+            return Posted(key, title, msgspec.json.decode(body))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise HTTPException(400, f"the payload is not JSON: {error}; {_HOW}") from None
 
-    async def _body(self, request: Request) -> object:
+    async def _read_webhook(self, request: Request, webhook: Webhook, kind: str, title: str, now_ms: int) -> Posted:
+        if not webhook.takes(kind):
+            raise HTTPException(415, f"{kind or 'no type'} is not what this topic's webhook takes")
+        body = await self._body(request)
+        headers = {name: _text_of(request, name) for name in request.headers}
+        try:
+            # Before anything of it is parsed: what is not signed is not looked into.
+            webhook.verify(headers, body, now_ms / 1000)
+            value = webhook.payload(kind, headers, body)
+            return Posted(webhook.id_of(headers, value), title, value)
+        except Refusal as refusal:
+            raise HTTPException(refusal.status, refusal.message) from None
+
+    async def _body(self, request: Request) -> bytes:
         told = request.headers.get("content-length", "")
         if told.isdigit() and int(told) > (BODY_MAX if "expect" in request.headers else LINGER_MAX):
             # Whoever asks first whether they may, and whoever would never come to an end.
@@ -122,20 +171,19 @@ class Intake:
             async with asyncio.timeout(BODY_S):
                 await self._receive(request, body)
         except TimeoutError:
-            raise HTTPException(408, f"the payload did not arrive within {BODY_S:g} s") from None
+            message = f"the payload did not arrive: {BODY_S:g} s for all of it, {STALL_S:g} s for the next part"
+            raise HTTPException(408, message, headers={"connection": "close"}) from None
         except ClientDisconnect:
             # Nobody is there to be answered, and nothing was written.
             raise HTTPException(400, "the connection was closed before the payload was complete") from None
         finally:
             self._held -= len(body)
-        try:
-            return msgspec.json.decode(bytes(body))
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise HTTPException(400, f"the payload is not JSON: {error}; {_HOW}") from None
+        return bytes(body)
 
     async def _receive(self, request: Request, body: bytearray) -> None:
         size = 0
-        async for chunk in request.stream():
+        stream = request.stream()
+        while (chunk := await asyncio.wait_for(anext(stream, None), STALL_S)) is not None:
             size += len(chunk)
             if size <= BODY_MAX:
                 body += chunk
@@ -222,7 +270,8 @@ def _key_of(request: Request) -> str:
         found = "there is none" if not given else f"there are {len(given)}"
         message = (
             f"one header `Idempotency-Key` is expected, and {found}: send the id that the event has where it comes "
-            "from, the same one whenever it is sent again"
+            "from, the same one whenever it is sent again; a service that names its events otherwise needs a topic with "
+            "webhook=hw.Webhook(...)"
         )
         raise HTTPException(400, message)
     key = _text_of(request, _KEY).strip()
@@ -275,6 +324,8 @@ async def refused(_request: Request, error: Exception) -> Response:
     """What Headwater says no to, in its own words."""
     assert isinstance(error, HeadwaterError)
     match error:
+        case EventReusedError():
+            return answer(422, error.message, error.code)
         case NotFoundError():
             return answer(404, error.message, error.code)
         case ClosedError() | UnavailableError():

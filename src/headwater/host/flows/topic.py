@@ -16,6 +16,7 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import AddressError, ClosedError, NotFoundError, UsageError, WriteError
 from headwater.host.base_space import BaseSpace
 from headwater.host.flows.run import CURRENT, Doing
+from headwater.host.flows.webhook import Webhook
 from headwater.values.codec import decode, encode
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
@@ -39,11 +40,12 @@ TITLE_MAX = 500
 class Topic(Generic[T]):
     """Events of one kind, each with an id that its source gives it."""
 
-    def __init__(self, owner: Owner, flow: Workflow, name: str, kind: object) -> None:
+    def __init__(self, owner: Owner, flow: Workflow, name: str, kind: object, webhook: Webhook | None = None) -> None:
         self._owner = owner
         self._flow = flow
         self.name = name
         self.kind = kind
+        self.webhook = webhook
         schema = ANY if kind is Any else schema_of(kind, where=f"topic {name}")
         self.payload: Sealed = Sealed(owner, f"{flow.full_name}.{name}", (), schema=schema)
 
@@ -64,7 +66,9 @@ class Topic(Generic[T]):
         self._put(space, tx, event)
         return event.message
 
-    def publication(self, value: Value, message: object, title: str, source: str = "") -> Publication:
+    def publication(
+        self, value: Value, message: object, title: str, source: str = "", *, is_pinned: bool = False
+    ) -> Publication:
         """An event as it is kept. Raises UsageError."""
         message = check_id(self.address, message)
         run = CURRENT.get()
@@ -73,7 +77,9 @@ class Topic(Generic[T]):
                 f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
             )
         origin = "" if run is not None and run.doing is Doing.NEXT else source or self.name
-        return Publication(self._flow.full_name, self.name, message, encode(value), str(title)[:TITLE_MAX], origin)
+        return Publication(
+            self._flow.full_name, self.name, message, encode(value), str(title)[:TITLE_MAX], origin, is_pinned
+        )
 
     def from_json(self, space: BaseSpace, given: object) -> Value:
         """What comes from outside of Python, checked. Raises SchemaError."""

@@ -21,7 +21,7 @@ import msgspec
 
 from headwater.errors import DeclarationError, UsageError
 
-Secret: TypeAlias = "str | bytes | Callable[[], str | bytes]"
+Secret: TypeAlias = str | bytes | Callable[[], str | bytes]
 """A shared secret, or a function that returns it: one that reads the environment keeps it out of the source."""
 
 JSON: Final = "application/json"
@@ -176,12 +176,12 @@ class Webhook:
     def __post_init__(self) -> None:
         if bool(self.id_header) == bool(self.id_path):
             raise DeclarationError(
-                "hw.Webhook(): say where the id of an event is, with either id_header='X-Request-Id' or id_path='data/id'"
+                "hw.Webhook(): say where the id of an event is, either id_header='X-Request-Id' or id_path='data/id'"
             )
-        for name in (self.id_header, self.signature_header, *self.headers):
+        names: tuple[object, ...] = (self.id_header, self.signature_header, *self.headers)
+        for name in filter(None, names):
             if not isinstance(name, str) or len(name) > _HEADER_MAX or not name.replace("-", "x").isalnum():
-                if name:
-                    raise DeclarationError(f"hw.Webhook(): {name!r} is not the name of a header")
+                raise DeclarationError(f"hw.Webhook(): {name!r} is not the name of a header")
         if self.secret is not None and self.scheme is None and not self.signature_header:
             raise DeclarationError("hw.Webhook(secret=...): name the header of the signature, signature_header='X-...'")
         if self.signature_header and self.secret is None:
@@ -231,18 +231,17 @@ class Webhook:
         """The shared secrets, as they are now. Raises UsageError if there is none."""
         given = self.secret
         many = [given] if isinstance(given, str | bytes) or callable(given) else list(given or ())
-        found = [each() if callable(each) else each for each in many]
-        if self.is_signed and (not found or not all(isinstance(each, str | bytes) and each for each in found)):
+        found: list[object] = [each() if callable(each) else each for each in many]
+        known = [each for each in found if isinstance(each, str | bytes) and each]
+        if self.is_signed and (not known or len(known) < len(found)):
             raise UsageError("hw.Webhook(secret=...): the secret is empty; is the variable of the environment set?")
-        return [each.encode() if isinstance(each, str) else each for each in found]
+        return [each.encode() if isinstance(each, str) else each for each in known]
 
     def verify(self, headers: Mapping[str, str], body: bytes, now_s: float) -> None:
         """Raises Refusal unless the post is signed as it has to be."""
         if not self.is_signed:
             return
-        scheme = self.scheme or BodySignature(
-            self.signature_header, self.digest, self.encoding, self.signature_prefix
-        )
+        scheme = self.scheme or BodySignature(self.signature_header, self.digest, self.encoding, self.signature_prefix)
         scheme.check(headers, body, self.secrets(), now_s)
 
     def payload(self, kind: str, headers: Mapping[str, str], body: bytes) -> object:
@@ -276,7 +275,11 @@ class Webhook:
     def _form(self, body: bytes) -> object:
         try:
             fields = parse_qsl(
-                body.decode(), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=FORM_FIELDS_MAX
+                body.decode(),
+                keep_blank_values=True,
+                strict_parsing=True,
+                errors="strict",
+                max_num_fields=FORM_FIELDS_MAX,
             )
         except ValueError as error:
             raise Refusal(400, f"the payload is no form: {error}") from None

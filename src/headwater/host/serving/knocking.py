@@ -20,8 +20,10 @@ _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-lengt
 
 
 class Knocking(H11Protocol):
-    """One connection, as long as it speaks HTTP. Made by uvicorn; `begun` is set by `bound`."""
+    """One connection, as long as it speaks HTTP. Made by uvicorn; `begun` and `half_open_max` are set by `bound`."""
 
+    half_open_max: ClassVar[int]
+    """Of `begun`: one more, and the oldest is closed."""
     begun: ClassVar[dict[Knocking, None]]
     """Those in the middle of a request, oldest first."""
 
@@ -31,9 +33,9 @@ class Knocking(H11Protocol):
         self._in_body = False
 
     @classmethod
-    def bound(cls) -> type[Knocking]:
+    def bound(cls, half_open_max: int = HALF_OPEN_MAX) -> type[Knocking]:
         """The class for one server."""
-        return type("BoundKnocking", (cls,), {"begun": {}})
+        return type("BoundKnocking", (cls,), {"begun": {}, "half_open_max": half_open_max})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -64,7 +66,7 @@ class Knocking(H11Protocol):
     def _begin(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._too_slow)
         self.begun[self] = None
-        if len(self.begun) > HALF_OPEN_MAX:
+        if len(self.begun) > self.half_open_max:
             oldest = next(iter(self.begun))
             oldest._finish()  # noqa: SLF001  # one of us
             oldest.transport.abort()

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from headwater.errors import (
     AccessError,
     ClosedError,
+    EventReusedError,
     HeadwaterError,
     NameRefusedError,
     NotFoundError,
@@ -98,6 +99,8 @@ async def refused(_request: Request, error: Exception) -> Response:  # noqa: PLR
             return answer(503, message, error.code, {"retry-after": "5"})
         case NotFoundError() | AccessError():
             return answer(404, error.message, error.code)
+        case EventReusedError():
+            return answer(422, error.message, error.code)
         case StoreFullError():
             return answer(507, "there is no room on the server's disk", error.code)
         case ClosedError() | ServerLimitError():

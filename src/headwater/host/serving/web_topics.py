@@ -80,7 +80,7 @@ def _publication(hub: Hub, workflow: str, topic: str, posted: Posted) -> Publica
     address = f"{name}.{topic}"
     message = check_id(address, posted.key)
     value = freeze(from_json(posted.value), f"what is published to {address}")
-    return Publication(name, topic, message, encode(value), posted.title, SOURCE)
+    return Publication(name, topic, message, encode(value), posted.title, SOURCE, is_pinned=True)
 
 
 def _find(book: Book, workflow: str, topic: str) -> str:
