@@ -270,8 +270,8 @@ def _key_of(request: Request) -> str:
         found = "there is none" if not given else f"there are {len(given)}"
         message = (
             f"one header `Idempotency-Key` is expected, and {found}: send the id that the event has where it comes "
-            "from, the same one whenever it is sent again; a service that names its events otherwise needs a topic with "
-            "webhook=hw.Webhook(...)"
+            "from, the same one whenever it is sent again; a service that names its events otherwise needs a topic "
+            "with webhook=hw.Webhook(...)"
         )
         raise HTTPException(400, message)
     key = _text_of(request, _KEY).strip()
