@@ -463,6 +463,7 @@ def share(folder: Path) -> None:
                 ann.close()
                 bob.close()
                 again.terminate()
+                again.communicate()  # to its last line: closing the pipe first would leave it nothing to write to
             assert again.returncode == 0
 
 

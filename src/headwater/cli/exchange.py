@@ -14,6 +14,7 @@ from headwater.cli.files import check_free, put_in_place, unfinished
 from headwater.cli.inert import inert_lines
 from headwater.cli.options import as_object, at_place, on_branch, on_space
 from headwater.cli.output import Form, Progress, answer, count_text, is_terminal, note, progress
+from headwater.cli.streams import abandon
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,8 +76,6 @@ def export_space(
 
 def _to_stdout(storage: Storage, branch: str, at: Seq | None, *, history: bool) -> None:
     """Always UTF-8: it is a file that only passes through here."""
-    from headwater.cli.main import abandon_stdout
-
     if is_terminal():
         for line in _exported(storage, branch, at, _silent, history=history):
             print(inert_lines(line.decode()), end="")
@@ -87,8 +86,8 @@ def _to_stdout(storage: Storage, branch: str, at: Seq | None, *, history: bool) 
                 sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # Unlike a list that somebody has seen enough of, half an export is no use.
-        abandon_stdout()
+        # Unlike a list of which the reader has seen enough, half an export is no use.
+        abandon()
         raise click.exceptions.Exit(Exit.FAILED) from None
 
 

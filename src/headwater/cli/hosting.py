@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ import click
 from headwater.cli.exits import Exit
 from headwater.cli.options import on_space
 from headwater.cli.output import count_text, note
+from headwater.cli.streams import last
 from headwater.cli.telling import due
 
 if TYPE_CHECKING:
@@ -116,9 +116,8 @@ def run_app(
 
     place = None if ingress is None else _place(ingress)
     app = load_app(name, "run")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Whoever reads along sees each line when it is printed.
-        sys.stdout.reconfigure(line_buffering=True)
+    # A reader sees each line when it is printed; and if it goes away, the app goes on.
+    last()
     hosted = _Hosted(app, Options(space=space, force=force), concurrency or CONCURRENCY, place, quiet=quiet)
     with Ending() as ending:
         ended = hosted.run(url, ending)

@@ -5,11 +5,9 @@ Importing this package loads click and nothing heavier: the store, SQLite and ri
 
 from __future__ import annotations
 
-import io
-import os
+import errno
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -17,6 +15,7 @@ import click
 
 from headwater import __version__
 from headwater.cli.exits import Exit, report
+from headwater.cli.streams import ReaderGoneError, abandon, finish, set_up
 
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Start": {
@@ -120,10 +119,13 @@ class Headwater(click.Group):
             result = super().invoke(ctx)
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except BrokenPipeError:
-            # Whoever read the output has seen enough (`| head`): that is their decision, not a failure.
-            abandon_stdout()
+        except ReaderGoneError:
+            # The reader of the output has seen enough (`| head`): that is no failure.
+            abandon()
             raise click.exceptions.Exit(Exit.DONE) from None
+        except BrokenPipeError as error:
+            # A connection of the command. Click takes every broken pipe for one of its output, and ends in silence.
+            raise ConnectionResetError(errno.ECONNRESET, "the other side has closed the connection") from error
         return result
 
     def main(
@@ -141,16 +143,9 @@ class Headwater(click.Group):
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last line: users see no traceback
             code = report(error)
         if standalone_mode:
-            sys.exit(int(code))
+            # What is left in a buffer is written here: the interpreter would do so after this, and end with 120.
+            sys.exit(int(finish(code)))
         return code
-
-
-def abandon_stdout() -> None:
-    """Nobody reads any more: what is left in the buffer goes nowhere, silently."""
-    with suppress(OSError, ValueError, AttributeError):
-        descriptor = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(descriptor, sys.stdout.fileno())
-        os.close(descriptor)
 
 
 @click.group(
@@ -169,8 +164,6 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The entry point. Output that the terminal's encoding does not have is escaped rather than fatal."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    """The entry point."""
+    set_up()
     cli()

@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from headwater.cli.output import note
+from headwater.cli.streams import last
 
 _PORT_MAX: Final = 65535
 _LISTEN: Final = "127.0.0.1:8400"
@@ -76,6 +77,7 @@ def serve(
     from headwater.host.serving.logs import set_up
     from headwater.host.serving.server import Server, Serving, end_on
 
+    last()
     host, port = _place(listen)
     if tls_key is None and tls_cert is not None and not _holds_key(tls_cert):
         raise click.UsageError(f"--tls-cert {tls_cert}: the private key is not in it; give it with --tls-key.")

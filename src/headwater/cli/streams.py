@@ -1,0 +1,133 @@
+"""Standard output and standard error of the command: what happens when they cannot be written.
+
+A command whose output nobody reads any more (`| head`) ends: its output is all it is for. A process that stays,
+as `serve` and `run` do, goes on without that reader, and every command goes on without a reader of its remarks on
+standard error. In no case is there anything left to fail when the interpreter ends.
+
+Must never know: commands.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+Name = Literal["stdout", "stderr"]
+
+_STANDARD: Final = 3
+"""Descriptors below this one are standard input, output and error."""
+
+
+class ReaderGoneError(BrokenPipeError):
+    """The reader of standard output has gone. Not raised for any other pipe or socket."""
+
+
+class Outlet(io.BufferedWriter):
+    """The buffer of a standard stream. While `is_lasting`, no write fails: text that cannot be written is lost.
+
+    A disk that is full for a minute loses the lines of that minute; what is written afterwards arrives. This is a
+    buffer and not the raw stream below it: an interrupt in the middle of a raw stream that is written in Python comes
+    after the text was written and before the buffer knows, and the text would be written twice.
+    """
+
+    def __init__(self, descriptor: int, *, is_lasting: bool) -> None:
+        super().__init__(io.FileIO(descriptor, "wb", closefd=False))
+        self.is_lasting = is_lasting
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self._fails(error)
+            return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self._fails(error)
+
+    def _fails(self, error: OSError) -> None:
+        if self.is_lasting:
+            self.drop()
+        elif isinstance(error, BrokenPipeError):
+            raise ReaderGoneError(error.errno, error.strerror) from None
+        else:
+            raise error
+
+    def drop(self) -> None:
+        """What waits in the buffer goes nowhere."""
+        with suppress(OSError), io.FileIO(os.devnull, "wb") as nowhere, io.FileIO(os.dup(self.fileno()), "wb") as where:
+            os.dup2(nowhere.fileno(), self.fileno())
+            try:
+                super().flush()
+            finally:
+                os.dup2(where.fileno(), self.fileno())
+
+
+def set_up() -> None:
+    """For a process that is the command: take over both streams, and leave no standard descriptor closed.
+
+    A file that is opened while descriptor 2 is closed becomes descriptor 2, and gets every message written to it.
+    """
+    for descriptor in range(_STANDARD):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+    _take("stdout", is_lasting=False)
+    _take("stderr", is_lasting=True)
+
+
+def last() -> None:
+    """This process stays: from now on standard output is written as far as that is possible, line by line."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(line_buffering=True)
+        if isinstance(stream.buffer, Outlet):
+            stream.buffer.is_lasting = True
+
+
+def abandon() -> None:
+    """Standard output has no reader, or no room: what is left of it, and everything after it, goes nowhere."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and isinstance(stream.buffer, Outlet):
+        stream.buffer.is_lasting = True
+        stream.flush()
+
+
+def finish(code: int) -> int:
+    """Write what is left, so that the interpreter has nothing to write at its end. The exit code after that."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except ValueError:
+        pass  # it is closed
+    except OSError:
+        # It was reported when it was written first.
+        abandon()
+        return code or 1
+    return code
+
+
+def _take(name: Name, *, is_lasting: bool) -> None:
+    """Put the same stream over an `Outlet`. Output that its encoding does not have is escaped rather than fatal."""
+    stream = getattr(sys, name)
+    if not isinstance(stream, io.TextIOWrapper):
+        return  # closed from the start, or put there by a test
+    with suppress(OSError, ValueError):
+        stream.flush()
+        taken = io.TextIOWrapper(
+            Outlet(stream.fileno(), is_lasting=is_lasting),
+            encoding=stream.encoding,
+            errors="backslashreplace",
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, taken)
