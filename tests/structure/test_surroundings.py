@@ -1,0 +1,68 @@
+"""A test run does not depend on the shell that started it, and one test that hangs does not hang the run."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.surroundings import descendants, interruptible, limited
+
+ROOT = Path(__file__).parents[2]
+SAFETY_S = 120
+WAITS = [sys.executable, "-c", "import time; print(flush=True); time.sleep(1000)"]
+
+
+def test_a_test_that_hangs_fails_and_the_process_that_it_waits_for_is_ended() -> None:
+    with subprocess.Popen(WAITS, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        assert process.pid in descendants(os.getpid())
+        too_long = pytest.raises(pytest.fail.Exception, match=r"the one that waits took longer than 0\.05 s")
+        with too_long, limited("the one that waits", 0.05):
+            process.wait(SAFETY_S)
+        assert process.wait(SAFETY_S) == -signal.SIGKILL
+
+
+def test_cleaning_up_that_hangs_is_interrupted_too() -> None:
+    never = threading.Event()
+    with pytest.raises(pytest.fail.Exception, match="MainThread"), limited("the one that waits", 0.05, 0.05):
+        try:
+            never.wait(SAFETY_S)
+        finally:
+            never.wait(SAFETY_S)
+
+
+def test_a_limit_within_another_leaves_that_as_it_was() -> None:
+    with limited("the outer one", 1000.0):
+        with limited("the inner one", 500.0):
+            assert 490 < signal.getitimer(signal.ITIMER_REAL)[0] <= 500
+        assert 990 < signal.getitimer(signal.ITIMER_REAL)[0] <= 1000
+    assert signal.getitimer(signal.ITIMER_REAL)[0] > 0, "the limit of this test"
+
+
+def test_processes_of_tests_take_sigint_although_the_run_was_started_without() -> None:
+    """As `./hw test &` and `nohup ./hw test` do."""
+    ask = [sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert subprocess.check_output(ask, timeout=SAFETY_S) == b"True\n"
+        with interruptible():
+            assert subprocess.check_output(ask, timeout=SAFETY_S) == b"False\n"
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_processes_of_tests_have_no_settings_of_a_developer() -> None:
+    assert not [name for name in os.environ if name.startswith("PYTHON")]
+
+
+def test_what_lands_is_tried_in_a_bare_environment() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "env -i" in script
+    for command in ("./hw demo", "./hw check", "./hw test"):
+        assert f"bare {command}" in script
