@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from headwater.host.base_space import BaseSpace
 
-SAFETY_S = 20
+SAFETY_S = 120
 """No test waits this long unless it fails."""
 
 

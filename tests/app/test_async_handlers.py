@@ -474,7 +474,7 @@ def test_thread_may_send_into_an_async_space_and_wait_for_the_result() -> None:
         results: list[int] = []
 
         def work() -> None:
-            results.extend(add.send(1).result(timeout="20s") for _ in range(20))
+            results.extend(add.send(1).result(timeout="120s") for _ in range(20))
 
         async with app.aopen("memory:"):
             threads = [threading.Thread(target=work) for _ in range(4)]

@@ -28,7 +28,7 @@ from headwater.sync.frames import (
 from headwater.values.ids import BranchId, SessionId
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
-WAIT_S = 30.0
+WAIT_S = 120.0
 """For an answer: only reached if there is none."""
 
 F = TypeVar("F", bound=FromServer)

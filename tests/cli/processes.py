@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from tests.support.doors import SAFETY_S
+
 COMMAND = [sys.executable, "-P", "-m", "headwater"]
 
 _HOLD = """
@@ -43,7 +45,7 @@ def on_terminal(*command: str, columns: int = 80, env: Mapping[str, str] | None 
         pass  # how Linux says that the other side has closed
     finally:
         os.close(ours)
-    return seen.decode().replace("\r\n", "\n"), process.wait()
+    return seen.decode().replace("\r\n", "\n"), process.wait(SAFETY_S)
 
 
 @contextmanager
@@ -53,4 +55,4 @@ def holding(url: str) -> Iterator[int]:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         yield process.pid
-        process.communicate()
+        process.communicate(timeout=SAFETY_S)

@@ -110,7 +110,7 @@ def test_kept_records_are_told_of_open_and_closed_spaces(run: Run) -> None:
             ("receipt", "started"),
         ]
         assert live[2][3].endswith(", because gross(0), gross(1) changed")
-        process.communicate()
+        process.communicate(timeout=SAFETY_S)
     found = [json.loads(line) for line in run("trace", "--jsonl").stdout.splitlines()]
     assert {record["type"] for record in found} == {"started", "finished", "pass"}
     assert all(record["app"] == "shop" and record["at"].endswith("Z") for record in found)

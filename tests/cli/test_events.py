@@ -13,6 +13,7 @@ import headwater as hw
 from headwater.host.opening import open_space
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, on_terminal
+from tests.support.doors import SAFETY_S
 from tests.support.orders import ASYNC, have, orders_open, write_module
 
 TOO_MANY = "ValueError: 11 is too many"
@@ -234,7 +235,7 @@ def test_what_a_killed_process_has_left_in_the_outbox_is_told_of_the_closed_file
         have(process, "tx = space.transaction(); tx.__enter__(); finish.send(); tx.__exit__(None, None, None)")
         have(process, "space.sync()")
         process.kill()
-        process.wait()
+        process.wait(SAFETY_S)
     [record] = json.loads(run("events", "ls", "--waiting", "--json").stdout)
     assert (record["state"], record["stream"], record["payload"]) == ("waiting", "orders.finish", {})
     assert record["reason"] == "its app has to be opened"

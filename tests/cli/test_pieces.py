@@ -15,7 +15,7 @@ import pytest
 import headwater as hw
 from headwater.host import door, looking_pieces
 from tests.cli.conftest import Run, Terminal
-from tests.support.doors import BEGINNING, door_of, end, hear, running
+from tests.support.doors import BEGINNING, SAFETY_S, door_of, end, hear, running
 
 KETTLES = """
 import headwater as hw
@@ -219,7 +219,7 @@ def test_an_event_for_a_piece_that_is_not_started_says_so(run: Run, kettles: str
         have(process, "tx = space.transaction(); tx.__enter__()")
         have(process, "far.outputs['boil'].send(); tx.__exit__(None, None, None); space.sync()")
         process.kill()
-        process.wait()
+        process.wait(SAFETY_S)
     assert waits(run) == ["its app has to be opened, and kettle far started"]
     with tea() as process:
         assert waits(run) == ["kettle far is not at work: it was not started since tea was opened"]

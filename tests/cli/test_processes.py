@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, holding, on_terminal
 from tests.cli.processes import run as run_process
+from tests.support.doors import SAFETY_S
 
 
 def test_module_is_the_command(shop: str) -> None:
@@ -61,7 +62,7 @@ def test_reader_that_has_seen_enough_is_no_error(many: str, command: list[str], 
         process.stdout.close()
         assert process.stderr.read() == b""
         # Half a list is a list; half an export is none.
-        assert process.wait() == code
+        assert process.wait(SAFETY_S) == code
 
 
 def test_interrupt_ends_with_130_and_no_traceback(many: str) -> None:
@@ -71,7 +72,7 @@ def test_interrupt_ends_with_130_and_no_traceback(many: str) -> None:
         assert process.stdout is not None
         process.stdout.read(10)  # the rest does not fit into the pipe: it waits for us
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate()
+        output, errors = process.communicate(timeout=SAFETY_S)
     assert process.returncode == 130
     assert errors.strip() == b"interrupted"
     assert b'"end"' not in output

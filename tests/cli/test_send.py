@@ -232,11 +232,11 @@ def test_time_that_is_over_ends_with_6_and_the_event_goes_on(run: Run) -> None:
 def test_handler_that_takes_long_is_not_waited_for_any_longer(run: Run) -> None:
     with orders_open() as process:
         have(process, "import threading; go_on = threading.Event(); begun = threading.Event()")
-        have(process, "slow = app.handler(name='slow')(lambda: begun.set() or go_on.wait(20))")
+        have(process, "slow = app.handler(name='slow')(lambda: begun.set() or go_on.wait(120))")
         have(process, "space._turn.acquire(); space._turn.release()")
         late = run("send", "slow", "--timeout", "20ms", exit=6)
         assert "slow() has not handled event:" in late.stderr
-        have(process, "assert begun.wait(20)")
+        have(process, "assert begun.wait(120)")
         name = run("send", "submit", "note=tea", "--no-wait").stdout.strip()
         assert ids(run)[1:] == [name]
         have(process, "assert not go_on.is_set(); go_on.set()")

@@ -16,7 +16,7 @@ from headwater.host.options import Options
 from headwater.testing import SimClock
 from headwater.workflow.inquiry import RunDetails, RunView, run_details
 
-SAFETY_S = 20
+SAFETY_S = 120
 """No test waits this long unless it fails."""
 
 

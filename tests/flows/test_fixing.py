@@ -432,7 +432,7 @@ def test_a_host_waits_for_no_fixer_but_the_workflow_does() -> None:
     go = threading.Event()
 
     def slow(broken: hw.Broken) -> str:
-        assert go.wait(20)
+        assert go.wait(120)
         return GOOD
 
     mill = Repairs(slow)

@@ -29,7 +29,7 @@ from tests.support.proxy import Proxy
 CLIENT = Path(__file__).with_name("clients_to_kill.py")
 ROOT = CLIENT.parents[2]
 SPACE = "shared"
-DEADLINE_S = 120.0
+DEADLINE_S = 600.0
 VERDICTS: dict[str, Verdict] = {"Conflict": Conflict(""), "Refused": Refused("")}
 
 
@@ -65,7 +65,7 @@ class Crowd:
         for client in self.clients.values():
             if client.poll() is None:
                 client.kill()
-            client.wait()
+            client.wait(DEADLINE_S)
         for proxy in self.proxies:
             proxy.__exit__(kind, error, None)
         if self._server is not None:
@@ -99,7 +99,7 @@ class Crowd:
 
     def kill_client(self, name: str) -> None:
         self.clients[name].kill()
-        self.clients[name].wait()
+        self.clients[name].wait(DEADLINE_S)
         self.counts["killed clients"] += 1
 
     def cut(self) -> None:

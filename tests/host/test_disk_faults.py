@@ -112,7 +112,7 @@ def test_commit_that_nobody_waits_for_becomes_durable_by_itself() -> None:
         decided = threading.Event()
         storage.attach(wake=decided.set)
         storage.attach().commit([put("a", "left alone")])
-        assert decided.wait(20)
+        assert decided.wait(120)
         assert found_on(after_power_loss(disk), "a") == ["left alone"]
 
 
@@ -188,7 +188,7 @@ def test_failed_sync_does_not_end_the_thread_or_hang_the_close() -> None:
         replica = storage.attach()
         disk.failing_syncs = range(disk.sync_count + 1, sys.maxsize)
         pending = replica.commit([put("a", 1)])
-        replica.sync(timeout=20)
+        replica.sync(timeout=120)
         assert isinstance(pending.error, PoisonedError)
         assert storage._thread.is_alive()
     assert not storage._thread.is_alive()

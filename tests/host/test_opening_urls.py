@@ -332,7 +332,7 @@ def test_space_held_by_another_process_names_it(tmp_path: Path) -> None:
             assert f"process {child.pid}" in str(refused.value)
             assert "holder.py" in str(refused.value), "its command"
         child.stdin.close()
-        assert child.wait(timeout=20) == 0
+        assert child.wait(timeout=120) == 0
     with open_space(str(path)) as storage:
         assert plain(storage.attach().read(NOTE)) is NOTHING
 

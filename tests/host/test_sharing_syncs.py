@@ -95,7 +95,7 @@ def test_commits_are_decided_without_anybody_waiting() -> None:
     woken = threading.Event()
     ann = storage.attach(wake=woken.set)
     pending = ann.commit([put("a", 1)])
-    assert woken.wait(10)
+    assert woken.wait(120)
     ann.refresh()
     assert pending.accepted
     storage.close()
@@ -107,7 +107,7 @@ def test_commits_of_a_program_without_event_loop_are_decided_too() -> None:
     listener = storage.attach(wake=told.set)
     ann = storage.attach()
     ann.commit([put("a", 1)])
-    assert told.wait(10), "nobody waits, nobody is woken but by the thread"
+    assert told.wait(120), "nobody waits, nobody is woken but by the thread"
     listener.refresh()
     assert listener.read(doc_key("a")) == 1
     storage.close()
@@ -129,7 +129,7 @@ class Bell(threading.Event):
 def sleeping_storage() -> Storage:
     storage = in_memory(still=False)
     bell = storage._bell = Bell()
-    assert bell.slept.wait(10)
+    assert bell.slept.wait(120)
     return storage
 
 
@@ -139,7 +139,7 @@ def test_sleeping_thread_is_woken_by_a_commit() -> None:
         woken = threading.Event()
         ann = storage.attach(wake=woken.set)
         ann.commit([put("a", 1)])
-        assert woken.wait(10)
+        assert woken.wait(120)
         storage.close()
 
 
@@ -198,7 +198,7 @@ class Pausing(deque[Any]):
         if self.first:
             self.first = False
             self.reached.set()
-            assert self.go.wait(10)
+            assert self.go.wait(120)
 
 
 def test_sync_covers_own_commits_whatever_other_threads_are_in_the_middle_of() -> None:
@@ -208,7 +208,7 @@ def test_sync_covers_own_commits_whatever_other_threads_are_in_the_middle_of() -
     ann, bob = storage.attach(), storage.attach()
     other = threading.Thread(target=lambda: ann.commit([put("a", 1)]))
     other.start()
-    assert queue.reached.wait(10)
+    assert queue.reached.wait(120)
     mine = bob.commit([put("b", 1)])
     bob.sync()
     queue.go.set()
@@ -254,7 +254,7 @@ def test_wait_that_takes_too_long_says_how_many_are_left() -> None:
     finally:
         storage._lock.release()
     assert caught.value.facts == {"waiting": 1}
-    ann.sync(timeout=1)
+    ann.sync(timeout=120)
     assert ann.pending_count == 0
 
 

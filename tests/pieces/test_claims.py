@@ -55,7 +55,7 @@ def test_a_thread_that_asks_for_what_a_transaction_is_starting_has_it_at_once_an
                 piece = space.start(card, "k", who="x")
                 thread = threading.Thread(target=other)
                 thread.start()
-                thread.join(30)
+                thread.join(120)
                 if fails:
                     raise Undone
         except Undone:

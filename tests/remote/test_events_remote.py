@@ -130,7 +130,7 @@ def test_an_event_of_who_may_only_read_fails_once_and_is_taken_back_once(at: Beh
         before = commits(at)
         ticket = todo.increment.send()
         with pytest.raises(EventFailedError, match="the right to write it is missing") as failed:
-            ticket.result(timeout="10s")
+            ticket.result(timeout="120s")
         assert isinstance(failed.value.__cause__, AccessError)
         space.wait("300ms")
         # As it was, as the handler had it, and as it is; what is refused at once is not shown at all.
@@ -145,7 +145,7 @@ def test_that_it_could_not_be_kept_for_want_of_a_right_is_said_instead_of_where_
     todo = Todo()
     with todo.open(at.straight, token_for(at.server, SPACE, "read")):
         with pytest.raises(EventFailedError) as failed:
-            todo.increment.send().result(timeout="10s")
+            todo.increment.send().result(timeout="120s")
         told = [str(error) for error in todo.wrong]
         assert len(told) == 1
         for text in (str(failed.value), *told):
@@ -219,7 +219,7 @@ def test_a_handler_makes_documents_while_the_server_is_away(at: Behind, tmp_path
             tickets[0].result(timeout="50ms")
         assert monotonic() - begun < links.PATIENCE_S
         at.come_back()
-        assert [ticket.result(timeout="30s") for ticket in tickets] == [1, 2]
+        assert [ticket.result(timeout="120s") for ticket in tickets] == [1, 2]
         space.sync()
         assert todo.wrong == []
     with other.open(at.straight, at.token, actor="bob"):
@@ -242,8 +242,8 @@ def test_an_event_that_needs_what_is_not_here_waits_until_the_server_is_back(at:
         assert (first.state, second.state) == ("queued", "queued")
         assert space.runs(todo.read) == 0
         at.come_back()
-        assert first.result(timeout="30s") == "far"
-        assert second.result(timeout="30s") == 5
+        assert first.result(timeout="120s") == "far"
+        assert second.result(timeout="120s") == 5
         assert todo.calls == [far, far, "increment"]
         assert todo.wrong == []
         assert todo.shown[-1] == 10
@@ -378,7 +378,7 @@ def test_an_event_that_waits_when_the_session_ends_fails_and_that_is_told(
     at.server.access.revoke(grant.id)
     at.come_back()
     with pytest.raises(EventFailedError) as failed:
-        ticket.result(timeout="30s")
+        ticket.result(timeout="120s")
     assert isinstance(failed.value.__cause__, SyncError)
     assert "could not be kept either" in str(failed.value)
     assert todo.calls.count(far) == 2
@@ -404,7 +404,7 @@ def failed_one(at: Behind) -> str:
     with todo.open(at.straight, at.token, actor="ann"):
         ticket = todo.fail.send(3)
         with pytest.raises(EventFailedError, match=rf"see `headwater events show {ticket.id} --url {at.straight}`"):
-            ticket.result(timeout="30s")
+            ticket.result(timeout="120s")
         again = f"`headwater events redeliver {ticket.id} --url {at.straight} --app MODULE:APP` delivers it again"
         assert again in str(todo.wrong[0])
         return ticket.id

@@ -62,7 +62,7 @@ class Todo:
 def test_what_a_program_makes_is_not_asked_for(server: Server, asked: list[str]) -> None:
     todo = Todo()
     with todo.app.open(f"{server.url}/todo") as space:
-        todo.add.send("first").result(timeout="10s")
+        todo.add.send("first").result(timeout="120s")
         asked.clear()
         with space.transaction():
             for number in range(50):
@@ -70,7 +70,7 @@ def test_what_a_program_makes_is_not_asked_for(server: Server, asked: list[str])
         for number in range(10):
             todo.board.items.append(Item(title=str(number)))
         for number in range(10):
-            todo.add.send(str(number)).result(timeout="10s")
+            todo.add.send(str(number)).result(timeout="120s")
         assert asked == []
         assert len(todo.board.items) == 71
 

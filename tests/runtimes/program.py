@@ -20,7 +20,7 @@ COMPUTED = ("double", "plus", "left", "right", "both")
 SINKS = ("show_chain", "show_diamond")
 ROWS = 1 + len(COMPUTED)
 """Of the log, for one change of the input: the input, and each result once."""
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 class Shop:

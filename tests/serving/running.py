@@ -30,7 +30,7 @@ from headwater.values.address import doc_key
 from headwater.values.ids import Seq
 
 COMMAND = [sys.executable, "-P", "-m", "headwater"]
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 """For what other threads and processes do: only reached if they do not."""
 
 

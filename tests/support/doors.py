@@ -13,7 +13,7 @@ from headwater.host.door import DOORS, Door
 from headwater.host.doorway import Caller, knock
 from headwater.host.told import VERSION, Ask, Opening, Question
 
-SAFETY_S = 20
+SAFETY_S = 120
 """No test waits this long unless it fails."""
 
 BEGINNING = """
@@ -26,7 +26,7 @@ door.GRACE_S = 0
 def ready(*words):
     # When there is a door, and whoever reads this can go on.
     for each in list(door.DOORS.open.values()):
-        assert each.tried.wait(20)
+        assert each.tried.wait(120)
     # In one write: what a handler prints in another thread comes before or after it, never in the middle.
     print(" ".join(words or ["ready"]) + "\\n", end="", flush=True)
 """

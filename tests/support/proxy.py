@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Final, Self
 
 _CHUNK: Final = 64 * 1024
-_SAFETY_S: Final = 10.0
+_SAFETY_S: Final = 120.0
 
 
 class Proxy:

@@ -23,7 +23,7 @@ from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-SAFETY_S = 30.0
+SAFETY_S = 120.0
 """No test waits this long unless it fails."""
 
 CALLER = "X-Process"

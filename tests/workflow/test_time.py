@@ -16,7 +16,7 @@ from headwater.host.options import Options
 from headwater.testing import SimClock
 from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World
 
-WAIT_S = 20
+WAIT_S = 120
 """For what happens at once: only a machine that is stuck takes so long."""
 
 

@@ -23,7 +23,7 @@ from tests.crash.workflows.post import RETRY, Answer, Client, Office
 from tests.support.service import SAFETY_S
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 60
+PATIENCE_S = 300
 """No test waits this long unless it fails."""
 FLOWS = 8
 EVENTS = 25

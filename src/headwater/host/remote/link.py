@@ -199,8 +199,9 @@ class Link:
         """Whether there is room for one more commit."""
         return self.session.has_room(self._pending())
 
-    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, timeout: float = PATIENCE_S) -> Answer:
+    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, timeout: float | None = None) -> Answer:
         """Ask, and wait. Raises OfflineError if there is no answer in time."""
+        timeout = PATIENCE_S if timeout is None else timeout
         if self.phase is Phase.OVER and self.session.error is not None:
             raise self.session.error
         lost_at = self.lost_at
