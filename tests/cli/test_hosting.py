@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -123,6 +124,20 @@ def test_an_app_runs_until_it_is_told_to_end_and_says_so_in_two_lines(run: Run, 
         assert last == "post has ended"
         assert hosted.process.returncode == 0
     assert not is_open()
+
+
+@pytest.mark.parametrize("words", [("run", "letters:app", "--url", "post.db"), ("serve", "--store", "spaces")])
+def test_sigterm_ends_what_was_started_with_sigint_ignored(words: tuple[str, ...]) -> None:
+    """As by `nohup`, or by a script that starts it with `&`."""
+    write_letters()
+    listen = ("--listen", "127.0.0.1:0") if words[0] == "serve" else ()
+    line = f"""trap '' INT; exec {shlex.join([*COMMAND, *words, *listen])}"""
+    with subprocess.Popen(["sh", "-c", line], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        process.terminate()
+        process.communicate(timeout=SAFETY_S)
+        assert process.returncode == 0
 
 
 def test_it_can_be_quiet(run: Run) -> None:
