@@ -66,18 +66,26 @@ Length: one tree, in one place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class HeadwaterError(Exception):
     """The root. `str()` starts with the code; `facts` holds what the sentence is made of."""
 
     code: ClassVar[str] = "HW000"
+    # As of an author's subclass that does not call `__init__`.
+    message: str = ""
+
+    def __new__(cls, *args: object, **facts: object) -> Self:  # noqa: ARG004  # as __init__ takes them
+        """Facts of its own, also for such a subclass."""
+        made = super().__new__(cls, *args)
+        made.facts = {}
+        return made
 
     def __init__(self, message: str, **facts: object) -> None:
         super().__init__(message)
         self.message = message
-        self.facts = facts
+        self.facts: dict[str, object] = facts
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
@@ -291,6 +299,7 @@ class WorkflowError(HeadwaterError):
     """Of a workflow. In `mutate`, `definite=True` says that the outside was surely not changed."""
 
     code = "HW500"
+    definite: bool = False
 
     def __init__(self, message: str, *, definite: bool = False, **facts: object) -> None:
         super().__init__(message, **facts)
@@ -319,6 +328,7 @@ class ApprovalError(WorkflowError):
     """Signed out, or not allowed. `service` names where; the workflow waits until somebody says that it is mended."""
 
     code = "HW504"
+    service: str = ""
 
     def __init__(self, message: str, *, service: str = "", definite: bool = False, **facts: object) -> None:
         super().__init__(message, definite=definite, service=service, **facts)

@@ -22,7 +22,7 @@ from headwater.values.address import Depth
 from headwater.values.ids import MAIN, DocKey, Seq
 from headwater.values.tree import Path as TreePath
 from tests.scheduler.machine import START
-from tests.scheduler.naive import BIG, Failed, Naive, Plan, TrialError, TxLook, Write, finished
+from tests.scheduler.naive import BIG, Failed, Naive, Plan, TrialError, TxLook, Write, finished, said
 from tests.support.hub import Hub, Peer
 from tests.support.naive import plain
 from tests.support.spaces import Space
@@ -174,13 +174,13 @@ class Life:
         check(self.scheduler)
         check_trace(self.watch.records)
         plans = {plan.name: plan for plan in self.plans}
-        errors = {name: str(node.error) for name, node in self.nodes.items() if node.error is not None}
+        errors = {name: said(node.error) for name, node in self.nodes.items() if node.error is not None}
         made = [plan for name, plan in plans.items() if name not in errors and not plan.effect]
         naive = Naive(made, self.value, errors)
         for name, node in self.nodes.items():
             outcome = naive.outcome(plans[name])
             if isinstance(outcome, Failed) or node.error is not None:
-                assert outcome == Failed(str(node.error)), f"{node} should have come to {outcome}"
+                assert outcome == Failed(said(node.error)), f"{node} should have come to {outcome}"
             elif not plans[name].effect:
                 value, writes = outcome
                 assert self.value(name) == value, f"{node} should have come to {value}, not {self.value(name)}"

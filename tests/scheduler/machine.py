@@ -50,6 +50,7 @@ from tests.scheduler.naive import (
     Write,
     kid_plan,
     run,
+    said,
 )
 from tests.support.hub import FULL, Hub
 from tests.support.naive import plain
@@ -218,7 +219,7 @@ class World:
             # The latter is what a circle comes to.
             attempt.error = error
             if plan is not None and plan.effect:
-                self.shown[node] = Failed(str(error))
+                self.shown[node] = Failed(said(error))
         except BaseException:
             # Somebody it has called was interrupted.
             del self.flights[attempt]
@@ -241,7 +242,7 @@ class World:
         """An attempt that counts. What it wrote itself it is not told of."""
         node = attempt.node
         if node in self.seen:
-            error = None if node.error is None else str(node.error)
+            error = None if node.error is None else said(node.error)
             if error != self.failing.get(node):
                 # Readers are told, although the document is as it was.
                 self.failing[node] = error
@@ -343,14 +344,14 @@ class World:
         resting = {node: plan for node, plan in self.plans.items() if node.is_clean and node.attempt is None}
         current = {node: plan for node, plan in resting.items() if node.is_live and node.ring is None}
         made = [plan for node, plan in current.items() if node.error is None and not plan.effect]
-        errors = {node.name: str(node.error) for node in self.plans if node.error is not None}
+        errors = {node.name: said(node.error) for node in self.plans if node.error is not None}
         naive = Naive(made, self.value, errors)
         for node, plan in current.items():
             if (plan.writes and plan.writes in plan.formula) or self.is_hopeless(node):
                 continue
             outcome = naive.outcome(plan)
             if isinstance(outcome, Failed) or node.error is not None:
-                assert outcome == Failed(str(node.error)), f"{node} should have come to {outcome}"
+                assert outcome == Failed(said(node.error)), f"{node} should have come to {outcome}"
                 continue
             value, writes = outcome
             if plan.effect:

@@ -19,6 +19,7 @@ from headwater.cells.journal import IGNORED_FOR_SCHEDULING
 from headwater.cells.show import shorten
 from headwater.cells.slot import Slot
 from headwater.errors import AddressError, SchemaError, UsageError
+from headwater.values.describe import safe_repr
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.intake import RefusedError
 from headwater.values.patch import AddUnique, Append, Increment, Remove, RemoveByValue
@@ -224,7 +225,7 @@ class CellHandle(Handle):
         """The cell of the place."""
         at = bound(value, binder)
         if at is None:
-            raise RefusedError(f"expected {self.expected}, got {shorten(repr(value))}")
+            raise RefusedError(f"expected {self.expected}, got {shorten(safe_repr(value))}")
         return Cell[Any](
             at.home,
             at.doc,

@@ -21,6 +21,7 @@ from headwater.cells.show import shorten
 from headwater.cells.slot import Slot
 from headwater.cells.traverse import Traverse
 from headwater.values.address import Depth
+from headwater.values.describe import safe_repr
 from headwater.values.intake import RefusedError
 from headwater.values.patch import AddUnique, Append, RemoveByValue, Splice
 from headwater.values.schema import Schema
@@ -163,7 +164,7 @@ class List(Collection, MutableSequence[T], Generic[T]):
             stored = schema.store(value)
             found = [index for index, item in enumerate(there if is_array(there) else ()) if same(item, stored)]
         if not found:
-            raise ValueError(f"{shorten(repr(value))} is not in {self.address}")
+            raise ValueError(f"{shorten(safe_repr(value))} is not in {self.address}")
         if len(found) == 1:
             # By value: it is the same element wherever others have moved it meanwhile.
             self._edit(lambda path: RemoveByValue(path, array_of([stored])))

@@ -17,6 +17,7 @@ from headwater.cells.slot import Slot
 from headwater.cells.traverse import Traverse
 from headwater.errors import UsageError
 from headwater.values.address import Depth
+from headwater.values.describe import safe_repr
 from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.schema import Handle, Schema
@@ -113,7 +114,7 @@ class CollectionHandle(Handle):
         """The collection at the place."""
         at = bound(value, binder)
         if at is None:
-            raise RefusedError(f"expected {self.expected}, got {shorten(repr(value))}")
+            raise RefusedError(f"expected {self.expected}, got {shorten(safe_repr(value))}")
         made = self.kind.bound(
             at.home, at.doc, at.path, schema=self.inner, default=at.default, scope=at.scope, key=at.key
         )

@@ -34,6 +34,7 @@ from headwater.cells.traverse import BREADTH
 from headwater.errors import DeclarationError, HeadwaterError, SchemaError
 from headwater.store.commit import SetDoc
 from headwater.values.address import address_text, doc_key
+from headwater.values.describe import safe_repr
 from headwater.values.hints import freeze_with
 from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
@@ -311,7 +312,11 @@ class DocHandle(Handle):
         if value is None and self.optional:
             return None
         if not isinstance(value, kind if kind._hw_fixed else Doc):
-            what = f"another class of documents, {type(value).__qualname__}" if isinstance(value, Doc) else repr(value)
+            what = (
+                f"another class of documents, {type(value).__qualname__}"
+                if isinstance(value, Doc)
+                else safe_repr(value)
+            )
             raise RefusedError(f"expected {self.expected}, got {shorten(what)}")
         return value.__headwater_value__()
 
@@ -322,7 +327,7 @@ class DocHandle(Handle):
             return None
         at = bound(value, binder)
         if at is None or at.path:
-            raise RefusedError(f"expected a link to {self.expected}, got {shorten(repr(value))}")
+            raise RefusedError(f"expected a link to {self.expected}, got {shorten(safe_repr(value))}")
         return open_doc(kind, at.home, at.doc, at.key)
 
 

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from html import escape
 from typing import Final
 
+from headwater.values.describe import safe_repr
+
 LINE_MAX: Final = 80
 """Characters of a value in a repr: it shares a line with a name."""
 
@@ -46,8 +48,11 @@ def _brief(value: object, limit: int) -> str:
     if isinstance(value, list):
         return f"[{_joined((_brief(item, limit) for item in value), limit)}]"
     if isinstance(value, dict):
-        return f"{{{_joined((f'{key!r}: {_brief(item, limit)}' for key, item in value.items()), limit)}}}"
-    return repr(value)
+        return f"{{{_joined((f'{safe_repr(key)}: {_brief(item, limit)}' for key, item in value.items()), limit)}}}"
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  # an author's __repr__; what ends a run of ours is no Exception, and passes
+        return safe_repr(value)
 
 
 def _joined(parts: Iterable[str], limit: int) -> str:

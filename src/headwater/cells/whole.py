@@ -16,6 +16,7 @@ from headwater.cells.show import shorten
 from headwater.cells.slot import Slot
 from headwater.cells.transaction import Transaction
 from headwater.errors import AddressError
+from headwater.values.describe import safe_repr
 from headwater.values.ids import DocKey
 from headwater.values.tree import Path
 
@@ -36,14 +37,14 @@ def _root(thing: object) -> Slot:
         return Slot(thing._hw_owner, name, scope=scope, key=thing._hw_key)
     if isinstance(thing, Slot):
         return thing
-    raise AddressError(f"{shorten(repr(thing))} is neither a document nor a cell")
+    raise AddressError(f"{shorten(safe_repr(thing))} is neither a document nor a cell")
 
 
 def id_of(doc: Doc) -> str:
     """The document's id: the same for ever, and in every process."""
     given: object = doc
     if not isinstance(given, Doc):
-        raise AddressError(f"{shorten(repr(given))} is not a document")
+        raise AddressError(f"{shorten(safe_repr(given))} is not a document")
     return given._hw_scope[0]
 
 

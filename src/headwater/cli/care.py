@@ -23,6 +23,7 @@ from headwater.cli.output import (
     write,
 )
 from headwater.errors import CorruptError, HeadwaterError, MigrationError, NotFoundError, SpaceHeldError
+from headwater.values.describe import kind_of, text_of
 
 if TYPE_CHECKING:
     from headwater.values.ids import Seq
@@ -104,7 +105,7 @@ def _verify(url: str, space: str | None) -> dict[str, object]:
     except HeadwaterError as error:
         return record | {"state": "unknown", "findings": [error.message]}
     except Exception as error:  # noqa: BLE001  # in a damaged file anything may turn up; other spaces are still checked
-        findings = [f"it cannot be read: {type(error).__name__} {error}".strip()]
+        findings = [f"it cannot be read: {kind_of(error)} {text_of(error)}".strip()]
     return record | {"state": "damaged" if findings else "sound", "findings": findings}
 
 

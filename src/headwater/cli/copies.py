@@ -22,6 +22,7 @@ from headwater.errors import (
     StoreError,
     UsageError,
 )
+from headwater.values.describe import kind_of, text_of
 
 if TYPE_CHECKING:
     from headwater.cli.remote import Server
@@ -194,7 +195,7 @@ def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Targ
         raise type(error)(f"nothing was restored: {message}", **error.facts) from error
     except Exception as error:
         # In a damaged file anything may turn up.
-        message = f"nothing was restored: {file} cannot be read: {type(error).__name__} {error}".strip()
+        message = f"nothing was restored: {file} cannot be read: {kind_of(error)} {text_of(error)}".strip()
         raise CorruptError(message, path=str(file)) from error
     if checked.findings:
         findings = "; ".join(checked.findings[:3]).replace(str(part), str(file))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import traceback
 from enum import IntEnum
 from typing import Final
 
@@ -16,6 +15,7 @@ import click
 
 from headwater import errors
 from headwater.cli.inert import inert
+from headwater.values.describe import describe, text_of, traceback_text
 
 
 class Exit(IntEnum):
@@ -67,7 +67,7 @@ def exit_of(kind: type[BaseException]) -> Exit:
 def report(error: BaseException) -> Exit:
     """Say on stderr what happened, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
     if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
-        sys.stderr.write("".join(traceback.format_exception(error)))
+        sys.stderr.write(traceback_text(error))
     match error:
         case click.UsageError():
             error.show()
@@ -78,13 +78,13 @@ def report(error: BaseException) -> Exit:
         case errors.HeadwaterError():
             _say(_named(error))
         case RefusalError() | click.ClickException():
-            _say(f"refused: {error}" if isinstance(error, RefusalError) else error.format_message())
+            _say(f"refused: {text_of(error)}" if isinstance(error, RefusalError) else error.format_message())
         case OSError():
             _say(_system(error))
         case MemoryError():
             _say("not enough memory for this")
         case _:
-            _say(f"{type(error).__name__}: {error}. This is a bug in Headwater. {_ASK}")
+            _say(f"{describe(error)}. This is a bug in Headwater. {_ASK}")
     return exit_of(type(error))
 
 

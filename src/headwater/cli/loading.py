@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, NotFoundError, UsageError, UserCodeError
+from headwater.values.describe import describe
 
 if TYPE_CHECKING:
     from headwater.app import App
@@ -78,7 +79,7 @@ def _imported(module_name: str, text: str, where: str) -> Any:  # noqa: ANN401  
 
 
 def _broken(module_name: str, error: BaseException) -> UserCodeError:
-    return UserCodeError(f"importing {module_name} raised {type(error).__name__}: {error}", module=module_name)
+    return UserCodeError(f"importing {module_name} raised {describe(error)}", module=module_name)
 
 
 def while_open(app: App, url: str | None, options: Options, work: Callable[[Window], None]) -> None:

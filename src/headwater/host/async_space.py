@@ -26,6 +26,7 @@ from headwater.host.report import log
 from headwater.scheduler.event import Event
 from headwater.scheduler.node import Node
 from headwater.scheduler.steps import Call
+from headwater.values.describe import describe
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -214,9 +215,7 @@ class AsyncSpace(LoadingAsyncSpace):
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
-            message = (
-                f"a function called by hw.after_commit in space {self.name!r} raised {type(error).__name__}: {error}"
-            )
+            message = f"a function called by hw.after_commit in space {self.name!r} raised {describe(error)}"
             told = UserCodeError(message, space=self.name, event=None, triggers=())
             told.__cause__ = error
             self.report(told)

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from headwater.host.report import log
+from headwater.host.report import log_raised
 
 ConnectionState: TypeAlias = Literal["local", "connecting", "live", "offline", "over"]
 """local: no server. live: connected. offline: tried again by itself. over: not any more; the error says why."""
@@ -63,8 +63,8 @@ class Listeners:
         for listener in self._listeners:
             try:
                 listener(connection)
-            except Exception:  # noqa: BLE001  # a function of the author's
-                log.exception("a function that was given to space.on_connection has raised")
+            except Exception as error:  # noqa: BLE001  # a function of the author's
+                log_raised(error, "a function that was given to space.on_connection has raised")
 
 
 LOCAL: Final = Connection("local")

@@ -28,6 +28,7 @@ from headwater.scheduler.event import Event, Handler
 from headwater.scheduler.node import Node
 from headwater.scheduler.trouble import facts_of
 from headwater.values.address import address_text
+from headwater.values.describe import describe, safe_repr
 
 Stream: TypeAlias = Literal["stdout", "stderr", "log"]
 
@@ -99,11 +100,11 @@ class Listener:
             try:
                 answer: object = self.handler(heard)
             except Exception as error:  # noqa: BLE001  # a function of the author's, which stops nothing
-                self.fails(run, f"raised {type(error).__name__}: {error}", error)
+                self.fails(run, f"raised {describe(error)}", error)
                 return None
             if answer is None or isinstance(answer, str):
                 return answer
-            self.fails(run, f"returned {answer!r}, where None or text is expected", None)
+            self.fails(run, f"returned {safe_repr(answer)}, where None or text is expected", None)
             return None
 
     def fails(self, run: Run, how: str, error: Exception | None) -> None:
@@ -326,7 +327,7 @@ def _hand_over(is_meant: Callable[[Run], bool]) -> None:
             stream.hw_forward(run, text, "")
         except Exception as error:  # noqa: BLE001  # the function that could be told has ended
             with _apart(run.listener.home):
-                run.listener.fails(run, f"could not forward text: {type(error).__name__}: {error}", error)
+                run.listener.fails(run, f"could not forward text: {describe(error)}", error)
 
 
 # -- what is logged --------------------------------------------------------------------------------------------
@@ -354,7 +355,7 @@ class Recorder:
         try:
             text = record.getMessage()
         except Exception:  # noqa: BLE001  # arguments that do not fit: logging tells of that when it shows the record
-            text = str(record.msg)
+            text = record.msg if isinstance(record.msg, str) else safe_repr(record.msg)
         answer = run.listener.ask(run, text, "log", record.levelno, record.name)
         if answer:
             record.msg, record.args = answer, ()

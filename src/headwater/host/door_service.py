@@ -30,6 +30,7 @@ from headwater.host.looking import answer, since_1970
 from headwater.host.told import DEEDS, VERSION, Ask, Reply, Told
 from headwater.host.window import Window
 from headwater.scheduler.trace import KINDS, Record
+from headwater.values.describe import describe
 
 CALLERS_MAX: Final = 32
 """At all doors of a process together: a handful of people look at it, and no more."""
@@ -264,7 +265,7 @@ class Service:
             reply = answer(windows, ask, self._pid)
         except Exception as bug:  # noqa: BLE001  # of ours: it must not end the thread, nor harm the program
             log.debug("a question about %s could not be answered", call.door.file, exc_info=True)
-            return self._refused(f"{type(bug).__name__}: {bug}")
+            return self._refused(describe(bug))
         if ask.ask == "trace" and ask.follow:
             if call.followed is not None:
                 call.followed.attend([])
@@ -280,7 +281,7 @@ class Service:
             reply = Reply(v=VERSION, pid=self._pid, trouble=trouble_of(error))
         except BaseException as bug:  # noqa: BLE001  # of ours, or what no handler may raise: somebody waits to be told
             log.debug("%s was not done in %s", ask.ask, call.door.file, exc_info=True)
-            reply = self._refused(f"{type(bug).__name__}: {bug}")
+            reply = self._refused(describe(bug))
         self._done.append((call, reply))
         self._bell.ring()
 

@@ -24,6 +24,7 @@ from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
 from headwater.values.causal import derive_id
 from headwater.values.codec import encode
+from headwater.values.describe import safe_repr
 from headwater.values.tree import freeze
 
 Key: TypeAlias = tuple[tuple[str, ...], ...]
@@ -128,7 +129,7 @@ def which_one(asked: str, error: TypeError, known: list[str]) -> UsageError:
 def _shown(given: object) -> str:
     if isinstance(given, Doc):
         return told_apart(given).removeprefix("space!")
-    return given.address if isinstance(given, Readable) else repr(given)
+    return given.address if isinstance(given, Readable) else safe_repr(given)
 
 
 def key_of(arguments: Mapping[str, object]) -> Key | None:

@@ -19,6 +19,7 @@ from headwater.cells.show import shorten
 from headwater.cells.whole import place_of
 from headwater.errors import HeadwaterError, OfflineError, UsageError
 from headwater.host.base_space import BaseSpace
+from headwater.values.describe import safe_repr
 from headwater.values.ids import DocKey
 
 if TYPE_CHECKING:
@@ -145,5 +146,5 @@ def _doc_of(space: BaseSpace, thing: object) -> DocKey:
         return address_place(thing, space)[0]
     if isinstance(thing, Doc | Readable):
         return place_of(thing, space)[0]
-    message = f"space.load takes cells, documents, lists and addresses, not {shorten(repr(thing))}"
+    message = f"space.load takes cells, documents, lists and addresses, not {shorten(safe_repr(thing))}"
     raise UsageError(message)

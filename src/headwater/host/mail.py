@@ -20,6 +20,7 @@ from headwater.host.shared import may_write
 from headwater.scheduler.event import Event, Handler, HandlerSpec
 from headwater.scheduler.lane import Lane
 from headwater.scheduler.lineage import Fate
+from headwater.values.describe import describe
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ class Mail:
         try:
             self._space.started(fn())
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
-            message = f"{what} in space {self._space.name!r} raised {type(error).__name__}: {error}"
+            message = f"{what} in space {self._space.name!r} raised {describe(error)}"
             told = UserCodeError(message, space=self._space.name, node=_name(fn), event=None, triggers=())
             told.__cause__ = error
             self._space.report(told)

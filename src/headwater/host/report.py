@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from headwater.errors import UserCodeError
+from headwater.values.describe import describe, is_printable, text_of, traceback_text
 
 log: Final = logging.getLogger("headwater")
 
@@ -19,18 +20,26 @@ OnError = Callable[[UserCodeError], None]
 
 def log_error(error: UserCodeError) -> None:
     """What happens where nothing else was said."""
-    log.error("%s", error, exc_info=error.__cause__)
+    log_raised(error.__cause__, text_of(error))
+
+
+def log_raised(error: BaseException | None, message: str) -> None:
+    """Log what an author's function raised, with its traceback: also of an exception that `logging` cannot show."""
+    if error is None or is_printable(error):
+        log.error("%s", message, exc_info=error)
+    else:
+        log.error("%s\n%s", message, traceback_text(error))
 
 
 def tell(on_error: OnError, error: UserCodeError) -> None:
     """Call the author's error handler. If that raises, both errors are logged; an interrupt goes on."""
     try:
         on_error(error)
-    except Exception as failed:  # a function of the author's, which stops nothing
-        if failed.__context__ is None and failed.__cause__ is not error:
-            # So that the traceback shows both.
-            failed.__context__ = error
-        # There is nobody left to be told that logging fails.
+    except Exception as failed:  # noqa: BLE001  # a function of the author's, which stops nothing
+        # There is nobody left to be told that logging fails, or that the class of what was raised refuses a context.
         with suppress(Exception):
-            raised = f"{type(failed).__name__}: {failed}"
-            log.exception("on_error raised %s. It was told: %s", raised, error)
+            if failed.__context__ is None and failed.__cause__ is not error:
+                # So that the traceback shows both.
+                failed.__context__ = error
+        with suppress(Exception):
+            log_raised(failed, f"on_error raised {describe(failed)}. It was told: {text_of(error)}")

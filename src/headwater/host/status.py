@@ -18,6 +18,7 @@ from headwater.cells.whole import home_of, place_of
 from headwater.errors import UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.scheduler.node import Node
+from headwater.values.describe import safe_repr
 from headwater.values.ids import DocKey
 from headwater.values.tree import same
 
@@ -38,7 +39,7 @@ def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
     """
     given: object = thing
     if not isinstance(given, Doc | Readable):
-        message = f"hw.status takes a cell or a document, not {shorten(repr(given))}"
+        message = f"hw.status takes a cell or a document, not {shorten(safe_repr(given))}"
         raise UsageError(f"{message}; for a field of a document, give the document")
     home, tx = home_of(given, "hw.status(...)")
     assert isinstance(home, BaseSpace)

@@ -34,6 +34,7 @@ from headwater.store.backend import Backend
 from headwater.store.commit import UNNUMBERED, Commit, CommitEntry, Committed, Outcome, Rider, Submission
 from headwater.store.document import Found, read_entry
 from headwater.store.engine import Engine
+from headwater.values.describe import describe
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.seams import Clock, Entropy
 
@@ -363,7 +364,7 @@ class Storage:
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
             self._restart()
             if len(group) == 1:
-                broken = InvariantError(f"a commit could not be decided: {bug!r}", commit=group[0].commit)
+                broken = InvariantError(f"a commit could not be decided: {describe(bug)}", commit=group[0].commit)
                 broken.__cause__ = bug
                 return [Failure(group[0].commit, broken)]
         return [one for submission in group for one in self._decide([submission])]

@@ -9,12 +9,14 @@ Must never know: which node writes what.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from headwater.cells.linked import linked
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.event import Event
+from headwater.scheduler.event import Event, Handling
+from headwater.scheduler.limits import LOOKED_MAX
 from headwater.values.ids import DocKey
 
 READ_ONLY: Final = "looking ahead writes nothing: {}"
@@ -39,3 +41,11 @@ def closure_of(event: Event, replica: Replica) -> dict[DocKey, None]:
             todo += linked(tx.read(doc))
     tx.abort()
     return {**found, **seen, **dict.fromkeys(todo)}
+
+
+def learn(handling: Handling) -> None:
+    """What it has read of what nodes write is made current before the next call."""
+    looked, handler = handling.looked, handling.event.handler
+    if looked.keys() != handler.closure.keys():
+        # The latest: one that has to wait does so for the last that it looked at.
+        handler.closure = dict(islice(reversed(looked.items()), LOOKED_MAX))

@@ -21,8 +21,8 @@ from headwater.scheduler.node import Node, titled
 from headwater.scheduler.pull import TooDeep
 from headwater.scheduler.runner import Runner
 from headwater.scheduler.steps import Perform
-from headwater.scheduler.trouble import shown
 from headwater.values.address import Depth, address_text
+from headwater.values.describe import describe, safe_repr, says_same
 from headwater.values.diff import differences
 from headwater.values.ids import DocKey
 from headwater.values.match import touches
@@ -190,7 +190,7 @@ class Diagnosis:
     # -- what differs --------------------------------------------------------------------------------------
 
     def _raised(self, node: Node, second: Exception | None, *, on_top: bool = False) -> Iterator[Difference]:
-        if shown(second) != shown(node.error):
+        if not says_same(second, node.error):
             yield Difference(node.name, RAISED, node.error, second, _line(node), on_top, node.spec.piece)
 
     def _places(
@@ -210,5 +210,5 @@ def _told(value: object) -> str:
         return "nothing"
     if value is None:
         return "None"
-    text = f"{type(value).__name__}: {value}" if isinstance(value, Exception) else repr(value)
+    text = describe(value) if isinstance(value, Exception) else safe_repr(value)
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 3]}..."

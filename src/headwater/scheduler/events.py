@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 
 from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.replica import Replica
@@ -19,11 +18,10 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, OfflineError
 from headwater.scheduler import failures, outbox
 from headwater.scheduler.attempt import RetryImmediately
-from headwater.scheduler.closure import closure_of
+from headwater.scheduler.closure import closure_of, learn
 from headwater.scheduler.event import Event, Handling, Signal, State
 from headwater.scheduler.lane import Lane, Parking
 from headwater.scheduler.leaving import leave_behind
-from headwater.scheduler.limits import LOOKED_MAX
 from headwater.scheduler.lineage import Fate
 from headwater.scheduler.node import Node
 from headwater.scheduler.outcome import TAKEN_BACK, Outcomes
@@ -33,6 +31,7 @@ from headwater.scheduler.steps import Step, drive
 from headwater.scheduler.streams import Streams
 from headwater.scheduler.trace import Dispatched, Parked, Trace
 from headwater.store.commit import Absent, OriginCommitted
+from headwater.values.describe import text_of
 from headwater.values.ids import DocKey
 from headwater.values.tree import ABSENT, Value, map_of
 
@@ -255,7 +254,7 @@ class Events:
             self.again(handling)
             return
         self._leave(handling)
-        self._learn(handling)
+        learn(handling)
         if event.is_settled:
             # What sent it was taken back while it was at work.
             if tx.is_open:
@@ -315,14 +314,6 @@ class Events:
         handler.total_ms += handler.last_ms
         handler.last_at_ms = now
 
-    @staticmethod
-    def _learn(handling: Handling) -> None:
-        """What it has read of what nodes write is made current before the next call."""
-        looked, handler = handling.looked, handling.event.handler
-        if looked.keys() != handler.closure.keys():
-            # The latest: one that has to wait does so for the last that it looked at.
-            handler.closure = dict(islice(reversed(looked.items()), LOOKED_MAX))
-
     def again(self, handling: Handling) -> None:
         """It could not be handled now: it keeps its place."""
         event = handling.event
@@ -335,7 +326,7 @@ class Events:
             self._outcomes.retry(event, "its handler asked to be called again")
             return
         # As if it had not been called: what it needs is known now, and looked at first.
-        self._learn(handling)
+        learn(handling)
         event.signal(Signal.TAKEN_BACK)
         event.attempts -= 1
         event.handler.runs -= 1
@@ -351,7 +342,7 @@ class Events:
             # It is back already, or slow: not for ever.
             if not is_called:
                 event.signal(Signal.DISPATCHED)
-            self._outcomes.retry(event, str(error), error)
+            self._outcomes.retry(event, text_of(error), error)
             return
         if is_called:
             # It costs no try.

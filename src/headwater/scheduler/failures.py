@@ -8,7 +8,6 @@ Must never know: why an event failed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from traceback import format_exception
 from typing import Final, cast
 
 from headwater.cells.replica import Replica
@@ -18,6 +17,7 @@ from headwater.scheduler.lineage import Fate
 from headwater.scheduler.outbox import is_map, take
 from headwater.store.commit import OriginCommitted
 from headwater.values.address import Depth, doc_key
+from headwater.values.describe import calls_of, describe, traceback_text
 from headwater.values.ids import DocKey
 from headwater.values.patch import Add, Remove
 from headwater.values.tree import Maybe, Value, freeze
@@ -52,7 +52,7 @@ def keep(tx: Transaction, event: Event, at_ms: float, kept_max: int) -> None:
         "event": event.id,
         "stream": event.handler.spec.stream,
         "payload": event.payload,
-        "error": None if error is None else f"{type(error).__name__}: {error}"[:_TEXT_MAX],
+        "error": None if error is None else describe(error)[:_TEXT_MAX],
         "reason": event.reason[:_TEXT_MAX],
         "traceback": _traceback(error),
         "attempts": event.tried_before + event.attempts,
@@ -110,8 +110,10 @@ def _traceback(error: Exception | None) -> str:
     """From the author's function on: how it came to be called is the same for all."""
     if error is None:
         return ""
-    calls = error.__traceback__
+    calls = calls_of(error)
     while calls is not None and calls.tb_frame.f_globals.get("__name__", "").startswith("headwater."):
         calls = calls.tb_next
-    found = format_exception(type(error), error, calls or error.__traceback__, limit=-_FRAMES)
-    return "".join(found)[-_TEXT_MAX:]
+    text = traceback_text(error, calls, limit=-_FRAMES)
+    half = _TEXT_MAX // 2
+    # Where it was raised stands at the end; or, before a long message, at the beginning.
+    return text if len(text) <= _TEXT_MAX else f"{text[:half]}\n...\n{text[-half:]}"

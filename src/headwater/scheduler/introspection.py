@@ -22,6 +22,7 @@ from headwater.scheduler.runner import Runner
 from headwater.scheduler.settle import Settle
 from headwater.scheduler.snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.values.address import address_text
+from headwater.values.describe import describe
 from headwater.values.duration import written_ms
 from headwater.values.ids import DocKey
 
@@ -133,7 +134,7 @@ class Introspection:
             last_ms=node.last_ms,
             last_at_ms=node.last_at_ms,
             reads=len(node.reads),
-            error="" if node.error is None else f"{type(node.error).__name__}: {node.error}",
+            error="" if node.error is None else describe(node.error),
         )
 
     def filter_stats(self) -> FilterStats:
@@ -200,7 +201,7 @@ class Introspection:
             restored=node.restored,
             invalidated=node.invalidated,
             mean_ms=round(node.total_ms / node.runs, 3) if node.runs else 0.0,
-            error="" if node.error is None else f"{type(node.error).__name__}: {node.error}",
+            error="" if node.error is None else describe(node.error),
             gate=self._gate_words(node),
             in_flight=node in self._runner.in_flight,
             parent=node.parent.id if node.parent is not None and not node.parent.removed else None,
@@ -235,7 +236,7 @@ class Introspection:
         else:
             is_first = node.runs == 1 and not node.restored
             because = "because it had not run before" if is_first else "because its value was asked for"
-        failed = f"; it raised {type(node.error).__name__}: {node.error}" if node.error is not None else ""
+        failed = f"; it raised {describe(node.error)}" if node.error is not None else ""
         often = "once" if node.adopted == 1 else f"{node.adopted} times"
         adopted = f"; {often} what another runtime came to was adopted instead" if node.adopted else ""
         return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}{adopted}"
@@ -334,9 +335,7 @@ class Introspection:
         rings = {id(node.ring): node.ring for node in nodes if node.ring is not None}
         as_registered = [sorted(ring, key=lambda node: node.order) for ring in rings.values()]
         found += [f"{_names(ring)} read each other in a ring" for ring in as_registered]
-        found += [
-            f"{node.title} fails: {type(node.error).__name__}: {node.error}" for node in nodes if node.error is not None
-        ]
+        found += [f"{node.title} fails: {describe(node.error)}" for node in nodes if node.error is not None]
         return found
 
 

@@ -25,6 +25,7 @@ from headwater.scheduler.outside import Outside
 from headwater.scheduler.trace import Ended, Parked, Trace
 from headwater.scheduler.trouble import failed_event, is_final, unkept_event
 from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
+from headwater.values.describe import describe, text_of
 from headwater.values.ids import EventId
 from headwater.values.tree import Value
 
@@ -82,7 +83,7 @@ class Outcomes:
             # Nobody was faster: it would come to the same each time.
             self.fail(event, tx.error)
         elif not isinstance(verdict, Refused):
-            self.retry(event, verdict.reason if isinstance(verdict, Conflict) else str(tx.error), tx.error)
+            self.retry(event, verdict.reason if isinstance(verdict, Conflict) else text_of(tx.error), tx.error)
         elif isinstance(verdict.unmet, Absent):
             self.handled_before(event)
         elif isinstance(verdict.unmet, OriginCommitted):
@@ -156,7 +157,7 @@ class Outcomes:
 
     def fail(self, event: Event, error: Exception | None, reason: str = "") -> None:
         """Loud, once. It is kept, to be looked at and delivered again."""
-        event.error, event.reason = error, reason or f"{type(error).__name__}: {error}"
+        event.error, event.reason = error, reason or describe(error)
         event.handler.failures += 1
         event.signal(Signal.FAILED)
         self._end(event)

@@ -9,16 +9,15 @@ Must never know: which node comes next, and how a function is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.replica import Replica
 from headwater.cells.result import commit_result, put_result
 from headwater.cells.transaction import Transaction
-from headwater.cells.traverse import BREADTH
 from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
 from headwater.scheduler.attempt import Attempt
+from headwater.scheduler.breadth import narrowest
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
@@ -26,9 +25,10 @@ from headwater.scheduler.limits import FAILURES_MAX
 from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.persistence import Persistence
 from headwater.scheduler.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
-from headwater.scheduler.trouble import is_final, shown, told, unstorable
+from headwater.scheduler.trouble import is_final, told, unstorable
 from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
+from headwater.values.describe import calls_of, describe, says_same, with_calls
 from headwater.values.ids import DocId, DocKey
 from headwater.values.link import Link
 from headwater.values.match import touches
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 _CLEAN: Final = Status.CLEAN
 _OPEN: Final = TxStatus.OPEN
-
-EVERYBODYS: Final = "space/"
-"""How the keys of documents begin that are not one user's own."""
 
 REJECTED: Final = "its commit was rejected"
 """Why an attempt does not count that had come to its end."""
@@ -163,7 +160,7 @@ class Runner:
         reads = journal.entries if journal.is_plain else journal.reads()
         if tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
-            node.breadth = _narrowest(reads)
+            node.breadth = narrowest(reads)
         if self._replica.version != attempt.version and self._is_outdated(tx, reads):
             self._outdated(attempt, error)
             return
@@ -266,12 +263,12 @@ class Runner:
     def _failed(self, attempt: Attempt, error: Exception) -> None:
         """It keeps what it has read until then: that is what may mend it. Nothing it wrote is kept."""
         node, tx = attempt.node, attempt.tx
-        node.error, node.trace = error, error.__traceback__
+        node.error, node.trace = error, calls_of(error)
         if tx.is_open:
             tx.abort()
         if self._trace.on:
-            self._trace.emit(Failed(self._now(), node.id, node.runs, f"{type(error).__name__}: {error}"))
-        is_news = shown(error) != shown(attempt.before)
+            self._trace.emit(Failed(self._now(), node.id, node.runs, describe(error)))
+        is_news = not says_same(error, attempt.before)
         if is_news:
             self._invalidation.failed_otherwise(node, tx)
         self._done(attempt, changed=False)
@@ -307,7 +304,7 @@ class Runner:
             self._report(told(node, attempt.causes, self._space))
         # How it failed does not count either.
         before = node.error = attempt.before
-        node.trace = None if before is None else before.__traceback__
+        node.trace = None if before is None else calls_of(before)
         self._take_back(attempt, "what it read changed while it ran")
 
     def interrupted(self, attempt: Attempt, reason: str) -> None:
@@ -377,7 +374,7 @@ class Runner:
         self._invalidation.drain()
         reads = tx.journal.reads()
         if self._graph.apply_reads(node, reads):
-            node.breadth = _narrowest(reads)
+            node.breadth = narrowest(reads)
         if self._replica.version != attempt.looked:
             # Not in `version`: at its end it is compared with how it all began.
             attempt.looked = self._replica.version
@@ -390,11 +387,6 @@ class Runner:
     def raised(self, node: Node) -> Exception | None:
         """What a caller of a computation is told; from where it was raised, not from everywhere it was raised again."""
         error: Exception | None = node.error
-        trace: TracebackType | None = node.trace
-        return error if error is None else error.with_traceback(trace)
-
-
-def _narrowest(reads: Mapping[ReadKey, object]) -> str:
-    """The narrowest scope that was read, if it is not everybody's: whose the result has to be."""
-    narrow = {doc.partition("/")[0] for doc, _, _ in reads if not doc.startswith(EVERYBODYS)}
-    return max(narrow, key=lambda instance: BREADTH[instance.partition(":")[0]], default="")
+        if error is not None:
+            with_calls(error, node.trace)
+        return error

@@ -14,6 +14,7 @@ from headwater.scheduler.event import Event, Handler
 from headwater.scheduler.limits import RUNS_MAX
 from headwater.scheduler.node import Node, Place
 from headwater.values.address import address_text
+from headwater.values.describe import describe
 
 NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
 """Why a store or a server does not take a commit that it may take a moment later, or in the next opening."""
@@ -22,11 +23,6 @@ NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
 def is_final(error: HeadwaterError | None) -> bool:
     """Whether doing it again would come to the same: for want of a right, say. One that does not say why may pass."""
     return error is not None and type(error) is not StoreError and not isinstance(error, NOT_NOW)
-
-
-def shown(error: Exception | None) -> tuple[type, str] | None:
-    """What can be told of two errors: whether they say the same."""
-    return None if error is None else (type(error), str(error))
 
 
 def facts_of(node: Node | Handler, causes: Sequence[Place]) -> dict[str, object]:
@@ -61,8 +57,7 @@ def restless(nodes: Sequence[Node]) -> UserCodeError:
 def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
     """What a function raised, with where that was and why it ran."""
     error = node.error
-    raised = f"{type(error).__name__}: {error}"
-    message = f"{node.title} in space {space!r} raised {raised}. It runs again when what it read changes"
+    message = f"{node.title} in space {space!r} raised {describe(error)}. It runs again when what it read changes"
     told = UserCodeError(message, space=space, **facts_of(node, causes))
     told.__cause__ = error
     return told
@@ -114,7 +109,7 @@ def unkept_event(event: Event, space: str, broken: HeadwaterError) -> UserCodeEr
         f"either: {broken.message}. Send it again when that is mended; its payload is in this error's facts"
     )
     told = UserCodeError(message, **_event_facts(event, space))
-    told.__cause__ = event.error or broken
+    told.__cause__ = broken if event.error is None else event.error
     return told
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from headwater.errors import AddressError, NameRefusedError
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import split_key
+from headwater.values.describe import safe_repr
 from headwater.values.ids import DocKey
 from headwater.values.intake import SCALARS, RefusedError
 from headwater.values.limits import INT_MAX, INT_MIN
@@ -106,4 +107,4 @@ def _shown(operation: Operation) -> str:
 
 
 def _named(thing: object) -> str:
-    return f"{repr(thing)[:40]} ({type(thing).__name__})"
+    return f"{safe_repr(thing)[:40]} ({type(thing).__name__})"

@@ -33,6 +33,7 @@ from headwater.store.commit import (
 )
 from headwater.store.wellformed import check_doc, check_operation
 from headwater.values.codec import adopt, flatten
+from headwater.values.describe import text_of
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.limits import INT_MAX
 from headwater.values.patch import (
@@ -348,7 +349,7 @@ def read_server(data: bytes | memoryview) -> FromServer:
 
 
 def _shown(wrong: Exception) -> str:
-    return str(wrong)[:200] if not isinstance(wrong, RecursionError) else "it is nested too deep"
+    return text_of(wrong)[:200] if not isinstance(wrong, RecursionError) else "it is nested too deep"
 
 
 def checked(operation: Operation) -> Operation:

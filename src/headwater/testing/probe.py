@@ -36,6 +36,7 @@ from headwater.store.backends.memory import MemoryBackend
 from headwater.store.engine import Engine
 from headwater.testing.clock import START_MS, SeededEntropy
 from headwater.testing.stage import ROUNDS_MAX, LoopStage, PlainStage, Stage, restless
+from headwater.values.describe import add_note, text_of
 from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import MAIN, Millis
 
@@ -104,16 +105,16 @@ class Probe:
         except HeadwaterError as failed:
             if error is None:
                 raise
-            error.add_note(f"besides, the space could not be closed: {failed}")
+            add_note(error, f"besides, the space could not be closed: {failed}")
         finally:
             stage.end()
         wrong = self._wrong()
         if error is not None:
             for each in wrong:
-                error.add_note(f"besides: {each}")
+                add_note(error, f"besides: {text_of(each)}")
         elif wrong:
             for each in wrong[1:]:
-                wrong[0].add_note(f"besides: {each}")
+                add_note(wrong[0], f"besides: {text_of(each)}")
             raise wrong[0]
 
     def _wrong(self) -> list[Exception]:

@@ -9,6 +9,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.errors import AddressError, LimitError
+from headwater.values.describe import kind_of
 from headwater.values.limits import DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN, KEY_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -109,5 +110,5 @@ def as_scalar(value: object) -> str | int | float | bytes:
         return bytes(value)
     hint = "; make it a list first" if isinstance(value, set | frozenset) else ""
     raise RefusedError(
-        f"{type(value).__name__} is not a value: None, bool, int, float, str, bytes, list or dict is expected{hint}"
+        f"{kind_of(value)} is not a value: None, bool, int, float, str, bytes, list or dict is expected{hint}"
     )

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headwater.values.describe import kind_of, text_of
 from headwater.values.frozen import FrozenDict
 from headwater.values.intake import RefusedError
 from headwater.values.schema import Forms, Handle, LinkMet, Schema, misfit, short, solid, too_deep
@@ -164,7 +165,7 @@ class RecordSchema(Schema):
         return self.cls(**given)
 
     def _why(self, error: Exception) -> str:
-        return str(error) or type(error).__name__
+        return text_of(error) or kind_of(error)
 
     def _refrozen(
         self, made: object, given: dict[str, object], later: dict[str, object], binder: object
@@ -287,9 +288,10 @@ class ModelSchema(RecordSchema):
         return model.model_validate({self._aliases[name]: item for name, item in given.items()})
 
     def _why(self, error: Exception) -> str:
-        if not hasattr(error, "errors"):
+        try:
+            told = [("/".join(map(str, found["loc"])), found["msg"]) for found in error.errors()]  # type: ignore[attr-defined]
+        except Exception:  # noqa: BLE001  # not an error of pydantic's, or one of an author's that only looks like it
             return super()._why(error)
-        told = [("/".join(map(str, found["loc"])), found["msg"]) for found in error.errors()]
         return "; ".join(f"{place}: {message}" if place else message for place, message in told)
 
 

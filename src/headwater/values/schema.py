@@ -14,6 +14,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headwater.errors import AddressError, LimitError
+from headwater.values.describe import clean, kind_of
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import RefusedError
 from headwater.values.limits import WIDE_FROM
@@ -49,24 +50,27 @@ class MisfitError(RefusedError):
 
 def short(value: object) -> str:
     """A value for a message: its type and the beginning of it, whatever it is."""
-    kind = type(value).__name__
-    if value is None or isinstance(value, bool):
-        text = repr(value)
-    elif isinstance(value, str | bytes):
-        text = repr(value[:_SHOWN_MAX]) + ("..." if len(value) > _SHOWN_MAX else "")
-    elif isinstance(value, int) and not -_DIGITS_MAX < value < _DIGITS_MAX:
-        text = f"of {value.bit_length()} bits"
-    elif isinstance(value, list | tuple | dict | WideList | WideMap) and not hasattr(value, "_fields"):
-        text = f"of {len(value)} item{'s' * (len(value) != 1)}"
-    else:
-        try:
-            text = " ".join(repr(value).split())
-        except Exception:  # noqa: BLE001  # an author's __repr__ may raise anything
-            return kind
-        text = text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
+    kind = kind_of(value)
+    try:
+        text = _shown(value)
+    except BaseException:  # noqa: BLE001  # an author's __repr__, or the __len__ of an author's list, may raise anything
+        return kind
     # Most classes show themselves as a call, which names them.
     is_named = value is None or text.partition("(")[0].rpartition(".")[2] == kind
     return text if is_named else f"{kind} {text}"
+
+
+def _shown(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, str | bytes):
+        return clean(repr(value[:_SHOWN_MAX]) + ("..." if len(value) > _SHOWN_MAX else ""))
+    if isinstance(value, int) and not -_DIGITS_MAX < value < _DIGITS_MAX:
+        return f"of {value.bit_length()} bits"
+    if isinstance(value, list | tuple | dict | WideList | WideMap) and not hasattr(value, "_fields"):
+        return f"of {len(value)} item{'s' * (len(value) != 1)}"
+    text = " ".join(clean(repr(value)).split())
+    return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "..."
 
 
 def misfit(expected: str, value: object) -> MisfitError:

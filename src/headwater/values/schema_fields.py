@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
+from headwater.values.describe import text_of
 from headwater.values.records import (
     DataclassSchema,
     Field,
@@ -88,7 +89,7 @@ def hints_of(cls: type, args: tuple[object, ...] = ()) -> dict[str, Any]:
             "when the program runs: import it there (not only for type checkers), and define it before it is used"
         ) from None
     except Exception as error:  # noqa: BLE001  # annotations are code
-        raise ValueError(f"the annotations of {cls.__name__} cannot be read: {error}") from None
+        raise ValueError(f"the annotations of {cls.__name__} cannot be read: {text_of(error)}") from None
     filled = dict(zip(getattr(cls, "__parameters__", ()), args, strict=False))
     return {name: fill(hint, filled) for name, hint in hints.items()} if filled else hints
 

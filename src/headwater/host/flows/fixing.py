@@ -13,7 +13,6 @@ import ast
 import linecache
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -33,6 +32,7 @@ from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.loop import ElapsedError
 from headwater.host.flows.trouble import text_of
 from headwater.host.report import log
+from headwater.values.describe import traceback_text
 from headwater.workflow import repairs
 from headwater.workflow.book import Book
 from headwater.workflow.model import Why
@@ -97,7 +97,7 @@ def repair(hub: Hub, hosted: Hosted, found: Repair, awaiting: Callable[..., Any]
             # The program ends: the repair is still to be made.
             raise
         # A fixer that fails has not repaired anything.
-        log.warning("workflow %s: %s", name, "".join(traceback.format_exception(error)))
+        log.warning("workflow %s: %s", name, traceback_text(error))
         told = f"{text}. The repair failed: {text_of(error)}"
         _settle(hub, name, lambda book: repairs.gave_up(book, found.flow.id, run.id, told))
         return

@@ -24,6 +24,7 @@ from headwater.host.flows.performing import Performance
 from headwater.host.flows.reconciling import ask_again
 from headwater.host.flows.run import Doing
 from headwater.host.report import log
+from headwater.values.describe import describe
 from headwater.workflow import transitions
 from headwater.workflow.limits import CLOCK_MS, CONCURRENCY, STOP_MS
 from headwater.workflow.planner import Rest
@@ -158,7 +159,7 @@ class Workflows:
         except StoreError:
             raise
         except BaseException as error:
-            log.error("run %s of %s was left in the middle: %r", run_id, hosted.spec.name, error)
+            log.error("run %s of %s was left in the middle: %s", run_id, hosted.spec.name, describe(error))
             hub.do(lambda book: recover(book, run_id))
             if host is None:
                 raise
@@ -254,7 +255,7 @@ class Host:
             try:
                 self._turn(name)
             except BaseException as error:  # noqa: BLE001  # whatever an author raises, this thread has others to serve
-                log.error("workflow %s stops here: %r", name, error)
+                log.error("workflow %s stops here: %s", name, describe(error))
                 with self._changed:
                     self._busy.discard(name)
             if me in self._lost:

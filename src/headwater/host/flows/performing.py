@@ -10,7 +10,6 @@ Length: the phases of a run, in their order, and each needs what the one before 
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Coroutine
 from functools import partial
 from inspect import isawaitable
@@ -55,6 +54,7 @@ from headwater.host.flows.trouble import LateError, kind_of, text_of
 from headwater.host.flows.values import Values
 from headwater.host.report import log
 from headwater.values.codec import encode
+from headwater.values.describe import traceback_text
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.book import Book
@@ -569,7 +569,7 @@ class Performance(Values):
 
     def _classified(self, error: BaseException) -> Failed:
         """The class of a failure, by what was raised: never by what it says."""
-        details = "".join(traceback.format_exception(error))
+        details = traceback_text(error)
         return Failed(kind=kind_of(error, self.handler.retry.on), message=text_of(error), details=details)
 
     def give_up(self) -> None:

@@ -34,6 +34,7 @@ from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.topic import Topic
 from headwater.host.flows.webhook import Refusal, Webhook
 from headwater.host.report import log
+from headwater.values.describe import text_of
 from headwater.workflow.book import Book
 from headwater.workflow.publishing import Publication, publish
 from headwater.workflow.ride import Ride
@@ -333,5 +334,5 @@ async def refused(_request: Request, error: Exception) -> Response:
         case UsageError():
             return answer(400, error.message, error.code)
         case _:
-            log.error("what was posted could not be written: %s", error)  # told, not shown
+            log.error("what was posted could not be written: %s", text_of(error))  # told, not shown
             return answer(500, "it could not be written; the log of the host says why", error.code)

@@ -5,7 +5,8 @@ Must never know: what follows from it.
 
 from __future__ import annotations
 
-from headwater.errors import ApprovalError, HeadwaterError, InternalError, InvariantError, TransientError
+from headwater.errors import ApprovalError, InternalError, InvariantError, TransientError
+from headwater.values.describe import message_of
 from headwater.workflow.model import Trouble
 
 
@@ -32,9 +33,4 @@ def kind_of(error: BaseException, on: tuple[type[BaseException], ...]) -> Troubl
 
 def text_of(error: BaseException) -> str:
     """What went wrong, for people: also if the error cannot say it."""
-    if isinstance(error, HeadwaterError):
-        return error.message
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception as odd:  # noqa: BLE001  # the author's, too
-        return f"{type(error).__name__}, whose text cannot be told: {type(odd).__name__}"
+    return message_of(error)

@@ -15,6 +15,7 @@ from headwater.cells.show import shorten
 from headwater.host.declaring import Function
 from headwater.host.pieces.pattern import Invocation, Pattern
 from headwater.scheduler.node import Node
+from headwater.values.describe import safe_repr
 from headwater.values.ids import DocId
 from headwater.values.intake import RefusedError
 from headwater.values.link import Link
@@ -160,7 +161,7 @@ class PieceHandle(Handle):
         if isinstance(value, Invocation):
             message = f"{value!r} is started only as the whole result"
             raise RefusedError(f"{message}; within it, use hw.start({value.pattern.name}, key, ...)")
-        raise RefusedError(f"expected a piece, or a pattern with its inputs, got {shorten(repr(value))}")
+        raise RefusedError(f"expected a piece, or a pattern with its inputs, got {shorten(safe_repr(value))}")
 
     def load(self, value: Value, binder: object) -> object:
         """The piece, as long as it is at work."""

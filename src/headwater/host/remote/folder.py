@@ -38,6 +38,7 @@ from headwater.store.document import Found
 from headwater.sync.client import transact
 from headwater.sync.frames import Opened, Transact, encode_frame, read_client, read_server
 from headwater.values.codec import decode, encode
+from headwater.values.describe import describe
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.tree import ABSENT, Maybe
 
@@ -305,7 +306,9 @@ class Folder:
                 else:
                     self._put_back(batch)
             except Exception as error:  # noqa: BLE001  # whoever waits for the thread must not wait for ever
-                failure = self.trouble = InvariantError(f"{self.path} cannot be written: {error!r}", path=self._real)
+                failure = self.trouble = InvariantError(
+                    f"{self.path} cannot be written: {describe(error)}", path=self._real
+                )
         if not batch.commits:
             return
         if failure is None:

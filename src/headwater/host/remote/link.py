@@ -45,6 +45,7 @@ from headwater.sync.frames import (
     encode_frame,
 )
 from headwater.sync.limits import FRAME_BYTES_MAX, OFFLINE_MAX
+from headwater.values.describe import describe
 from headwater.values.ids import DocKey, LocalSeq, SessionId
 
 __all__ = ["Link", "Showing"]
@@ -299,7 +300,7 @@ class Link:
             self._loop.run_until_complete(self._connect_again())
         except Exception as error:
             log.exception("the connection to %s has ended", self.url)
-            self.session.end(RemoteProtocolError(f"the connection to {self.url} has ended: {error!r}"))
+            self.session.end(RemoteProtocolError(f"the connection to {self.url} has ended: {describe(error)}"))
         finally:
             self.session.end()
             self.told()

@@ -13,6 +13,7 @@ from headwater.cells.here import HERE, Frame
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
 from headwater.host.resources.source import Request, Source, failed_record, ready_record, write_record
+from headwater.values.describe import message_of
 from headwater.values.hints import freeze_with
 from headwater.values.tree import ABSENT, Value
 
@@ -101,10 +102,4 @@ def _stored(source: Source, value: object) -> Value:
 
 
 def _text_of(error: BaseException) -> str:
-    if isinstance(error, HeadwaterError):
-        return error.message[:TEXT_MAX]
-    try:
-        text = f"{type(error).__name__}: {error}"
-    except Exception as odd:  # noqa: BLE001  # the author's, too
-        text = f"{type(error).__name__}, whose text cannot be told: {type(odd).__name__}"
-    return text[:TEXT_MAX]
+    return message_of(error)[:TEXT_MAX]

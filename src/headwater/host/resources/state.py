@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeAlias, TypeVar
 
 from headwater.errors import ResourceError, UsageError
+from headwater.values.describe import text_of
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
@@ -85,10 +86,10 @@ class Failed(Generic[R_co]):
     last: R_co | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Failed) and (str(self.error), self.last) == (str(other.error), other.last)
+        return isinstance(other, Failed) and (text_of(self.error), self.last) == (text_of(other.error), other.last)
 
     def __hash__(self) -> int:
-        return hash((Failed, str(self.error), self.last))
+        return hash((Failed, text_of(self.error), self.last))
 
 
 State: TypeAlias = Pending | Ready[R] | Failed[R]

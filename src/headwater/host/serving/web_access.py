@@ -30,6 +30,7 @@ from headwater.host.serving.grants import Grant
 from headwater.host.serving.guest import UNKNOWN
 from headwater.host.serving.local_token import loopback
 from headwater.host.serving.rights import Right
+from headwater.values.describe import text_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -107,10 +108,10 @@ async def refused(_request: Request, error: Exception) -> Response:  # noqa: PLR
             return answer(503, error.message, error.code, {"retry-after": "1"})
         case UnavailableError():
             # What it says is about files of the server.
-            log.warning("a request could not be answered: %s", error)
+            log.warning("a request could not be answered: %s", text_of(error))
             return answer(503, "the space cannot be used now; come again", error.code, {"retry-after": "1"})
         case UsageError():
             return answer(400, error.message, error.code)
         case _:
-            log.error("a request could not be answered: %s", error)
+            log.error("a request could not be answered: %s", text_of(error))
             return answer(500, "it could not be done; the log of the server says why", error.code)

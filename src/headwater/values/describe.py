@@ -1,0 +1,132 @@
+"""Text of objects that belong to an author: exceptions and values. Every function here is total: none of them raises.
+
+An author's `__str__`, `__repr__`, `__notes__` or `message` is code, and may raise anything, return anything, or be
+missing. Each module that stores, logs or prints an error takes its text from here; a structure test finds those that
+do not.
+
+`BaseException` is caught as well, as the module `traceback` does: a text that is missing is less harm than an event
+that is lost on its way to the list of failed ones.
+
+Must never know: where a text goes.
+"""
+
+from __future__ import annotations
+
+from traceback import format_exception, format_tb
+from types import TracebackType
+from typing import Final, cast
+
+from headwater.errors import HeadwaterError
+
+TEXT_MAX: Final = 20_000
+"""Characters of an error's text: it is kept with failed events and sent to logs, and may have been made of a file."""
+
+CHAIN_MAX: Final = 20
+"""Errors in a chain of causes that are shown, where the module `traceback` cannot show it."""
+
+
+def kind_of(thing: object) -> str:
+    """The name of its class, also if a metaclass has another opinion of names."""
+    return clean(cast("str", type.__dict__["__name__"].__get__(type(thing))))
+
+
+def clean(text: str, limit: int = TEXT_MAX) -> str:
+    """A plain `str` that can be stored: no subclass, no halves of characters, not longer than `limit`."""
+    plain = str.__str__(text)
+    if len(plain) > limit:
+        plain = f"{plain[:limit]}... ({len(plain) - limit:,} more characters)"
+    return plain if plain.isascii() else plain.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def text_of(error: BaseException | None) -> str:
+    """What an error says: `str(error)`."""
+    try:
+        return clean(str(error))
+    except BaseException as odd:  # noqa: BLE001  # an author's __str__ may raise anything
+        return f"<no text: str() raised {kind_of(odd)}>"
+
+
+def describe(error: BaseException | None) -> str:
+    """The class of an error, and what it says."""
+    return f"{kind_of(error)}: {text_of(error)}"
+
+
+def message_of(error: BaseException) -> str:
+    """As `describe`; of an error of Headwater's, whose class the reader need not know, only the sentence."""
+    if isinstance(error, HeadwaterError):
+        try:
+            return clean(error.message) or describe(error)
+        except BaseException:  # noqa: BLE001  # an author's subclass: the attribute may be no text
+            return describe(error)
+    return describe(error)
+
+
+def says_same(one: BaseException | None, other: BaseException | None) -> bool:
+    """Whether two errors are of one class and say the same."""
+    if one is None or other is None:
+        return one is other
+    return type(one) is type(other) and text_of(one) == text_of(other)
+
+
+def safe_repr(value: object) -> str:
+    """`repr(value)`."""
+    try:
+        return clean(repr(value))
+    except BaseException as odd:  # noqa: BLE001  # an author's __repr__ may raise anything
+        return f"<{kind_of(value)}: repr() raised {kind_of(odd)}>"
+
+
+def calls_of(error: BaseException) -> TracebackType | None:
+    """Where it was raised; whatever an author's class makes of that attribute."""
+    return cast("TracebackType | None", _raw(error, "__traceback__"))
+
+
+def with_calls(error: BaseException, calls: TracebackType | None) -> None:
+    """Say where it was raised."""
+    BaseException.with_traceback(error, calls)
+
+
+def is_printable(error: BaseException | None) -> bool:
+    """Whether `logging` and `traceback` can show it."""
+    try:
+        format_exception(error)
+    except BaseException:  # noqa: BLE001  # of an author's class
+        return False
+    return True
+
+
+def traceback_text(error: BaseException, calls: TracebackType | None = None, limit: int | None = None) -> str:
+    """Its traceback with its causes. `calls`: where to begin; `limit`: as for `traceback.format_exception`."""
+    calls = calls or calls_of(error)
+    try:
+        found = "".join(format_exception(type(error), error, calls, limit=limit))
+        # Half a character in a message cannot be stored either.
+        return found if found.isascii() else found.encode("utf-8", "backslashreplace").decode("utf-8")
+    except BaseException:  # noqa: BLE001  # notes, causes, attributes of a SyntaxError: all of an author's class
+        return _plainly(error, calls, limit)
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note, if the error can take one."""
+    try:
+        BaseException.add_note(error, note)
+    except BaseException:  # noqa: BLE001  # an author's class may forbid it
+        return
+
+
+def _plainly(error: BaseException, calls: TracebackType | None, limit: int | None) -> str:
+    """A traceback made of calls and class names, where an author's class does not let Python make one."""
+    parts: list[str] = []
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and len(seen) < CHAIN_MAX and not any(current is each for each in seen):
+        seen.append(current)
+        shown = calls if current is error else calls_of(current)
+        lines = "".join(format_tb(shown, limit=limit))
+        parts.append(f"Traceback (most recent call last):\n{clean(lines)}{describe(current)}\n")
+        current = cast("BaseException | None", _raw(current, "__cause__") or _raw(current, "__context__"))
+    return "\nwhich came of:\n\n".join(parts)
+
+
+def _raw(error: BaseException, name: str) -> object:
+    return BaseException.__dict__[name].__get__(error)
