@@ -268,7 +268,7 @@ def test_a_private_key_given_for_the_public_one_is_not_repeated(run: Run) -> Non
 def test_without_pynacl_it_is_said_how_to_get_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "find_spec", lambda _name: None)
     for command in (["keygen", "my.key"], ["create", "--store", "data", "--space", "a", "--can", "read", "--key", "x"]):
-        assert 'pip install "headwater[keys]"' in run("token", *command, exit=2).stderr
+        assert 'pip install "pynacl>=1.5"' in run("token", *command, exit=2).stderr
     assert list(Path().iterdir()) == []
 
 

@@ -345,7 +345,7 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_repeated(key: Any, monkeyp
 def test_without_httpx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     fixer = hw.OpenAIFixer(url="http://localhost", model="m", key=KEY)
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(UsageError, match=r'needs httpx: pip install "headwater\[llm\]"'):
+    with pytest.raises(UsageError, match=r'needs httpx: pip install "httpx>=0\.27"'):
         fixer(BROKEN)
 
 

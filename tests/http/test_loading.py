@@ -22,7 +22,7 @@ def test_importing_headwater_loads_no_httpx() -> None:
 
 def test_without_httpx_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['httpx'] = None; import headwater as hw; hw.App('x'); hw.http"
-    assert 'hw.http needs httpx: pip install "headwater[http]"' in run(code)
+    assert 'hw.http needs httpx: pip install "httpx>=0.27"' in run(code)
 
 
 def test_the_package_has_the_names_that_it_says() -> None:

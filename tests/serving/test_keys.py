@@ -280,5 +280,5 @@ def test_without_pynacl_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch
         lambda: keys.sign(PRIVATE, TEXT),
         lambda: keys.verify(keys.parse_public("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"), TEXT, signature),
     ):
-        with pytest.raises(UsageError, match=r'pip install "headwater\[keys\]"'):
+        with pytest.raises(UsageError, match=r'pip install "pynacl>=1\.5"'):
             attempt()

@@ -64,5 +64,19 @@ def test_processes_of_tests_have_no_settings_of_a_developer() -> None:
 def test_what_lands_is_tried_in_a_bare_environment() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "env -i" in script
-    for command in ("./hw demo", "./hw check", "./hw test"):
+    for command in ("./hw demo", ".ci/install", "./hw check", "./hw test"):
         assert f"bare {command}" in script
+
+
+def test_programs_of_a_checkout_need_no_more_than_the_demo(tmp_path: Path) -> None:
+    """The first page of the guide is followed with `./hw python` and `./hw run`."""
+    script = (ROOT / "hw").read_text(encoding="utf-8")
+    for name in ("demo", "run", "python"):
+        body = script.partition(f"\ndef {name}(")[2].partition("\ndef ")[0]
+        assert 'ensure("run")' in body
+    assert "hw venv" not in (ROOT / "docs" / "guide" / "first-program.md").read_text(encoding="utf-8")
+    program = tmp_path / "where.py"
+    program.write_text("import os, headwater; print(os.getcwd(), headwater.__file__)\n", encoding="utf-8")
+    command = [sys.executable, str(ROOT / "hw"), "python", "where.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SAFETY_S, check=True)
+    assert done.stdout.split() == [str(tmp_path), str(ROOT / "src" / "headwater" / "__init__.py")]

@@ -251,7 +251,7 @@ def make_key(*, file: Path, form: Form) -> None:
     """Write a new private key into FILE, which only you can read, and print its public key.
 
     The public key is for whoever runs the server: `headwater token create --key PUBLIC`. It needs PyNaCl, from
-    `pip install "headwater[keys]"`.
+    `pip install "pynacl>=1.5"`.
     """
     from headwater.cli.files import check_free
     from headwater.host.serving import keys

@@ -4,7 +4,7 @@
 
 The source of the handler, the error and its traceback are sent there, and what comes back is executed as part of the
 program: name an endpoint that you trust with both. Errors may quote what came from outside. It needs httpx, from
-`pip install "headwater[llm]"`.
+`pip install "httpx>=0.27"`.
 
 Must never know: workflows, and what becomes of its answer.
 """
@@ -283,7 +283,7 @@ def _httpx() -> Any:  # noqa: ANN401  # the module
     try:
         import httpx  # noqa: PLC0415  # most programs have no use for it
     except ImportError:
-        raise UsageError('hw.OpenAIFixer needs httpx: pip install "headwater[llm]"') from None
+        raise UsageError('hw.OpenAIFixer needs httpx: pip install "httpx>=0.27"') from None
     return httpx
 
 

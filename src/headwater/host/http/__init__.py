@@ -1,7 +1,7 @@
 """Requests over HTTP as resources: `hw.http.json(url)`, `hw.http.text(url)`, `hw.http.bytes(url)`.
 
 These are the verbs of a client with no list, which asks public addresses only; `hw.http.Client(...)` makes others. It
-needs httpx, from `pip install "headwater[http]"`.
+needs httpx, from `pip install "httpx>=0.27"`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headwater.errors import (
 )
 
 if find_spec("httpx") is None:
-    raise UsageError('hw.http needs httpx: pip install "headwater[http]"')
+    raise UsageError('hw.http needs httpx: pip install "httpx>=0.27"')
 
 from headwater.host.http.client import Client, Verb
 

@@ -1,6 +1,6 @@
 """Ed25519 keys: what a client signs to show that it has one, and how that is checked.
 
-Signing and checking are PyNaCl's, from `pip install "headwater[keys]"`. What libraries differ in, whether a signature
+Signing and checking are PyNaCl's, from `pip install "pynacl>=1.5"`. What libraries differ in, whether a signature
 has one spelling and which public keys are none, is decided here before they are asked.
 
 Must never know: whose key it is.
@@ -76,7 +76,7 @@ def verify(public: bytes, text: bytes, signature: bytes) -> bool:
 def require() -> None:
     """Say what is missing, before it is needed. Raises UsageError."""
     if find_spec("nacl") is None:
-        raise UsageError('keys need PyNaCl: pip install "headwater[keys]", or use tokens')
+        raise UsageError('keys need PyNaCl: pip install "pynacl>=1.5", or use tokens')
 
 
 def _signing() -> ModuleType:
