@@ -11,18 +11,20 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from types import GenericAlias
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
+import annotated_types
 import msgspec
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from pydantic import AfterValidator, Field
 
 from headwater.errors import DeclarationError
 from headwater.values.codec import decode, encode
 from headwater.values.hints import freeze_with, infer, schema_of
 from headwater.values.tree import freeze, is_link, same
-from tests.schema.shapes import Fixed, Movie, Mutable, Note, Point
+from tests.schema.shapes import Checking, Fixed, Movie, Mutable, Note, Point
 from tests.values.strategies import floats, ints, plain_values
 from tests.values.widths import tiny_chunks
 
@@ -63,6 +65,12 @@ scalars: st.SearchStrategy[Typed] = st.sampled_from(
         (Mutable, st.builds(Mutable, texts, st.lists(texts, max_size=3), st.dictionaries(texts, ints, max_size=3))),
         (Point, st.builds(Point, ints, ints, st.lists(ints, max_size=3))),
         (Movie, st.fixed_dictionaries({"title": texts}, optional={"year": ints})),
+        # With rules, which these values keep.
+        (Annotated[int, Field(ge=-5, lt=5)], st.integers(-5, 4)),
+        (Annotated[str, msgspec.Meta(max_length=2)], texts.map(lambda text: text[:2])),
+        (Annotated[list[int], annotated_types.Len(1, 3)], st.lists(ints, min_size=1, max_size=3)),
+        (Annotated[float, AfterValidator(abs)], floats.map(abs)),
+        (Checking, st.builds(Checking, st.integers(0, 9))),
     ]
 )
 

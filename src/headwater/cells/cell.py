@@ -171,9 +171,11 @@ class Cell(Slot, Generic[T]):
             with suppress(RefusedError):  # no dict by its type, or no key of it
                 item = self._schema.store_key(item)
             if type(item) is str and item in there:
-                tx.patch(place.doc, Remove((*place.path, item)))
+                guard = None if self._schema.child(item) is None else self._part(item)._ruler(removed=True)
+                self._patch(home, tx, place.doc, Remove((*place.path, item)), guard)
         elif there is not ABSENT:
-            tx.patch(place.doc, RemoveByValue(place.path, self._items([item])))
+            op = RemoveByValue(place.path, self._items([item], ruled=False))
+            self._patch(home, tx, place.doc, op, self._ruler(edited=True))
 
     @overload
     def increment(self: Cell[int], by: int = ...) -> None: ...
@@ -181,7 +183,7 @@ class Cell(Slot, Generic[T]):
     def increment(self: Cell[float], by: float = ...) -> None: ...
     def increment(self: Cell[Any], by: float = 1) -> None:
         """Add to a number, without reading it: two who count at the same time are both counted."""
-        step = freeze_with(self._schema, by, f"the step added to {self.address}")
+        step = freeze_with(self._schema.bare, by, f"the step added to {self.address}")
         if type(step) is not int and type(step) is not float:
             message = f"cannot add {by!r} to {self.address}: it is declared as {self._schema.expected}"
             raise SchemaError(message, expected=self._schema.expected)

@@ -206,7 +206,8 @@ class List(Collection, MutableSequence[T], Generic[T]):
             seen = [(*place.path, start + number) for number in range(count)] if count <= _SEEN_MAX else [place.path]
             for path in seen:
                 tx.note(place.doc, path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
-            tx.patch(place.doc, Splice(place.path, start, count, items))
+            op = Splice(place.path, start, count, items)
+            self._patch(home, tx, place.doc, op, self._ruler(edited=True))
 
     @classmethod
     def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:

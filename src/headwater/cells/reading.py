@@ -35,7 +35,7 @@ _SCALARS: Final = frozenset({int, str, float, bool})
 MISSING: Final = object()
 """Stands for what there is not, where None would be something."""
 
-MEND: Final = ". Mend what is stored, or declare a type that takes it"
+MEND: Final = ". Write the whole anew (cell.value = ...; headwater set), or declare a type that takes what is stored"
 """The advice for what is stored and does not fit."""
 
 
@@ -46,6 +46,7 @@ class Readable(Copied):
         "__weakref__",
         "_default",
         "_doc",
+        "_guard",
         "_handles",
         "_last",
         "_owner",
@@ -86,6 +87,8 @@ class Readable(Copied):
         # What is read while nothing stands here; for a part of a record, the default of that field.
         self._default = default
         self._parent = parent
+        # The outermost whole with rules that this is a part of; found at the first write, most have none.
+        self._guard: object = MISSING
         # The tree that was last read from here, and what was made of it: an unchanged value is the same object again.
         self._last: tuple[object, object] = (MISSING, None)
         # Made when one is asked for; most cells have none.

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import NoneType
-from typing import Final
+from typing import Final, cast
 
+from headwater.cells.ahead import Ahead
 from headwater.cells.bind import INTO, take_along
 from headwater.cells.here import HERE, find
 from headwater.cells.home import Home
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING
-from headwater.cells.reading import Readable
+from headwater.cells.reading import MISSING, Readable
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Place, Source, Traverse, holds_link, own_link
 from headwater.errors import AddressError, SchemaError
@@ -21,8 +22,9 @@ from headwater.store.commit import PatchDoc, SetDoc
 from headwater.values.address import Depth
 from headwater.values.frozen import FrozenDict
 from headwater.values.hints import freeze_with, measure
+from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
-from headwater.values.patch import Append, PatchOp, Remove, Replace, Splice
+from headwater.values.patch import Add, Append, PatchOp, Remove, Replace, Splice, apply_patch
 from headwater.values.schema import Schema, short
 from headwater.values.tree import (
     ABSENT,
@@ -90,6 +92,9 @@ class Slot(Readable):
 
     def _write(self, new: object) -> None:
         tree = self._stored(self._schema, new)
+        if self._parent is not None and self._ruler() is not None:
+            self._put(*find(self._owner, self), tree)
+            return
         frame = HERE.get()
         if frame is not None and frame.home is self._owner and not frame.home.wary:
             # As `find` would say, at half its price.
@@ -154,9 +159,69 @@ class Slot(Readable):
                 return
             tree = kept
         try:
+            guard = self._ruler()
+            if guard is not None:
+                there = get(tx.look(place.doc), place.path)
+                self._foresee(guard, home, tx, place.doc, (Add if there is ABSENT else Replace)(place.path, tree))
             tx.set(place.doc, place.path, tree)
         except AddressError as error:
             raise self._misfit(error) from None
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def _ruler(self, *, edited: bool = False, removed: bool = False) -> Slot | None:
+        """The outermost whole whose rules a write here may break; None if there is none.
+
+        What is written here as a whole is checked by its own type. What an edit makes of it is not, nor what is left
+        when it is `removed`.
+        """
+        if self._guard is MISSING:
+            self._guard = self._find_guard()
+        found = cast("Slot | None", self._guard)
+        if found is None and edited:
+            schema = self._schema
+            if schema.has_rules() or (schema.is_leaf and not schema.plain):
+                return self
+        if found is None and removed and self._parent is not None and self._parent._schema.needs(self._path[-1]):
+            return self._parent
+        return found
+
+    def _find_guard(self) -> Slot | None:
+        found: Slot | None = None
+        slot: Slot = self
+        while slot._parent is not None:
+            parent, schema = slot._parent, slot._parent._schema
+            below = schema.child(slot._path[-1])
+            if below is None or below.as_handle(linked=False) is not None:
+                # A place of its own: what holds it holds the handle, whatever is written there.
+                break
+            if schema.has_rules():
+                found = parent
+            slot = parent
+        return found
+
+    def _foresee(self, guard: Slot, home: Home, tx: Transaction, doc: DocKey, op: PatchOp) -> None:
+        """Refuse an operation that leaves a whole which cannot be read any more. What the rules look at is noted."""
+        after, _ = apply_patch(tx.look(doc), op)
+        source = Ahead(tx, doc, after)
+        traverse = Traverse(source, home.scope, IGNORED_FOR_SCHEDULING)
+        key = guard._key(home)
+        place = traverse.place(key, guard._path)
+        if place is None or get(source.look(place.doc), place.path) is ABSENT:
+            return
+        read = source.read(key, guard._path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
+        try:
+            guard._load(home, traverse, key, read)
+        except SchemaError as error:
+            reason = error.facts.get("reason", error.message)
+            whole = "" if guard is self else f", or write {guard.address} as a whole"
+            message = f"cannot write {self.address}: {reason}. Nothing was written; write what fits{whole}"
+            raise SchemaError(message, doc=doc, path=self._path, reason=reason, whole=guard.address) from None
+
+    def _patch(self, home: Home, tx: Transaction, doc: DocKey, op: PatchOp, guard: Slot | None) -> None:
+        if guard is not None:
+            self._foresee(guard, home, tx, doc, op)
+        tx.patch(doc, op)
 
     def _place(self, home: Home, tx: Transaction, *, only_redirects: bool = False) -> Place:
         """Where a write lands: links above are followed; one that stands here is replaced, unless it redirects."""
@@ -186,11 +251,12 @@ class Slot(Readable):
         home, tx = find(self._owner, self)
         doc = self._key(home)
         there = get(home.replica.read(doc) if tx is None else tx.look(doc), self._path)
+        guard = self._ruler(edited=True)
         is_blind = tx is None and not self._path and not self._default and home.replica.is_missing(doc)
         try:
-            if (there is ABSENT and not is_blind) or is_link(there):
-                # Links on the way, or something to be made first.
-                self._edit_in(home, tx, make)
+            if guard is not None or (there is ABSENT and not is_blind) or is_link(there):
+                # Rules above, links on the way, or something to be made first.
+                self._edit_in(home, tx, make, guard)
             elif tx is not None:
                 tx.patch(doc, make(self._path))
             else:
@@ -204,14 +270,14 @@ class Slot(Readable):
             return error
         return AddressError(f"{self.address} cannot be written: {error.message}", **error.facts, place=self.address)
 
-    def _edit_in(self, home: Home, tx: Transaction | None, make: Callable[[Path], PatchOp]) -> None:
+    def _edit_in(self, home: Home, tx: Transaction | None, make: Callable[[Path], PatchOp], guard: Slot | None) -> None:
         if tx is None:
             with home.transaction() as own:
-                self._edit_in(home, own, make)
+                self._edit_in(home, own, make, guard)
             return
         self._materialise(home, tx)
         place = self._place(home, tx)
-        tx.patch(place.doc, make(place.path))
+        self._patch(home, tx, place.doc, make(place.path), guard)
 
     def _there(self) -> Maybe:
         """What stands here, or its default, unnoted: for writes that need to know where they go."""
@@ -242,11 +308,13 @@ class Slot(Readable):
         if not place.path:
             tx.delete(place.doc)
         elif get(tx.look(place.doc), place.path) is not ABSENT:
-            tx.patch(place.doc, Remove(place.path))
+            self._patch(home, tx, place.doc, Remove(place.path), self._ruler(removed=True))
 
-    def _items(self, items: Iterable[object]) -> Array:
-        """Items for a list that stands here, checked."""
+    def _items(self, items: Iterable[object], *, ruled: bool = True) -> Array:
+        """Items for a list that stands here, checked; by their type only if they are not `ruled`."""
         schema = self._schema.child(_ANYWHERE)
+        if schema is not None and not ruled:
+            schema = schema.bare
         given: object = items
         if schema is None or isinstance(given, str | bytes) or not isinstance(given, Iterable):
             found = f"it is declared as {self._schema.expected}" if schema is None else f"{short(given)} was given"

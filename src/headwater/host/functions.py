@@ -88,7 +88,7 @@ class Computed(Generic[P, R]):
             where = f"the result of {self.name}()"
             try:
                 has_hints = bool(getattr(self.__wrapped__, "__annotations__", True))
-                hint = get_type_hints(self.__wrapped__).get("return", Any) if has_hints else Any
+                hint = get_type_hints(self.__wrapped__, include_extras=True).get("return", Any) if has_hints else Any
             except NameError as error:
                 message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
                 raise DeclarationError(message, name=self.name) from None

@@ -31,7 +31,7 @@ _PLAIN: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Par
 def hints_of(fn: Callable[..., object], where: str) -> dict[str, object]:
     """The types that a function is annotated with. Raises DeclarationError."""
     try:
-        return get_type_hints(fn) if getattr(fn, "__annotations__", True) else {}
+        return get_type_hints(fn, include_extras=True) if getattr(fn, "__annotations__", True) else {}
     except NameError as error:
         message = f"{where}: its types cannot be resolved: {error}; declare or import them at module level"
         raise DeclarationError(message) from None

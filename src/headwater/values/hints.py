@@ -30,6 +30,7 @@ from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, soli
 from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
 from headwater.values.schema_containers import ListSchema, MapSchema, RowSchema, TupleSchema
 from headwater.values.schema_fields import QUALIFIERS, complete, fill, record_kind
+from headwater.values.schema_ruled import RuledSchema, rules_of
 from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR, TextSchema
 from headwater.values.schema_union import UnionSchema, clash
 from headwater.values.tree import CONTAINERS, Array, Map, Value, depth_of, freeze
@@ -106,6 +107,8 @@ def _text(hint: object) -> str:
     """A hint as people write it."""
     if isinstance(hint, type):
         return hint.__name__
+    if get_origin(hint) is Annotated:
+        return _text(get_args(hint)[0])
     return repr(hint).replace("typing.", "").replace("collections.abc.", "")
 
 
@@ -210,6 +213,8 @@ class _Reader:
             return self._union(args)
         if base is Literal:
             return self._choice(LiteralSchema, args)
+        if base is Annotated and args:
+            return self._annotated(hint, args)
         if base is Self and self._owners:
             return self._owners[-1]
         meant = self._meant(base, args)
@@ -221,9 +226,6 @@ class _Reader:
 
     def _meant(self, base: Any, args: tuple[Any, ...]) -> object:  # noqa: ANN401
         """What the words of `typing` that stand for another hint stand for; any other hint is itself."""
-        if base is Annotated and args:
-            # args[1:] are extras, for whoever adds constraints or labels.
-            return args[0]
         if getattr(base, "_name", None) in QUALIFIERS and args:
             return args[0]
         if hasattr(base, "__supertype__"):
@@ -260,6 +262,16 @@ class _Reader:
         self._owners.pop()
         return self._keep(record)
 
+    def _annotated(self, hint: object, args: tuple[Any, ...]) -> Schema:
+        schema = self.read(args[0])
+        try:
+            rules = rules_of(hint, args[1:])
+        except ValueError as error:
+            self._refuse(str(error))
+        if rules and isinstance(schema, Handle):
+            self._refuse(f"{schema.expected} takes no rules; put them into the type of what it holds")
+        return self._keep(RuledSchema(schema, rules)) if rules else schema
+
     def _union(self, args: Iterable[object]) -> Schema:
         options = list(dict.fromkeys(self.read(arg) for arg in args))
         if ANY in options and not any(isinstance(option, Handle) for option in options):
@@ -288,7 +300,7 @@ class _Reader:
         keys = self.read(key)
         if keys is STR or keys is ANY:
             return self._keep(MapSchema(self.read(item)))
-        if not keys.is_key or (isinstance(keys, ChoiceSchema) and not keys.has_keys()):
+        if not keys.is_key or (isinstance(keys.bare, ChoiceSchema) and not keys.bare.has_keys()):
             self._refuse(
                 f"{_text(key)} cannot be the key of a dict; keys are kept as text: "
                 "use str, int, UUID, date, an Enum or a Literal"

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from headwater.values.describe import kind_of, text_of
 from headwater.values.frozen import FrozenDict
 from headwater.values.intake import RefusedError
 from headwater.values.schema import Forms, Handle, LinkMet, Schema, misfit, short, solid, too_deep
 from headwater.values.schema_choices import LiteralSchema
 from headwater.values.schema_containers import MAPS, ReadDict, new_map
+from headwater.values.schema_ruled import told_by
 from headwater.values.schema_twins import freeze_into, make_twin
 from headwater.values.tree import ABSENT, LINK_TAG, Absent, Map, Value, is_link
 from headwater.values.wide import WideMap
@@ -47,7 +47,7 @@ class Field(msgspec.Struct, eq=False):
 class RecordSchema(Schema):
     """What all records have in common. `fields` are set once they are known: a record may contain itself."""
 
-    __slots__ = ("_deep", "_twin", "by_key", "cls", "fields", "needed", "tag", "tags")
+    __slots__ = ("_deep", "_ruled", "_twin", "by_key", "cls", "fields", "needed", "tag", "tags")
 
     how: str | None = None
     """How authors make a changed one of an instance that is frozen; None if instances never change anyway."""
@@ -62,10 +62,17 @@ class RecordSchema(Schema):
         self.tags: dict[str, LiteralSchema] = {}
         self.needed: set[str] = set()
         self._twin: type | None = None
+        self._ruled = False
 
-    def complete(self, fields: Iterable[Field], *, is_frozen: bool, tag: tuple[str, Value] | None = None) -> None:
-        """Told once what it consists of. Raises ValueError for a class that cannot have a frozen twin."""
+    def complete(
+        self, fields: Iterable[Field], *, is_frozen: bool, is_ruled: bool = False, tag: tuple[str, Value] | None = None
+    ) -> None:
+        """Told once what it consists of. Raises ValueError for a class that cannot have a frozen twin.
+
+        `is_ruled`: its constructor may refuse fields that are of their types.
+        """
         self.fields = tuple(fields)
+        self._ruled = is_ruled
         self.tag = tag
         self.by_key = {field.key: field for field in self.fields}
         if self.how is not None and not is_frozen:
@@ -105,6 +112,9 @@ class RecordSchema(Schema):
                 raise too_deep() from None
         if self.tag is not None:
             items[self.tag[0]] = self.tag[1]
+        if self._ruled and type(value) is not self._twin:
+            # An attribute may have been assigned unchecked; storing that would make the place unreadable.
+            self._made({field.name: getattr(value, field.name) for field in self.fields if field.in_init})
         return new_map(items)
 
     def _refuse_more(self, cls: type) -> None:
@@ -150,10 +160,7 @@ class RecordSchema(Schema):
         later = {
             field.name: given.pop(field.name) for field in self.fields if not field.in_init and field.name in given
         }
-        try:
-            made = self._construct(given)
-        except Exception as error:  # noqa: BLE001  # an author's constructor may raise anything
-            raise RefusedError(f"{self.expected} refuses it: {self._why(error)}") from None
+        made = self._made(given)
         later.update(self._refrozen(made, given, later, binder))
         if later:
             made = self._change(made, later)
@@ -161,11 +168,14 @@ class RecordSchema(Schema):
             freeze_into(made, self._twin)
         return made
 
+    def _made(self, given: dict[str, object]) -> object:
+        try:
+            return self._construct(given)
+        except Exception as error:  # noqa: BLE001  # an author's constructor may raise anything
+            raise RefusedError(f"{self.expected} refuses it: {told_by(error)}") from None
+
     def _construct(self, given: dict[str, object]) -> object:
         return self.cls(**given)
-
-    def _why(self, error: Exception) -> str:
-        return text_of(error) or kind_of(error)
 
     def _refrozen(
         self, made: object, given: dict[str, object], later: dict[str, object], binder: object
@@ -194,6 +204,12 @@ class RecordSchema(Schema):
         return made
 
     # -- parts -----------------------------------------------------------------------------------------------
+
+    def has_rules(self) -> bool:
+        return self._ruled
+
+    def needs(self, step: str | int) -> bool:
+        return step in self.needed
 
     def child(self, step: str | int) -> Schema | None:
         if self.tag is not None and step == self.tag[0]:
@@ -259,40 +275,21 @@ class StructSchema(RecordSchema):
 class ModelSchema(RecordSchema):
     """A pydantic model. What it says of its fields is checked by it, also before anything is stored."""
 
-    __slots__ = ("_aliases", "_trusted")
+    __slots__ = ("_aliases",)
 
     how = "cell.value.model_copy(update={{{name!r}: ...}})"
 
     def __init__(self, cls: type, expected: str) -> None:
         super().__init__(cls, expected)
         self._aliases: dict[str, str] = {}
-        self._trusted = False
 
-    def know(self, aliases: dict[str, str], *, is_always_valid: bool) -> None:
-        """Told once under which names the model takes its fields, and whether an instance may have become invalid."""
+    def know(self, aliases: dict[str, str]) -> None:
+        """Told once under which names the model takes its fields."""
         self._aliases = aliases
-        self._trusted = is_always_valid
-
-    def store(self, value: object) -> Value:
-        stored = super().store(value)
-        if not self._trusted and type(value) is not self._twin:
-            # An attribute may have been assigned unchecked; storing that would make the place unreadable.
-            try:
-                self._construct({field.name: getattr(value, field.name) for field in self.fields})
-            except Exception as error:  # noqa: BLE001  # a validator may raise anything
-                raise RefusedError(f"{self.expected} refuses it: {self._why(error)}") from None
-        return stored
 
     def _construct(self, given: dict[str, object]) -> object:
         model: Any = self.cls
         return model.model_validate({self._aliases[name]: item for name, item in given.items()})
-
-    def _why(self, error: Exception) -> str:
-        try:
-            told = [("/".join(map(str, found["loc"])), found["msg"]) for found in error.errors()]  # type: ignore[attr-defined]
-        except Exception:  # noqa: BLE001  # not an error of pydantic's, or one of an author's that only looks like it
-            return super()._why(error)
-        return "; ".join(f"{place}: {message}" if place else message for place, message in told)
 
 
 class NamedTupleSchema(RecordSchema):

@@ -130,6 +130,19 @@ class Schema:
         """Every schema directly below."""
         return ()
 
+    def has_rules(self) -> bool:
+        """May it refuse a whole whose every part fits? Then a write to a part is tried on the whole first."""
+        return False
+
+    def needs(self, step: str | int) -> bool:  # noqa: ARG002
+        """Tell whether it cannot be read without that part."""
+        return False
+
+    @property
+    def bare(self) -> Schema:
+        """The type itself, without the rules that were added to it."""
+        return self
+
     def settle(self) -> None:
         """Called once all types that this one names are known, before anything is stored or loaded."""
 
@@ -268,6 +281,16 @@ class LazySchema(Schema):
 
     def parts(self) -> Iterable[Schema]:
         return (self.target,)
+
+    def has_rules(self) -> bool:
+        return self.target.has_rules()
+
+    def needs(self, step: str | int) -> bool:
+        return self.target.needs(step)
+
+    @property
+    def bare(self) -> Schema:
+        return self.target.bare
 
 
 def solid(schema: Schema) -> Schema:

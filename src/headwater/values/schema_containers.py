@@ -178,6 +178,9 @@ class TupleSchema(Schema):
     def child(self, step: str | int) -> Schema | None:
         return self.items[step] if type(step) is int and 0 <= step < len(self.items) else None
 
+    def needs(self, step: str | int) -> bool:
+        return self.child(step) is not None
+
     def parts(self) -> Iterable[Schema]:
         return self.items
 

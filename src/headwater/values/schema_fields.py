@@ -12,11 +12,12 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
 from headwater.values.describe import text_of
+from headwater.values.class_rules import is_ruled_dataclass, is_ruled_model, is_ruled_tuple
 from headwater.values.records import (
     DataclassSchema,
     Field,
@@ -62,7 +63,8 @@ def complete(record: RecordSchema, args: tuple[object, ...], read: Read) -> None
         case TypedDictSchema():
             record.complete(_typed_dict_fields(record.cls, args, read), is_frozen=True)
         case NamedTupleSchema():
-            record.complete(_named_tuple_fields(record.cls, args, read), is_frozen=True)
+            fields = _named_tuple_fields(record.cls, args, read)
+            record.complete(fields, is_frozen=True, is_ruled=is_ruled_tuple(record.cls))
         case StructSchema():
             _complete_struct(record, args, read)
         case ModelSchema():
@@ -127,7 +129,7 @@ def _complete_dataclass(record: RecordSchema, args: tuple[object, ...], read: Re
         default = _default(value, factory) if each.init else {"required": False}
         schema = read(hints[each.name], f"field {each.name!r} of {cls.__name__}")
         fields.append(Field(each.name, each.name, schema, in_init=each.init, **default))
-    record.complete(fields, is_frozen=cls.__dataclass_params__.frozen)
+    record.complete(fields, is_frozen=cls.__dataclass_params__.frozen, is_ruled=is_ruled_dataclass(cls))
 
 
 def _check_constructor(cls: type) -> None:
@@ -161,7 +163,8 @@ def _complete_struct(record: RecordSchema, args: tuple[object, ...], read: Read)
     config = cls.__struct_config__
     tag = None if config.tag is None else (config.tag_field, config.tag)
     # Without fields there is nothing to write to, and no room for a twin.
-    record.complete(fields, is_frozen=config.frozen or not names, tag=tag)
+    is_ruled = hasattr(cls, "__post_init__")
+    record.complete(fields, is_frozen=config.frozen or not names, is_ruled=is_ruled, tag=tag)
 
 
 def _complete_model(record: ModelSchema, read: Read) -> None:
@@ -187,12 +190,13 @@ def _complete_model(record: ModelSchema, read: Read) -> None:
             default = _default(None, info.default_factory)
         else:
             default = _default(info.default, None)
-        schema = read(info.annotation, f"field {name!r} of {cls.__name__}")
+        # The rules of one field are those of its type: a part is then checked without the whole.
+        hint = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+        schema = read(hint, f"field {name!r} of {cls.__name__}")
         fields.append(Field(name, name, schema, **default))
         aliases[name] = name if config.get("validate_by_alias") is False else _alias(cls, name, info)
-    is_frozen = bool(config.get("frozen"))
-    record.know(aliases, is_always_valid=is_frozen or bool(config.get("validate_assignment")))
-    record.complete(fields, is_frozen=is_frozen)
+    record.know(aliases)
+    record.complete(fields, is_frozen=bool(config.get("frozen")), is_ruled=is_ruled_model(cls))
 
 
 def _alias(cls: type, name: str, info: Any) -> str:  # noqa: ANN401  # pydantic's FieldInfo

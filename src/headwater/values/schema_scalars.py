@@ -120,6 +120,13 @@ class StrSchema(LeafSchema):
     __slots__ = ()
 
     plain = frozenset({str})
+    is_key = True
+
+    def key_text(self, key: object) -> str:
+        return cast("str", self.store(key))
+
+    def key_of(self, text: str) -> object:
+        return text
 
     def store(self, value: object) -> Value:
         if type(value) is not str:

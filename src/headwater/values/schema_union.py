@@ -35,9 +35,10 @@ _WIDE: Final[dict[type, type]] = {WideList: FrozenList, WideMap: FrozenDict}
 
 def _rank(option: Schema) -> int:
     """The narrow are asked before the wide."""
-    if isinstance(option, ChoiceSchema):
+    bare = option.bare
+    if isinstance(bare, ChoiceSchema):
         return 0
-    if isinstance(option, FloatSchema):
+    if isinstance(bare, FloatSchema):
         return 2
     return 4 if option is ANY else 3 if isinstance(option, Handle) else 1
 
@@ -63,7 +64,7 @@ class UnionSchema(Schema):
         for form in _FORMS:
             fitting = [option for option in options if form in option.forms()]
             if form is int:
-                fitting += [option for option in options if isinstance(option, FloatSchema)]
+                fitting += [option for option in options if isinstance(option.bare, FloatSchema)]
             self._by_form[form] = (*fitting, *unknown)
         self._plain = frozenset(form for form, fitting in self._by_form.items() if fitting and form in fitting[0].plain)
         for wide, form in _WIDE.items():
@@ -117,6 +118,14 @@ class UnionSchema(Schema):
     def parts(self) -> Iterable[Schema]:
         return self.options
 
+    def has_rules(self) -> bool:
+        # A part may be what tells which of several records it is.
+        records = [option for option in self.options if FrozenDict in option.forms()]
+        return len(records) > 1 or any(option.has_rules() for option in self.options)
+
+    def needs(self, step: str | int) -> bool:
+        return any(option.needs(step) for option in self.options)
+
 
 def _deeper(told: RefusedError | None, refused: RefusedError) -> RefusedError | None:
     """Of two refusals the one that looked further inside; none that only says that the whole is something else."""
@@ -159,7 +168,7 @@ def clash(union: UnionSchema) -> tuple[Schema, Schema] | None:
 
 def _told_apart(a: Schema, mine: frozenset[Value] | None, b: Schema, theirs: frozenset[Value] | None) -> bool:
     if mine is None and theirs is None:
-        return a.differs_from(b)
+        return a.bare.differs_from(b.bare)
     for value in (mine or frozenset()) | (theirs or frozenset()):
         one, other = _loaded(a, value), _loaded(b, value)
         if one is not None and other is not None and (type(one[0]) is not type(other[0]) or one != other):

@@ -153,7 +153,7 @@ class Spread(Element[list[R]]):
     def _resolve(self) -> Cell[Any]:
         if self._result is None:
             super()._resolve()
-            hint = get_type_hints(self.__wrapped__).get("return", Any)
+            hint = get_type_hints(self.__wrapped__, include_extras=True).get("return", Any)
             if get_origin(hint) in (Union, UnionType):
                 # What is None is stored as a list without elements.
                 hints = [each for each in get_args(hint) if each is not NoneType]

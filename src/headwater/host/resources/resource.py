@@ -90,7 +90,7 @@ class Resource(Asked, Generic[P, R]):
         if self._schema is None:
             where = f"the answer of {self.name}()"
             try:
-                hints = get_type_hints(self.__wrapped__)
+                hints = get_type_hints(self.__wrapped__, include_extras=True)
             except NameError as error:
                 message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
                 raise DeclarationError(message, name=self.name) from None

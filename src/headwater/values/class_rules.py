@@ -1,0 +1,62 @@
+"""Which classes have rules of their own: a constructor that may refuse fields although each is of its type.
+
+A class that is not known to be without rules is taken to have some: then a write to a part costs a look at the whole.
+
+Must never know: fields and their types.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+_HARMLESS: Final = frozenset(
+    {
+        *("title", "frozen", "validate_assignment", "arbitrary_types_allowed", "from_attributes", "extra"),
+        *("populate_by_name", "alias_generator", "validate_by_name", "validate_by_alias", "serialize_by_alias"),
+        *("use_attribute_docstrings", "protected_namespaces", "defer_build", "json_schema_extra"),
+    }
+)
+"""What a model may be configured to do that refuses no value."""
+
+_CHECKS: Final = ("validators", "field_validators", "root_validators", "model_validators")
+
+
+def is_ruled_dataclass(cls: Any) -> bool:  # noqa: ANN401  # a dataclass
+    """Whether making one does anything but assign its fields."""
+    if hasattr(cls, "__post_init__") or hasattr(cls, "__pydantic_validator__"):
+        return True
+    if cls.__new__ is not object.__new__ or not _is_generated(cls.__init__):
+        return True
+    if cls.__setattr__ is not object.__setattr__ and not _is_generated(cls.__setattr__):
+        return True
+    # A property, or another descriptor, in the place of a field; slots are descriptors that only keep.
+    return any(
+        hasattr(type(kept), "__set__") and type(kept).__name__ != "member_descriptor"
+        for name in cls.__dataclass_fields__
+        for base in cls.__mro__
+        if (kept := vars(base).get(name)) is not None
+    )
+
+
+def _is_generated(function: Any) -> bool:  # noqa: ANN401
+    """Whether `dataclasses` has written it: its source is text, and no file."""
+    return getattr(getattr(function, "__code__", None), "co_filename", "") == "<string>"
+
+
+def is_ruled_model(cls: Any) -> bool:  # noqa: ANN401  # a pydantic model
+    """Whether a model checks more than each field by itself: that is part of the field's type."""
+    base: Any = sys.modules["pydantic"].BaseModel
+    if any(getattr(cls.__pydantic_decorators__, kind) for kind in _CHECKS):
+        return True
+    own = ("__init__", "model_post_init", "__setattr__", "__new__")
+    if any(getattr(cls, name) is not getattr(base, name) for name in own):
+        return True
+    if any("__get_pydantic_core_schema__" in vars(each) for each in cls.__mro__[: cls.__mro__.index(base)]):
+        return True
+    return any(value and name not in _HARMLESS for name, value in cls.model_config.items())
+
+
+def is_ruled_tuple(cls: type) -> bool:
+    """Whether a subclass of a named tuple has a constructor of its own."""
+    return not _is_generated(cls.__new__) or cls.__init__ is not object.__init__  # type: ignore[misc]

@@ -1,0 +1,243 @@
+"""Types with rules of their own: `Annotated[int, Field(gt=0)]`, `Annotated[str, msgspec.Meta(max_length=8)]`.
+
+Constraints of msgspec and of annotated-types are checked here; what only pydantic understands (a validator, a pattern)
+is checked by pydantic. Any other annotation is no rule, and is passed over.
+
+What a rule changes (a validator that strips blanks) is stored as changed. Loading checks, and hands out what is stored.
+
+Must never know: classes with rules (`records` does), cells.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from headwater.values.describe import describe, kind_of, text_of
+from headwater.values.intake import RefusedError
+from headwater.values.schema import Forms, Handle, Schema, short, solid
+from headwater.values.tree import Absent, Map, Value
+
+Rule: TypeAlias = Callable[[Any], object]
+"""Takes a value and returns it, or what it makes of it. Raises RefusedError."""
+
+_COMPARED: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
+    "gt": (operator.gt, "greater than"),
+    "ge": (operator.ge, "at least"),
+    "lt": (operator.lt, "less than"),
+    "le": (operator.le, "at most"),
+}
+_MEASURED: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
+    "min_length": (operator.ge, "at least"),
+    "max_length": (operator.le, "at most"),
+}
+
+
+class RuledSchema(Schema):
+    """A type, and what is said of its values beyond it."""
+
+    __slots__ = ("inner", "rules")
+
+    def __init__(self, inner: Schema, rules: Iterable[Rule]) -> None:
+        super().__init__(inner.expected)
+        self.inner = inner
+        self.rules = tuple(rules)
+
+    def store(self, value: object) -> Value:
+        stored = self.inner.store(value)
+        made = value
+        for rule in self.rules:
+            made = rule(made)
+        return stored if made is value else self.inner.store(made)
+
+    def load(self, value: Value, binder: object) -> object:
+        loaded = self.inner.load(value, binder)
+        for rule in self.rules:
+            rule(loaded)
+        return loaded
+
+    def has_rules(self) -> bool:
+        return True
+
+    # -- all else is that of the type -------------------------------------------------------------------------
+
+    @property
+    def bare(self) -> Schema:
+        return self.inner.bare
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.inner.is_leaf
+
+    @property
+    def is_key(self) -> bool:  # type: ignore[override]  # that of what it stands for
+        return self.inner.is_key
+
+    def child(self, step: str | int) -> Schema | None:
+        return self.inner.child(step)
+
+    def field_default(self, step: str | int) -> Value | Absent:
+        return self.inner.field_default(step)
+
+    def needs(self, step: str | int) -> bool:
+        return self.inner.needs(step)
+
+    def handle_steps(self) -> Iterable[str]:
+        return self.inner.handle_steps()
+
+    def as_handle(self, *, linked: bool) -> Handle | None:
+        return self.inner.as_handle(linked=linked)
+
+    def parts(self) -> Iterable[Schema]:
+        return (self.inner,)
+
+    def settle(self) -> None:
+        self.inner = solid(self.inner)
+
+    def takes(self) -> tuple[type, ...]:
+        return self.inner.takes()
+
+    def forms(self) -> Forms:
+        return self.inner.forms()
+
+    def fits(self, value: Map) -> bool:
+        return self.inner.fits(value)
+
+    def differs_from(self, other: Schema) -> bool:
+        return self.inner.differs_from(other)
+
+    def key_text(self, key: object) -> str:
+        for rule in self.rules:
+            key = rule(key)
+        return self.inner.key_text(key)
+
+    def key_of(self, text: str) -> object:
+        key = self.inner.key_of(text)
+        for rule in self.rules:
+            rule(key)
+        return key
+
+    def store_key(self, key: object) -> str:
+        return self.inner.store_key(key)
+
+    def load_key(self, text: str) -> object:
+        return self.inner.load_key(text)
+
+
+# --- from annotations to rules ----------------------------------------------------------------------------------
+
+
+def rules_of(hint: object, extras: Iterable[object]) -> list[Rule]:
+    """The rules among the extras of `Annotated`. Raises ValueError for one that nobody here can check."""
+    found: list[Rule] = []
+    for extra in _spread(extras):
+        home = type(extra).__module__.partition(".")[0]
+        if isinstance(extra, msgspec.Meta) or home == "annotated_types":
+            found += _constraints(extra)
+        elif home in {"pydantic", "pydantic_core"} or hasattr(extra, "__get_pydantic_core_schema__"):
+            return [_by_pydantic(hint)]
+    return found
+
+
+def _spread(extras: Iterable[object]) -> Iterable[object]:
+    """What is said one by one: a pydantic `Field`, an `Interval`, a `Len` are several."""
+    for extra in extras:
+        home = type(extra).__module__.partition(".")[0]
+        if type(extra).__name__ == "FieldInfo" and home == "pydantic":
+            yield from extra.metadata  # type: ignore[attr-defined]  # pydantic's FieldInfo
+        elif home == "annotated_types" and hasattr(extra, "__iter__"):
+            yield from extra
+        else:
+            yield extra
+
+
+def _constraints(extra: Any) -> Iterable[Rule]:  # noqa: ANN401  # of msgspec or annotated-types
+    for name, (holds, told) in _COMPARED.items():
+        if (bound := getattr(extra, name, None)) is not None:
+            yield _compared(holds, told, bound)
+    for name, (holds, told) in _MEASURED.items():
+        if (bound := getattr(extra, name, None)) is not None and bound != 0:
+            yield _measured(holds, told, bound)
+    if (step := getattr(extra, "multiple_of", None)) is not None:
+        yield _tested(lambda value: value % step == 0, f"a multiple of {step}")
+    if (pattern := getattr(extra, "pattern", None)) is not None:
+        yield _tested(lambda value: re.search(pattern, value) is not None, f"text that matches {pattern!r}")
+    if (aware := _wants_zone(extra)) is not None:
+        yield _tested(lambda value: (value.tzinfo is not None) is aware, f"a time with{'' if aware else 'out'} zone")
+    if callable(test := getattr(extra, "func", None)):
+        yield _tested(lambda value: bool(test(value)), f"a value for which {_name(test)} is true")
+
+
+def _wants_zone(extra: Any) -> bool | None:  # noqa: ANN401
+    if isinstance(extra, msgspec.Meta):
+        return extra.tz
+    return extra.tz is not None if hasattr(extra, "tz") else None
+
+
+def _name(test: object) -> str:
+    return str(getattr(test, "__qualname__", None) or type(test).__name__)
+
+
+def _tested(holds: Callable[[Any], bool], told: str) -> Rule:
+    def rule(value: object) -> object:
+        try:
+            if holds(value):
+                return value
+        except RefusedError:
+            raise
+        except Exception as error:  # noqa: BLE001  # an author's own test, or values that cannot be compared
+            raise RefusedError(f"must be {told}, got {short(value)} ({describe(error)})") from None
+        raise RefusedError(f"must be {told}, got {short(value)}")
+
+    return rule
+
+
+def _compared(holds: Callable[[Any, Any], bool], told: str, bound: object) -> Rule:
+    return _tested(lambda value: holds(value, bound), f"{told} {bound!r}")
+
+
+def _measured(holds: Callable[[Any, Any], bool], told: str, bound: int) -> Rule:
+    def rule(value: Any) -> object:  # noqa: ANN401
+        if not holds(len(value), bound):
+            raise RefusedError(f"must have a length of {told} {bound}, got {len(value)}")
+        return value
+
+    return rule
+
+
+def _by_pydantic(hint: object) -> Rule:
+    pydantic: Any = sys.modules.get("pydantic")
+    if pydantic is None:
+        raise ValueError(f"{hint!r} has a rule of pydantic, which is not imported")
+    try:
+        try:
+            adapter = pydantic.TypeAdapter(hint, config={"arbitrary_types_allowed": True})
+        except pydantic.PydanticUserError:
+            # A model or a dataclass has a configuration of its own, and takes no other.
+            adapter = pydantic.TypeAdapter(hint)
+    except Exception as error:  # noqa: BLE001  # whatever pydantic makes of it
+        first = (text_of(error).splitlines() or [kind_of(error)])[0]
+        raise ValueError(f"pydantic cannot check {hint!r}: {first}") from None
+
+    def rule(value: object) -> object:
+        try:
+            made: object = adapter.validate_python(value)
+        except Exception as error:  # noqa: BLE001  # a validator may raise anything
+            raise RefusedError(told_by(error)) from None
+        return value if type(made) is type(value) and made == value else made
+
+    return rule
+
+
+def told_by(error: Exception) -> str:
+    """What an author's own check has said, in one line; of a pydantic error each finding with its place."""
+    try:
+        told = [("/".join(map(str, found["loc"])), found["msg"]) for found in error.errors()]  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001  # not an error of pydantic's, or one of an author's that only looks like it
+        return text_of(error) or kind_of(error)
+    return "; ".join(f"{place}: {message}" if place else message for place, message in told)
