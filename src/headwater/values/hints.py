@@ -12,13 +12,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from enum import Enum, Flag
 from typing import Annotated, Any, Final, Literal, NoReturn, Self, TypeVar, Union, cast, get_args, get_origin
-from uuid import UUID
-
-import msgspec
 
 from headwater.errors import DeclarationError, SchemaError
 from headwater.values.codec import encode
@@ -31,7 +26,8 @@ from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema
 from headwater.values.schema_containers import ListSchema, MapSchema, RowSchema, TupleSchema
 from headwater.values.schema_fields import QUALIFIERS, complete, fill, record_kind
 from headwater.values.schema_ruled import RuledSchema, rules_of
-from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR, TextSchema
+from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR
+from headwater.values.schema_texts import TEXTS
 from headwater.values.schema_union import UnionSchema, clash
 from headwater.values.tree import CONTAINERS, Array, Map, Value, depth_of, freeze
 from headwater.values.wide import WideList, WideMap
@@ -41,37 +37,6 @@ _CACHE_MAX: Final = 4096
 
 _cache: dict[object, Schema] = {}
 
-
-# --- types kept as text -----------------------------------------------------------------------------------------
-# Python's own isoformat, not msgspec's: that one rounds offsets from UTC to minutes, which moves old local times.
-
-
-def _duration_text(value: timedelta) -> str:
-    plain = timedelta(days=value.days, seconds=value.seconds, microseconds=value.microseconds)
-    return cast("str", msgspec.to_builtins(plain))
-
-
-def _duration_of(text: str) -> timedelta:
-    try:
-        return msgspec.convert(text, timedelta)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None
-
-
-def _decimal_text(value: Decimal) -> str:
-    if not value.is_finite():
-        raise RefusedError(f"{short(value)} is not a number; use None")
-    return Decimal.__str__(value)
-
-
-_TEXTS: Final = (
-    TextSchema(datetime, datetime.isoformat, datetime.fromisoformat),
-    TextSchema(date, date.isoformat, date.fromisoformat, but=datetime),
-    TextSchema(time, time.isoformat, time.fromisoformat),
-    TextSchema(timedelta, _duration_text, _duration_of),
-    TextSchema(UUID, UUID.__str__, UUID),
-    TextSchema(Decimal, _decimal_text, Decimal),
-)
 
 _LIST: Final = ListSchema(ANY, "list")
 _DICT: Final = MapSchema(ANY, expected="dict")
@@ -84,7 +49,7 @@ _KNOWN: Final[dict[object, Schema]] = {
     bytes: BYTES,
     None: NONE,
     types.NoneType: NONE,
-    **{schema.takes()[0]: schema for schema in _TEXTS},
+    **{schema.takes()[0]: schema for schema in TEXTS},
     **dict.fromkeys((Any, object, Value), ANY),
     **dict.fromkeys((list, Sequence, FrozenList, WideList, Array), _LIST),
     **dict.fromkeys((dict, Mapping, FrozenDict, WideMap, Map), _DICT),
@@ -369,7 +334,7 @@ def infer(default: object, *, where: str = "") -> Schema:
     if isinstance(default, dict | WideMap):
         return _DICT
     if not isinstance(default, Enum):
-        for plain in (bool, int, float, str, bytes, *(schema.takes()[0] for schema in _TEXTS)):
+        for plain in (bool, int, float, str, bytes, *(schema.takes()[0] for schema in TEXTS)):
             if isinstance(default, plain):
                 return _KNOWN[plain]
     if kind is object:

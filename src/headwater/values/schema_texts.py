@@ -1,0 +1,47 @@
+"""Types that are kept as text: dates and times, durations, UUIDs, decimals.
+
+Python's own isoformat is used, not msgspec's: that one rounds offsets from UTC to minutes, which moves old local times.
+
+Must never know: what time it is (of `datetime` and `uuid` only the types are used).
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Final, cast
+from uuid import UUID
+
+import msgspec
+
+from headwater.values.intake import RefusedError
+from headwater.values.schema import short
+from headwater.values.schema_scalars import TextSchema
+
+
+def _duration_text(value: timedelta) -> str:
+    plain = timedelta(days=value.days, seconds=value.seconds, microseconds=value.microseconds)
+    return cast("str", msgspec.to_builtins(plain))
+
+
+def _duration_of(text: str) -> timedelta:
+    try:
+        return msgspec.convert(text, timedelta)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+
+
+def _decimal_text(value: Decimal) -> str:
+    if not value.is_finite():
+        raise RefusedError(f"{short(value)} is not a number; use None")
+    return Decimal.__str__(value)
+
+
+TEXTS: Final = (
+    TextSchema(datetime, datetime.isoformat, datetime.fromisoformat),
+    TextSchema(date, date.isoformat, date.fromisoformat, but=datetime),
+    TextSchema(time, time.isoformat, time.fromisoformat),
+    TextSchema(timedelta, _duration_text, _duration_of),
+    TextSchema(UUID, UUID.__str__, UUID),
+    TextSchema(Decimal, _decimal_text, Decimal),
+)
