@@ -144,7 +144,7 @@ def test_what_a_terminal_would_act_on_is_shown_as_its_code() -> None:
     cell = odd.cell("a\x1b[31mb", "c\x1b[0m")
     with odd.open("memory:"):
         assert "\x1b" not in repr(cell)
-        assert r"a\x1b[31mb" in repr(cell)
+        assert r"a\u001b[31mb" in repr(cell)
         assert r"c\x1b[0m" in repr(cell)
 
 

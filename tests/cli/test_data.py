@@ -168,7 +168,7 @@ def test_prefix_is_of_the_address(run: Run, prefix: str, found: list[str]) -> No
 
 def test_rows_stay_rows_whatever_the_names_hold(run: Run) -> None:
     run("set", "a\tb\nc\x1b", "1", "--url", "x.db")
-    assert run("ls").stdout == "a\\u0009b\\u000ac\\u001b\t1\n"
+    assert run("ls").stdout == "a\\tb\\nc\\u001b\t1\n"
     assert json.loads(run("ls", "--json").stdout)[0]["document"] == "a\tb\nc\x1b"
 
 

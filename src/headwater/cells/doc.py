@@ -29,7 +29,7 @@ from headwater.cells.bind import INTO, Copied, bound, check_owner, same_space, s
 from headwater.cells.field import Field, fields_of, is_class_variable
 from headwater.cells.here import Owner, find, sole_open
 from headwater.cells.home import Home
-from headwater.cells.show import brief, cell_html, inert, once, record_html, shorten
+from headwater.cells.show import brief, cell_html, once, record_html, shorten
 from headwater.cells.traverse import BREADTH
 from headwater.errors import DeclarationError, HeadwaterError, SchemaError
 from headwater.store.commit import SetDoc
@@ -40,6 +40,7 @@ from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.link import Link as LinkRecord
 from headwater.values.schema import Handle, Schema
+from headwater.values.text import inert
 from headwater.values.tree import ABSENT, Value, map_of
 
 T = TypeVar("T")

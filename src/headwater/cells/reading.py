@@ -11,7 +11,7 @@ from headwater.cells.bind import Binder, Copied, hand_out
 from headwater.cells.here import HERE, Owner, find
 from headwater.cells.home import Home
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
-from headwater.cells.show import brief, cell_html, inert, once
+from headwater.cells.show import brief, cell_html, once
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Source, Traverse, holds_link, own_link
 from headwater.errors import HeadwaterError, SchemaError
@@ -20,6 +20,7 @@ from headwater.values.ids import DocId, DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.link import Link
 from headwater.values.schema import ANY, LinkMet, Schema
+from headwater.values.text import inert
 from headwater.values.tree import ABSENT, Maybe, Path, Step, Value, child, get, is_link
 
 if TYPE_CHECKING:

@@ -26,11 +26,6 @@ _NAME: Final = "text-align:left;padding:2px 8px;color:#888;vertical-align:top"
 _VALUE: Final = "text-align:left;padding:2px 8px"
 
 
-def inert(text: str) -> str:
-    """A text that does nothing to a terminal: what cannot be printed is shown as its code."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
 def shorten(text: str, limit: int = LINE_MAX) -> str:
     """A text that fits, with its beginning and its end."""
     if len(text) <= limit:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from headwater.cli.inert import inert
 from headwater.cli.options import as_list, on_space
 from headwater.cli.output import Column, Form, Record, is_terminal, note, show, table
 from headwater.cli.runtime import Answer, View, inquire, of_app, request, utc
+from headwater.values.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from headwater.cli.exits import Exit, exit_of
-from headwater.cli.inert import inert
 from headwater.cli.options import as_list, as_object, on_space
 from headwater.cli.output import (
     Form,
@@ -24,6 +23,7 @@ from headwater.cli.output import (
 )
 from headwater.errors import CorruptError, HeadwaterError, MigrationError, NotFoundError, SpaceHeldError
 from headwater.values.describe import kind_of, text_of
+from headwater.values.text import inert
 
 if TYPE_CHECKING:
     from headwater.values.ids import Seq

@@ -208,7 +208,7 @@ def get_value(
 
 
 def _print_raw(value: str | bytes) -> None:
-    from headwater.cli.inert import inert_lines
+    from headwater.values.text import inert_lines
 
     if isinstance(value, str):
         write(inert_lines(value) if is_terminal() else value)

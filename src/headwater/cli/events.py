@@ -12,7 +12,6 @@ import click
 from headwater.cli.delivery import Target, do, timeout_ms, trouble_in, wait_options, with_app
 from headwater.cli.event_places import dropped, listed, shown
 from headwater.cli.exits import Exit, exit_of
-from headwater.cli.inert import inert, inert_lines
 from headwater.cli.options import as_list, as_object, on_branch
 from headwater.cli.output import (
     Column,
@@ -31,6 +30,7 @@ from headwater.cli.output import (
 from headwater.cli.remote import on_space_or_server, server_of
 from headwater.cli.runtime import moment, utc
 from headwater.errors import HeadwaterError, NotFoundError
+from headwater.values.text import inert, inert_lines
 
 if TYPE_CHECKING:
     from headwater.host.told import EventTold

@@ -14,8 +14,8 @@ from typing import Final
 import click
 
 from headwater import errors
-from headwater.cli.inert import inert
 from headwater.values.describe import describe, text_of, traceback_text
+from headwater.values.text import inert
 
 
 class Exit(IntEnum):

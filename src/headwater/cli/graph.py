@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from headwater.cli.files import check_free, put_in_place, unfinished
-from headwater.cli.inert import inert_lines
 from headwater.cli.options import as_list, on_space
 from headwater.cli.output import Form, Record, console, count_text, is_terminal, json_text, note, show, write
 from headwater.cli.runtime import View, inquire, of_app, request, utc
 from headwater.errors import NotFoundError
+from headwater.values.text import inert_lines
 
 if TYPE_CHECKING:
     from rich.text import Text

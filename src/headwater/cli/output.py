@@ -15,7 +15,7 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TextIO, TypeAlias
 
-from headwater.cli.inert import inert, inert_lines
+from headwater.values.text import inert, inert_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,10 +10,10 @@ import click
 from headwater.cli.asking import Place, Source, changes, looking, runs_in_pages, told
 from headwater.cli.deciding import decide
 from headwater.cli.group import Group
-from headwater.cli.inert import inert
 from headwater.cli.options import as_list, as_object, on_space
 from headwater.cli.output import Column, Form, Record, console, is_terminal, json_text, note, show, write
 from headwater.cli.telling import answers, clock, due, hints_drawn, record_of
+from headwater.values.text import inert
 
 if TYPE_CHECKING:
     from headwater.host.flows.asking import RunsTold

@@ -35,24 +35,6 @@ def clock(ms: int, now: int) -> str:
     return time.strftime("%m-%d %H:%M" if at[0] == today[0] else "%Y-%m-%d", at)
 
 
-def span(ms: int) -> str:
-    """How long something took."""
-    ms = max(ms, 0)
-    if ms < _SECOND:
-        return f"{ms} ms"
-    if ms < _MINUTE:
-        return f"{ms / _SECOND:.1f} s"
-    for size, unit, part, small in (
-        (_DAY, "d", _HOUR, "h"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_MINUTE, "min", _SECOND, "s"),
-    ):
-        if ms >= size:
-            rest = ms % size // part
-            return f"{ms // size} {unit} {rest} {small}" if rest else f"{ms // size} {unit}"
-    raise AssertionError(ms)
-
-
 def due(at: int | None, now: int) -> str:
     """How long until then."""
     from headwater.workflow.schedule_words import due_in_words
@@ -173,7 +155,7 @@ def hints_drawn(hints: Sequence[tuple[str, str]], width: int) -> RenderableType:
     """The commands below each other, each on a line of its own and never broken: they are there to be copied."""
     from rich.text import Text
 
-    from headwater.cli.inert import inert
+    from headwater.values.text import inert
 
     commands = [inert(command) for command, _ in hints]
     longest = max(map(len, commands))

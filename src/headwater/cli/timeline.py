@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headwater.cli.asking import Place
-from headwater.cli.inert import inert, inert_lines
 from headwater.cli.output import count_text, json_text, preview
 from headwater.cli.runtime import utc
-from headwater.cli.telling import clock, hints_drawn, run_hints, span
+from headwater.cli.telling import clock, hints_drawn, run_hints
+from headwater.values.text import inert, inert_lines, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from headwater.cli.inert import inert
 from headwater.cli.options import as_list, on_space
 from headwater.cli.output import Column, Form, Record, count_text, is_terminal, json_text, note, show, write
 from headwater.cli.runtime import again, calling, inquire, of_app, request, utc
 from headwater.errors import UsageError
+from headwater.values.text import inert
 
 if TYPE_CHECKING:
     from headwater.host.told import Ask

@@ -11,7 +11,6 @@ import click
 from headwater.cli.asking import Place, changes, done, told
 from headwater.cli.exits import Exit
 from headwater.cli.group import Group
-from headwater.cli.inert import inert
 from headwater.cli.options import as_list, as_object, on_space
 from headwater.cli.output import (
     Column,
@@ -28,6 +27,7 @@ from headwater.cli.output import (
 )
 from headwater.cli.output import table as drawn_table
 from headwater.cli.telling import ago, due, flow_hints, hints_drawn, record_of
+from headwater.values.text import inert
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

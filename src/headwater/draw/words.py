@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from headwater.scheduler.snapshot import NodeView, Snapshot
+from headwater.values.text import inert as escaped
+from headwater.values.text import span
 
 NAME_MAX: Final = 30
 """Columns of a name in a box: wider ones make every box of their column wider, and the tip has it all."""
@@ -37,15 +39,16 @@ _YEARS: Final = range(10**11, 253_402_300_800_000)  # 1973 to 9999
 
 
 def inert(text: str) -> str:
-    """A text that does nothing: what cannot be printed is shown as its code, and marks are not piled up for ever."""
-    if text.isascii() and text.isprintable():
-        return text
+    """Text without active or invisible characters, and with few marks on one letter: more would cover other boxes."""
+    plain = escaped(text)
+    if plain.isascii():
+        return plain
     found: list[str] = []
     marks = 0
-    for character in text:
+    for character in plain:
         marks = marks + 1 if unicodedata.category(character) in _MARKS else 0
         if marks <= MARKS_MAX:
-            found.append(character if character.isprintable() else ascii(character)[1:-1])
+            found.append(character)
     return "".join(found)
 
 
@@ -90,9 +93,9 @@ def several(count: int, noun: str) -> str:
 
 
 def took(ms: float) -> str:
-    """A duration, in three digits."""
+    """How long a run takes: three digits below a second, as everywhere else above."""
     if ms >= _SECOND:
-        return f"{ms / _SECOND:,.3g} s" if ms < 1000 * _SECOND else f"{ms / _SECOND:,.0f} s"
+        return span(ms)
     return "<0.01 ms" if 0 < ms < _BRIEF else f"{ms:.3g} ms"
 
 

@@ -19,6 +19,7 @@ from headwater.scheduler.outcome import Outcomes
 from headwater.scheduler.snapshot import Edge, NodeView, Snapshot
 from headwater.scheduler.streams import Streams
 from headwater.values.address import address_text
+from headwater.values.text import span
 
 
 class Waiting(NamedTuple):
@@ -102,7 +103,7 @@ class Inquiry:
         parked = lane.parked
         if parked is None:
             return Waiting(event, "it is next")
-        left = "" if parked.until is None else f", for {_lasting(max(parked.until - self._now(), 0.0))} more"
+        left = "" if parked.until is None else f", for {span(max(parked.until - self._now(), 0.0))} more"
         return Waiting(event, f"{parked.reason}{left}", parked.reason)
 
     def _of(self, handler: Handler) -> list[Waiting]:
@@ -182,18 +183,6 @@ class Inquiry:
 _UNHANDLED: Final = frozenset({State.QUEUED, State.RUNNING})
 _PLACES: Final = {State.PENDING: 0, State.RUNNING: 1, State.QUEUED: 2}
 """Those further on the way come first."""
-
-_SECOND: Final = 1000
-_MINUTE: Final = 60_000
-
-
-def _lasting(ms: float) -> str:
-    """In the unit in which people would say it."""
-    if ms < _SECOND:
-        return f"{ms:.0f} ms"
-    if ms < 2 * _MINUTE:
-        return f"{ms / _SECOND:.1f} s"
-    return f"{ms / _MINUTE:.0f} min" if ms < 120 * _MINUTE else f"{ms / (60 * _MINUTE):,.1f} h"
 
 
 def error_of(handler: Handler) -> str:

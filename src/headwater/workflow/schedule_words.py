@@ -14,8 +14,13 @@ from typing import Final, NamedTuple
 
 from cronsim import CronSim
 
+from headwater.values.text import rough_span
+
 NAMED_MAX: Final = 4
 """Times, days or months in a row. Longer lists are counted and not read."""
+
+_NOW_MS: Final = 500
+"""A distance that is less than a second when it is rounded."""
 
 _UNITS: Final = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 _WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -152,25 +157,12 @@ def _weekdays(weekdays: AbstractSet[int | tuple[int, int]]) -> str | None:
 
 def due_in_words(at_ms: int, now_ms: int) -> str:
     """How long until then: "in 3 min"; "now" if that has come."""
-    span = _span(at_ms - now_ms)
-    return "now" if span is None else f"in {span}"
+    return "now" if at_ms - now_ms < _NOW_MS else f"in {rough_span(at_ms - now_ms)}"
 
 
 def ago_in_words(at_ms: int, now_ms: int) -> str:
     """How long since then: "3 min ago"; "now" if that is still to come, as after a clock was put back."""
-    span = _span(now_ms - at_ms)
-    return "now" if span is None else f"{span} ago"
-
-
-def _span(ms: int) -> str | None:
-    """To the nearest of its unit; None if there is nothing to speak of."""
-    if ms < 500:  # noqa: PLR2004  # less than a second when rounded
-        return None
-    for size, unit, most in ((1000, "s", 60), (60_000, "min", 60), (3_600_000, "h", 48)):
-        if (count := (ms + size // 2) // size) < most:
-            return f"{count} {unit}"
-    # From two days on: nobody has to be told of one day.
-    return f"{(ms + 43_200_000) // 86_400_000} days"
+    return "now" if now_ms - at_ms < _NOW_MS else f"{rough_span(now_ms - at_ms)} ago"
 
 
 # -- pieces ------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ from collections.abc import Hashable
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
+from headwater.values.text import inert
+
 _USUAL: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has. Whatever else it has was said besides."""
 
@@ -25,7 +27,7 @@ class TextLines(logging.Formatter):
     """For people: time, level, words, then what was said besides. Always one line, whatever names hold."""
 
     def format(self, record: logging.LogRecord) -> str:
-        words = [_time(record), record.levelname.lower(), _inert(record.getMessage())]
+        words = [_time(record), record.levelname.lower(), inert(record.getMessage())]
         words += [f"{name}={_quoted(value)}" for name, value in _besides(record).items() if value != ""]
         line = " ".join(words)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
@@ -83,7 +85,3 @@ def _quoted(value: object) -> str:
     text = str(value)
     plain = text.isascii() and text.isprintable() and not set(text) & set(" \"'=\\")
     return text if plain else json.dumps(text)
-
-
-def _inert(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
