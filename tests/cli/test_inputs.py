@@ -34,7 +34,7 @@ def test_on_a_terminal_the_state_is_told_in_words(terminal: Terminal, post: Post
     post.work("a=closed", boxes=("c=wrong",))
     post.clock.advance(STALE_MS + 60_000)
     text = terminal(100, "inputs", "ls")
-    assert "waits since 7 days" in text
+    assert "waits since 7 d" in text
     assert "put aside" in text
     assert "no input is skipped" in terminal(100, "inputs", "ls", "--status", "skipped")
 

@@ -19,7 +19,7 @@ from headwater.scheduler.outcome import Outcomes
 from headwater.scheduler.snapshot import Edge, NodeView, Snapshot
 from headwater.scheduler.streams import Streams
 from headwater.values.address import address_text
-from headwater.values.text import span
+from headwater.values.text import rough_span
 
 
 class Waiting(NamedTuple):
@@ -103,7 +103,7 @@ class Inquiry:
         parked = lane.parked
         if parked is None:
             return Waiting(event, "it is next")
-        left = "" if parked.until is None else f", for {span(max(parked.until - self._now(), 0.0))} more"
+        left = "" if parked.until is None else f", for {rough_span(max(parked.until - self._now(), 500.0))} more"
         return Waiting(event, f"{parked.reason}{left}", parked.reason)
 
     def _of(self, handler: Handler) -> list[Waiting]:
