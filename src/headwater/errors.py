@@ -13,7 +13,8 @@
     │   ├── SchemaError          HW108  a value does not fit the type its place was declared with
     │   ├── AmbiguousError       HW109  an app is open more than once, and nothing says which one is meant
     │   ├── DeclarationError     HW110  a cell, document class or function cannot be declared like this
-    │   └── HandlerTakenError    HW111  a stream of events has a handler already
+    │   ├── HandlerTakenError    HW111  a stream of events has a handler already
+    │   └── CrossSpaceError      HW112  a run or transaction of one space used a cell or function of another
     ├── UserCodeError            HW150  a function of the author's raised; the original is its cause
     │   ├── NotReadyError        HW151  an async function has no value yet, or a document is not here yet
     │   └── ResourceError        HW152  a resource could not be had: what `hw.Failed` has to say
@@ -21,6 +22,7 @@
     │   ├── EventFailedError     HW161  its handler raised, or could not get through; it is kept
     │   ├── EventRefusedError    HW162  what it was sent in did not come to be
     │   ├── EventTimeoutError    HW163  it is not decided yet
+    │   ├── EventRejectedError   HW164  its handler raised `hw.Reject`
     │   └── EventReusedError     HW165  an id that another event has
     ├── StoreError
     │   ├── UnavailableError     HW201  not now; trying again may help
@@ -169,6 +171,12 @@ class HandlerTakenError(UsageError):
     code = "HW111"
 
 
+class CrossSpaceError(UsageError):
+    """Runs and transactions read and write one space; the message names both, and what to do instead."""
+
+    code = "HW112"
+
+
 class UserCodeError(HeadwaterError):
     """Knows the function, the app and the space; `__cause__` is what was raised."""
 
@@ -209,6 +217,12 @@ class EventTimeoutError(EventError, TimeoutError):
     """It goes on all the same: ask again. Also a TimeoutError."""
 
     code = "HW163"
+
+
+class EventRejectedError(EventError):
+    """The handler raised `hw.Reject`: `facts["reason"]` has its reason. Nothing was written, and no event is kept."""
+
+    code = "HW164"
 
 
 class EventReusedError(EventError):

@@ -13,6 +13,7 @@ from headwater.errors import ConflictError, UsageError, UserCodeError
 from tests.app.holding import disk_held, in_thread
 from tests.app.shop import run
 from tests.app.workbench import Bench
+from tests.support.apart import overtake
 
 
 class Post(Bench):
@@ -116,8 +117,7 @@ def test_it_is_not_called_for_what_the_store_does_not_accept(post: Post, tmp_pat
         with space.transaction():
             mine.value += 1
             post.mail("a")
-            theirs.value = 7
-            other.sync()
+            overtake(other, theirs, 7)
         with pytest.raises(ConflictError):
             space.sync()
         space.settle()
@@ -133,8 +133,7 @@ def test_it_is_called_once_for_a_handler_that_somebody_overtook(post: Post, tmp_
         post.x.value += 1
         post.mail(f"as {post.x.value}")
         if len(calls) == 1:
-            theirs.value = 7
-            other.sync()
+            overtake(other, theirs, 7)
         return post.x.value
 
     with post.app.open(tmp_path / "post.db") as other:

@@ -101,17 +101,16 @@ def test_computed_is_named_whoever_calls_it(desk: Desk) -> None:
         assert [(each.node, each.text) for each in desk.heard] == [("times(3)", "times")]
 
 
-def test_text_in_a_transaction_of_another_space_is_still_the_runs(desk: Desk) -> None:
+def test_text_in_the_block_of_another_space_is_still_the_runs(desk: Desk) -> None:
     other = hw.App("other")
-    with other.open("memory:", space="second") as second:
 
-        @desk.app.sink
-        def show() -> None:
-            with second.transaction():
-                print("inside")
+    @desk.app.sink
+    def show() -> None:
+        with other.open("memory:", space="second"):
+            print("inside")
 
-        with desk.open():
-            pass
+    with desk.open():
+        pass
     assert [(each.node, each.space) for each in desk.heard] == [("show", "main")]
 
 

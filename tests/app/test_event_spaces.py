@@ -12,6 +12,7 @@ import headwater as hw
 from headwater.errors import ConflictError, UsageError, WriteError
 from tests.app.holding import SAFETY_S, disk_held, in_thread
 from tests.app.shop import run
+from tests.support.apart import overtake
 from tests.support.tickets import came_to
 
 
@@ -59,7 +60,7 @@ def test_event_is_handled_when_what_sent_it_is_confirmed_and_before_the_next_sta
         with near.transaction():
             towns.here.value = 1
             ticket = towns.add.send(5)
-            assert (ticket.state, towns.there.value) == ("queued", 0)
+            assert (ticket.state, towns.there.peek()) == ("queued", 0)
         assert (came_to(ticket), towns.there.value, near.stats.pending) == (["handled"], 5, 0)
         assert ticket.result() == 5
 
@@ -82,8 +83,7 @@ def test_event_of_what_the_store_does_not_accept_is_refused_and_never_handled(to
         with near.transaction():
             mine.value += 1
             ticket = towns.add.send(5)
-            theirs.value = 7
-            other.sync()
+            overtake(other, theirs, 7)
         assert (ticket.state, far.runs(towns.add)) == ("refused", 0)
         with pytest.raises(ConflictError):
             near.sync()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.errors import AmbiguousError, ClosedError, ConflictError, WriteError
+from headwater.errors import AmbiguousError, ClosedError, ConflictError, CrossSpaceError, WriteError
 from tests.app.holding import in_thread
 from tests.flows.mill import SAFETY_S, Mill, Note, until
 
@@ -343,23 +343,68 @@ def test_next_publishes_to_a_workflow_of_another_app_of_the_file_with_its_own_co
         assert desk_flow.inputs() == []
 
 
-def test_another_file_is_another_world(tmp_path: Path) -> None:
-    mill = Mill(tmp_path)
+def test_a_phase_a_handler_and_a_block_publish_to_their_own_file_only(tmp_path: Path) -> None:
+    """HW112: it would stay if the commit around the code failed. Plain code, and a handler there, publish."""
+    mill, refused = Mill(tmp_path), list[str]()
     desk = hw.App("desk")
     desk_flow = desk.workflow("flow")
     letters = desk_flow.topic("letters", Note)
     desk_flow.consumer(letters)(mill.taker(mutate=None))
 
-    def go_on(_: object, run: hw.Run, data: list[str], outcome: object) -> None:
-        letters.publish(Note("a"), id="a", title="A letter")
+    def put() -> None:
+        try:
+            letters.publish(Note("a"), id="a", title="A letter")
+        except CrossSpaceError as error:
+            refused.append(error.message.partition(" of ")[0])
+            raise
 
-    mill.take(mutate=None, next=go_on)
+    @mill.app.handler
+    def submit() -> None:
+        put()
+
+    @desk.handler
+    def accept() -> None:
+        put()
+
+    @mill.app.handler
+    def pass_on() -> None:
+        accept.send()
+
+    mill.take(mutate=None, next=lambda *_: put())
     with mill.open() as space, desk.open(str(tmp_path / "desk.db")) as other:
-        mill.put("a", "b", "c")
+        mill.put("a")
         space.workflows.drain()
+        assert mill.statuses == ["failed:logic"]
+        with pytest.raises(hw.EventFailedError, match="HW112"):
+            submit.send().result(timeout=SAFETY_S)
+        with pytest.raises(CrossSpaceError), space.transaction():
+            put()
+        other.sync()
+        assert desk_flow.inputs() == []
+        assert refused == ["desk.flow.letters"] * 3
+        pass_on.send().result(timeout=SAFETY_S)
+        space.settle()
         other.sync()
         # The run's number means nothing there.
         assert [found.title for found in desk_flow.inputs()] == ["A letter"]
+
+
+def test_a_phase_reads_and_writes_cells_of_its_own_space_only(tmp_path: Path) -> None:
+    mill, refused = Mill(tmp_path), list[str]()
+    desk = hw.App("desk")
+    count = desk.cell("count", 0)
+
+    def use(*_: object) -> None:
+        for each in (lambda: count.value, lambda: setattr(count, "value", 7)):
+            with pytest.raises(CrossSpaceError) as error:
+                each()
+            refused.append(str(error.value.facts["use"]))
+
+    mill.take(mutate=None, next=use)
+    with desk.open(str(tmp_path / "desk.db")), mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert (count.value, refused) == (0, ["read", "written"])
 
 
 def test_of_several_openings_the_one_around_the_code_is_meant(mill: Mill) -> None:

@@ -5,6 +5,8 @@ Must never know: which handles there are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,6 +28,16 @@ _NOBODY: Final = Address(doc_key("-"))
 
 INTO: Final[ContextVar[Home | None]] = ContextVar("headwater-into", default=None)
 """The space that is being written to; where nobody says, it is the innermost one."""
+
+
+@contextmanager
+def into(home: Home) -> Iterator[None]:
+    """What is stored in the block is for this space, whichever is innermost around the code."""
+    token = INTO.set(home)
+    try:
+        yield
+    finally:
+        INTO.reset(token)
 
 
 class Binder(NamedTuple):

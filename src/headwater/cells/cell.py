@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
 from headwater.cells.bind import bound, check_owner
+from headwater.cells.crossing import WRITTEN
 from headwater.cells.here import HERE, find
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
 from headwater.cells.show import shorten
@@ -105,7 +106,7 @@ class Cell(Slot, Generic[T]):
 
     def update(self, change: Callable[[T], T]) -> T:
         """Read, change and write in one transaction; returns the new value."""
-        home, tx = find(self._owner, self)
+        home, tx = find(self._owner, self, WRITTEN)
         if tx is None:
             with home.transaction():
                 return self.update(change)
@@ -159,7 +160,7 @@ class Cell(Slot, Generic[T]):
     def remove(self: Cell[dict[str, V]], item: str) -> None: ...
     def remove(self: Cell[Any], item: object) -> None:
         """Take every equal element out of a list, or one key out of a dict. What is not there is no error."""
-        home, tx = find(self._owner, self)
+        home, tx = find(self._owner, self, WRITTEN)
         if tx is None:
             with home.transaction():
                 self.remove(item)

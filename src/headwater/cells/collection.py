@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
 
 from headwater.cells.container import UNBOUND, Collection, CollectionHandle
+from headwater.cells.crossing import WRITTEN
 from headwater.cells.here import find
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
 from headwater.cells.reading import MISSING
@@ -199,7 +200,7 @@ class List(Collection, MutableSequence[T], Generic[T]):
             self._insert(start, items)
             return
         with self._together():
-            home, tx = find(self._owner, self)
+            home, tx = find(self._owner, self, WRITTEN)
             assert tx is not None
             self._materialise(home, tx)
             place = self._place(home, tx)
@@ -302,7 +303,7 @@ class Map(Collection, MutableMapping[K, V], Generic[K, V]):
         if not is_map(there) or entry._path[-1] not in there:
             raise KeyError(key)
         with self._together():
-            home, tx = find(self._owner, self)
+            home, tx = find(self._owner, self, WRITTEN)
             assert tx is not None
             self._materialise(home, tx)
             entry._remove()

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Self, TypeVar, cast
 
 from headwater.cells.bind import bound
+from headwater.cells.crossing import WRITTEN
 from headwater.cells.here import Addressed, Owner, find
 from headwater.cells.home import Home
 from headwater.cells.show import shorten
@@ -78,7 +79,7 @@ class Collection(Slot):
 
     def _together(self) -> AbstractContextManager[object]:
         """Around several steps that are one: the transaction there is, or one of their own."""
-        home, tx = find(self._owner, self)
+        home, tx = find(self._owner, self, WRITTEN)
         return home.transaction() if tx is None else nullcontext()
 
     def _shape(self) -> Maybe:

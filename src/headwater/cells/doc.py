@@ -27,7 +27,7 @@ from typing import (
 
 from headwater.cells.bind import INTO, Copied, bound, check_owner, same_space, scope_of
 from headwater.cells.field import Field, fields_of, is_class_variable
-from headwater.cells.here import Owner, find, sole_open
+from headwater.cells.here import UNTRACKED, Owner, find, sole_open
 from headwater.cells.home import Home
 from headwater.cells.show import brief, cell_html, once, record_html, shorten
 from headwater.cells.traverse import BREADTH
@@ -250,7 +250,7 @@ class Doc(Copied):
 
     def _hw_told(self) -> str:
         try:
-            find(self._hw_owner, document_address(self))
+            find(self._hw_owner, document_address(self), UNTRACKED)
             return ", ".join(f"{inert(name)}={brief(value, 40)}" for name, value in self._hw_peek())
         except HeadwaterError:
             return "not readable here"
@@ -258,7 +258,7 @@ class Doc(Copied):
     def _repr_html_(self) -> str:
         name, kind = document_address(self), type(self).__name__
         try:
-            find(self._hw_owner, name)
+            find(self._hw_owner, name, UNTRACKED)
         except HeadwaterError as error:
             return cell_html(name, kind, None, str(error))
         return once(name, lambda: record_html(name, kind, self._hw_peek()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headwater.cells.crossing import crossing_error
 from headwater.errors import AmbiguousError, NotOpen
 
 if TYPE_CHECKING:
@@ -39,13 +40,23 @@ class Frame:
     Such a function may only read in the transaction that is around it: `read_only` says why.
     """
 
-    __slots__ = ("home", "memo", "outer", "read_only", "tx")
+    __slots__ = ("home", "is_bounded", "memo", "outer", "read_only", "tx")
 
-    def __init__(self, home: Home, tx: Transaction | None, outer: Frame | None, read_only: str = "") -> None:
+    def __init__(
+        self,
+        home: Home,
+        tx: Transaction | None,
+        outer: Frame | None,
+        read_only: str = "",
+        *,
+        is_bounded: bool = True,
+    ) -> None:
         self.home = home
         self.tx = tx
         self.outer = outer
         self.read_only = read_only
+        # Its transaction keeps the code to one space; not so for an observer such as `on_console`, which is no run.
+        self.is_bounded = is_bounded
         # Here and not only in the transaction: a cell finds what it has read before with one look.
         self.memo: dict[object, object] = _NOTHING if tx is None else tx.memo
 
@@ -55,8 +66,16 @@ _NOTHING: Final[dict[object, object]] = {}
 HERE: Final[ContextVar[Frame | None]] = ContextVar("headwater", default=None)
 
 
-def find(owner: Owner, what: str | Addressed) -> tuple[Home, Transaction | None]:
-    """The space that something of `owner` means here, and the transaction this code is part of, if any."""
+UNTRACKED: Final = ""
+"""A use that no transaction has to record: a peek, a repr, an event that waits for its sender."""
+
+
+def find(owner: Owner, what: str | Addressed, use: str = "read") -> tuple[Home, Transaction | None]:
+    """The space that something of `owner` means here, and the transaction this code is part of, if any.
+
+    `use` says what happens to it, as a participle. A run or transaction of another space between this code and that
+    space is a CrossSpaceError, unless the use is UNTRACKED.
+    """
     frame = first = HERE.get()
     while frame is not None:
         home = frame.home
@@ -64,25 +83,52 @@ def find(owner: Owner, what: str | Addressed) -> tuple[Home, Transaction | None]
             if home.wary:
                 home.check(what)
             if frame is not first and frame.tx is not (first.tx if first is not None else None):
-                _reach_out(first, frame)
+                _leave(first, frame, home, what, use)
             return home, frame.tx
         frame = frame.outer
     home = owner.sole_home(what)
     if home.wary:
         home.check(what)
-    _reach_out(first, None)
+    if first is not None:
+        _leave(first, None, home, what, use)
     return home, None
 
 
-def _reach_out(frame: Frame | None, until: Frame | None) -> None:
-    """Code in these transactions uses what is none of theirs: of that, nobody can tell them when it changes."""
+def check_crossing(home: Home, what: str | Addressed, use: str) -> None:
+    """Raise CrossSpaceError if a run or transaction of another space is around this code, nearer than any of `home`."""
+    first = frame = HERE.get()
+    while frame is not None and frame.home is not home:
+        frame = frame.outer
+    if first is not None and first is not frame:
+        _leave(first, frame, home, what, use)
+
+
+def _leave(first: Frame | None, until: Frame | None, home: Home, what: str | Addressed, use: str) -> None:
+    """Code in these transactions uses what is none of theirs: no change of that can notify or conflict with them."""
+    frame, own = first, None if until is None else until.tx
     while frame is not None and frame is not until:
-        if frame.tx is not None and frame.tx is not (until.tx if until is not None else None):
-            frame.tx.reaches_out = True
-            if frame.tx.node is not None:
-                # Whoever has asked for its result reads that, and is told of it.
+        tx = frame.tx
+        if tx is not None and tx is not own:
+            if use and tx.is_open and frame.is_bounded and not _is_peer(tx, frame.home, home):
+                raise crossing_error(tx, frame.home, home, called(what), use)
+            tx.reaches_out = True
+            if tx.node is not None:
+                # The caller of its result has read that result, and is notified through it.
                 return
         frame = frame.outer
+
+
+def _is_peer(tx: Transaction, inside: Home, outside: Home) -> bool:
+    """A block of plain code uses another opening of the same app by name: that one acts as another program."""
+    return not tx.name and inside.owner is not None and inside.owner is outside.owner
+
+
+def without_transactions(frame: Frame | None) -> Frame | None:
+    """The spaces around the code, and none of their transactions: for a callback that is part of no run."""
+    if frame is None:
+        return None
+    outer = without_transactions(frame.outer)
+    return frame if frame.tx is None and outer is frame.outer else Frame(frame.home, None, outer)
 
 
 OPEN: Final[list[Home]] = []

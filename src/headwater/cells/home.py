@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final
 from weakref import WeakValueDictionary
 
-from headwater.cells.here import HERE, Addressed, Frame, called
+from headwater.cells.here import HERE, Addressed, Frame, called, check_crossing
 from headwater.cells.journal import Flags
 from headwater.cells.lifecycle import Status
 from headwater.cells.pending import Pending
@@ -188,6 +188,7 @@ class Block:
         if tx is not None and tx.is_open:
             self._point = tx.savepoint()
         else:
+            check_crossing(home, "a transaction", "begun")
             # None around this code, or one that has ended: a task that outlives its block starts anew here.
             if home.news:
                 # What is known already must not be the reason to be rejected.

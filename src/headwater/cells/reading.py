@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from headwater.cells.bind import Binder, Copied, hand_out
-from headwater.cells.here import HERE, Owner, find
+from headwater.cells.crossing import READ
+from headwater.cells.here import HERE, UNTRACKED, Owner, find
 from headwater.cells.home import Home
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
 from headwater.cells.show import brief, cell_html, once
@@ -113,8 +114,8 @@ class Readable(Copied):
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def _source(self) -> tuple[Home, Source]:
-        home, tx = find(self._owner, self)
+    def _source(self, use: str = READ) -> tuple[Home, Source]:
+        home, tx = find(self._owner, self, use)
         if tx is not None:
             return home, tx
         if home.news:
@@ -150,7 +151,7 @@ class Readable(Copied):
             return MISSING
 
     def _read_anywhere(self, flags: Flags) -> object:
-        home, source = self._source()
+        home, source = self._source(UNTRACKED if flags & IGNORED_FOR_SCHEDULING else READ)
         doc = self._doc or home.key(*self._scope)
         if self._handles:
             loaded = self._load(home, Traverse(source, home.scope, flags), doc, ABSENT)

@@ -11,7 +11,8 @@ from typing import Final, cast
 
 from headwater.cells.ahead import Ahead
 from headwater.cells.bind import INTO, take_along
-from headwater.cells.here import HERE, find
+from headwater.cells.crossing import WRITTEN
+from headwater.cells.here import HERE, UNTRACKED, find
 from headwater.cells.home import Home
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING
 from headwater.cells.reading import MISSING, Readable
@@ -100,7 +101,7 @@ class Slot(Readable):
             # As `find` would say, at half its price.
             home, tx = frame.home, frame.tx
         else:
-            home, tx = find(self._owner, self)
+            home, tx = find(self._owner, self, WRITTEN)
         doc = self._doc or home.key(*self._scope)
         path = self._path
         if tx is None and path and home.gate is not None:
@@ -130,7 +131,7 @@ class Slot(Readable):
         """What an author writes, as a tree. Raises SchemaError, AddressError or LimitError, naming this place."""
         if self._takes_handles and INTO.get() is None:
             # Documents and cells are asked whether they belong to the space that is meant here.
-            token = INTO.set(find(self._owner, self)[0])
+            token = INTO.set(find(self._owner, self, UNTRACKED)[0])
             try:
                 return self._stored(schema, new)
             finally:
@@ -248,7 +249,7 @@ class Slot(Readable):
 
     def _edit(self, make: Callable[[Path], PatchOp]) -> None:
         """Edit what stands here by one operation, without reading it: others may edit it at the same time."""
-        home, tx = find(self._owner, self)
+        home, tx = find(self._owner, self, WRITTEN)
         doc = self._key(home)
         there = get(home.replica.read(doc) if tx is None else tx.look(doc), self._path)
         guard = self._ruler(edited=True)
@@ -281,7 +282,7 @@ class Slot(Readable):
 
     def _there(self) -> Maybe:
         """What stands here, or its default, unnoted: for writes that need to know where they go."""
-        home, tx = find(self._owner, self)
+        home, tx = find(self._owner, self, WRITTEN)
         source: Source = home.untracked if tx is None else tx
         traverse = Traverse(source, home.scope, IGNORED_FOR_SCHEDULING | IGNORED_FOR_CONFLICT)
         doc = self._key(home)
@@ -299,7 +300,7 @@ class Slot(Readable):
 
     def _remove(self) -> None:
         """Take away what is stored here, if anything is."""
-        home, tx = find(self._owner, self)
+        home, tx = find(self._owner, self, WRITTEN)
         if tx is None:
             with home.transaction():
                 self._remove()

@@ -216,7 +216,7 @@ def unheard() -> Iterator[None]:
 def _apart(home: Home) -> Iterator[None]:
     """Not in the run that is around this code: what is read is not the function's, and nothing may be written."""
     tx = Transaction(home.replica, "on_console", read_only=READ_ONLY)
-    token = HERE.set(Frame(home, tx, None))
+    token = HERE.set(Frame(home, tx, None, is_bounded=False))
     try:
         with unheard():
             yield

@@ -180,7 +180,7 @@ class Computed(Generic[P, R]):
                 if node is not None and not node.spec.is_async and home.scheduler.is_current(node):  # type: ignore[attr-defined]
                     value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
                     return value  # type: ignore[return-value]
-        home, tx = find(self._app, self)
+        home, tx = find(self._app, self._doc if self._parametrised else self)
         assert isinstance(home, BaseSpace)
         if tx is not None and tx.has_writes:
             # In the middle of a transaction whose writes nobody else can see: a plain call, whose reads are the

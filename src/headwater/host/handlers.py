@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
-from headwater.cells.here import Owner, find
+from headwater.cells.here import UNTRACKED, Owner, find
 from headwater.cells.sealed import Sealed
 from headwater.cells.whole import place_of
 from headwater.errors import DeclarationError, HandlerTakenError, NotFoundError, UsageError
@@ -185,12 +185,12 @@ class Handler(Generic[P, R]):
 
     def send_fields(self, fields: Mapping[str, object], outside: tuple[str, str] | None = None) -> Ticket[R]:
         """As `send`, with fields that come from outside of Python. Unknown ones are refused."""
-        home, _ = find(self._app, self)
+        home, _ = find(self._app, self, UNTRACKED)
         return self.deliver(self.payload.from_json(home, fields), outside)
 
     def deliver(self, payload: Value, outside: tuple[str, str] | None) -> Ticket[R]:
         """Hand over what was checked."""
-        home, _ = find(self._app, self)
+        home, _ = find(self._app, self, UNTRACKED)
         assert isinstance(home, BaseSpace)
         if self.within is not None and not home.mail.is_handled(self.stream):
             message = f"{self.name}() of {self.within.piece} cannot be sent to"
@@ -199,7 +199,7 @@ class Handler(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Within a transaction, as a plain function, as a part of it. Elsewhere an event is to be sent."""
-        _, tx = find(self._app, self)
+        _, tx = find(self._app, self, "run")
         if tx is None or not tx.is_open:
             message = (
                 f"{self.name}() is a handler: send it an event with {self.name}.send(...), which is handled once; "

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from headwater.cells.here import HERE, without_transactions
 from headwater.errors import UserCodeError
 from headwater.values.describe import describe, is_printable, text_of, traceback_text
 
@@ -33,6 +34,8 @@ def log_raised(error: BaseException | None, message: str) -> None:
 
 def tell(on_error: OnError, error: UserCodeError) -> None:
     """Call the author's error handler. If that raises, both errors are logged; an interrupt goes on."""
+    # It is no part of a run that happens to be around: what it writes is not that run's.
+    around = HERE.set(without_transactions(HERE.get()))
     try:
         on_error(error)
     except Exception as failed:  # noqa: BLE001  # a function of the author's, which stops nothing
@@ -43,3 +46,5 @@ def tell(on_error: OnError, error: UserCodeError) -> None:
                 failed.__context__ = error
         with suppress(Exception):
             log_raised(failed, f"on_error raised {describe(failed)}. It was told: {text_of(error)}")
+    finally:
+        HERE.reset(around)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.cells.here import find
+from headwater.cells.here import UNTRACKED, find
 from headwater.errors import UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.functions import Computed, Sink
@@ -28,7 +28,7 @@ def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Asked, *args: 
     if not isinstance(given, Computed | Sink | Handler):
         message = "why() takes a function made with @app.computed, @app.sink, @app.handler or @app.resource"
         raise UsageError(f"{message}, not {given!r}")
-    home, _ = find(function.owner, function.name)
+    home, _ = find(function.owner, function.name, UNTRACKED)
     assert isinstance(home, BaseSpace)
     if isinstance(function, Handler):
         return _of_handler(function, home, args or kwargs)

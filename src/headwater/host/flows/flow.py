@@ -15,7 +15,7 @@ import msgspec
 
 from headwater.cells.collection import Map
 from headwater.cells.doc import Doc, declare_doc
-from headwater.cells.here import Owner, find
+from headwater.cells.here import UNTRACKED, Owner, find
 from headwater.errors import DeclarationError, NameRefusedError, WriteError
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_generator
@@ -314,7 +314,7 @@ class Workflow(Controls):
         return answered_bytes(handler, call, result)
 
     def _place(self) -> tuple[Hub, str]:
-        space, _ = find(self.owner, self.full_name)
+        space, _ = find(self.owner, self.full_name, UNTRACKED)
         assert isinstance(space, BaseSpace)
         return space.flows, self.full_name
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from headwater.cells.here import HERE, Frame, Owner, find
+from headwater.cells.here import HERE, UNTRACKED, Frame, Owner, check_crossing, find
 from headwater.cells.sealed import Sealed
 from headwater.cells.transaction import Transaction
 from headwater.errors import AddressError, ClosedError, NotFoundError, UsageError, WriteError
@@ -61,7 +61,7 @@ class Topic(Generic[T]):
         with the commit around this code, or a moment later; `headwater publish` waits for that, and tells.
         """
         event = self.publication(self.payload.seal(value), id, title)
-        space, tx = find(self._owner, self)
+        space, tx = find(self._owner, self, UNTRACKED)
         assert isinstance(space, BaseSpace)
         self._put(space, tx, event)
         return event.message
@@ -99,6 +99,8 @@ class Topic(Generic[T]):
         if tx is None and frame is not None and _shares(frame, hub):
             # Of another app, whose file this is, too: then it lands together all the same.
             tx = frame.tx
+        if tx is None or (frame is not None and frame.tx is not tx):
+            check_crossing(space, self, "published to")
         if tx is None:
             hub.post(part)
             return

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from headwater.cells.here import HERE
+from headwater.cells.here import HERE, check_crossing
 from headwater.cells.lifecycle import SETTLED
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, UsageError
@@ -67,6 +67,7 @@ class Pieces:
         _check(pattern, key)
         space = self._space
         space.check_open()
+        check_crossing(space, f"a piece of {pattern.name}", "started")
         tx = self._around()
         builder = BUILDER.get()
         if isinstance(builder, Builder) and tx is not None and builder.tx is tx:
@@ -173,6 +174,7 @@ class Pieces:
         """As `piece.stop()`."""
         space = self._space
         space.check_open()
+        check_crossing(space, piece.title, "stopped")
         tx = self._around()
         with space.turn:
             self.catch_up()

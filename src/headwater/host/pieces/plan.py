@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
+from headwater.cells.bind import into
 from headwater.cells.cell import Cell
 from headwater.cells.transaction import Transaction
 from headwater.errors import LimitError, UsageError
@@ -146,7 +147,8 @@ class Planning:
             print_ = self._space.prints.of(pattern.__wrapped__, pattern.version).hex()
             internal = {name: kind_of(each) for name, each in builder.declared.items()}
             internal |= {plan.piece.title: "piece" for plan in builder.plans}
-            value, generation = record_of(pattern, asked.key, print_, sealed, internal, outputs, stored)
+            with into(self._space):
+                value, generation = record_of(pattern, asked.key, print_, sealed, internal, outputs, stored)
         except BaseException:
             for plan in reversed(builder.plans):
                 plan.forget()

@@ -11,8 +11,9 @@ from inspect import BoundArguments, Parameter
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
+from headwater.cells.crossing import READ
 from headwater.cells.doc import Doc
-from headwater.cells.here import Owner, find, sole_open
+from headwater.cells.here import UNTRACKED, Owner, find, sole_open
 from headwater.cells.lifecycle import Status
 from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
@@ -157,7 +158,7 @@ class Resource(Asked, Generic[P, R]):
         """Why it was asked for with these arguments, or is not: `hw.why`."""
         from headwater.host.resources.words import why_asked  # noqa: PLC0415  # rarely asked
 
-        home, _ = self._home()
+        home, _ = self._home(UNTRACKED)
         try:
             key = key_of(self._bound(*args, **kwargs).arguments)
         except TypeError as error:
@@ -167,8 +168,8 @@ class Resource(Asked, Generic[P, R]):
             return f"{self.name}() with these arguments has not been called here, so nothing is known of it"
         return why_asked(home, found)
 
-    def _home(self) -> tuple[BaseSpace, Transaction | None]:
-        home, tx = sole_open(f"{self.name}()") if self._owner is None else find(self._owner, self.name)
+    def _home(self, use: str = READ) -> tuple[BaseSpace, Transaction | None]:
+        home, tx = sole_open(f"{self.name}()") if self._owner is None else find(self._owner, self.name, use)
         assert isinstance(home, BaseSpace)
         return home, tx
 
