@@ -332,3 +332,46 @@ def test_what_writes_and_returns_what_cannot_be_stored_is_told_as_that(app: hw.A
         (error,) = t.errors
         assert "cannot store the result of double()" in str(error)
         assert twice.value == 2
+
+
+def test_restored_result_that_a_run_would_not_come_to_fails_the_test() -> None:
+    app = hw.App("tariff")
+    hours = app.cell("hours", 2)
+    rates = {"hour": 50}
+
+    @app.computed
+    def price() -> int:
+        return hours.value * rates["hour"]
+
+    with pytest.raises(ProbeError, match=r"price\(\).* was restored .*\n  tariff.price: first 100, then 120"):  # noqa: SIM117
+        with probe(app) as t:
+            assert price() == 100
+            t.restart()
+            rates["hour"] = 60
+            assert price() == 100
+
+
+def test_restored_results_of_a_test_that_ends_well_are_what_a_run_comes_to() -> None:
+    app = hw.App("tariff")
+    hours = app.cell("hours", 2)
+
+    @app.computed
+    def price() -> int:
+        if not hours.value:
+            raise ValueError
+        return hours.value * 50
+
+    @app.computed
+    def label() -> str:
+        try:
+            return f"costs {price()}"
+        except ValueError:
+            return "free"
+
+    with probe(app) as t:
+        for value in (0, 2, 0):
+            hours.value = value
+            label()
+            t.restart()
+        assert label() == "free"
+        assert not t.differences

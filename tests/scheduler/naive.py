@@ -135,6 +135,12 @@ class Formula(NamedTuple):
                 if num(self.a) % 3 == 1:
                     raise TrialError(f"{num(self.a)} in {self.a}")
                 return num(self.b)
+            case "rescue":
+                try:
+                    return num(self.a)
+                except TrialError:
+                    # Made of a failure: that it is over has to be noticed, though no document says so.
+                    return 7
             case "follow":
                 target = look.at(self.a)
                 return num(target) if isinstance(target, str) else -1

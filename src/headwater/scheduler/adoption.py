@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from headwater.cells.replica import Replica
+from headwater.scheduler.failing import failures_told
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.node import Node
-from headwater.scheduler.persistence import Persistence, reads_of
-from headwater.store.observations import DIGEST_BYTES, decode_observation, digest_of, encode_observation
+from headwater.scheduler.persistence import Persistence, is_sound, reads_of
+from headwater.store.observations import DIGEST_BYTES, Observation, decode_observation, digest_of
 from headwater.values.change import Derived
 from headwater.values.ids import DocKey, Seq
 
@@ -45,20 +46,46 @@ class Adoption:
         if node.is_clean or not _is_free(node):
             return
         print_ = code()
-        body = _body_of(node, derived.body, print_)
+        body = self._body_of(node, derived.body, print_)
         observation = None if body is None else decode_observation(body)
         if body is None or observation is None or observation.print != print_:
+            return
+        if not is_sound(observation):
             return
         reads = reads_of(observation)
         docs = {*node.outputs, *(doc for doc, _, _ in reads)}
         # In one piece: what is written after the look has to be told to who has read it.
         with self._replica.turn:
-            if self._are_as_of(docs, derived.seq):
+            if self._are_as_of(docs, derived.seq) and self._calls_are_as_there(node, observation):
                 self._persistence.adopt(node, reads, body)
+
+    def _calls_are_as_there(self, node: Node, observation: Observation) -> bool:
+        """The functions that the run has called exist here with these arguments, and those that failed fail here."""
+        told = failures_told(observation)
+        reads = reads_of(observation)
+        calls = () if observation.extra is None else observation.extra.calls
+        return told == self._persistence.failing.among((doc for doc, _, _ in reads), node) and all(
+            reads[call.read][0] in self._graph.writers for call in calls
+        )
 
     def _are_as_of(self, docs: Iterable[DocKey], seq: Seq) -> bool:
         """They are here as the store had them when it took the result, and found that the run was right."""
         return all(self._replica.is_as_of(doc, seq) for doc in docs)
+
+    def _body_of(self, node: Node, told: bytes, code: bytes) -> bytes | None:
+        """What was observed, in full; None if the digest says nothing here."""
+        if len(told) != DIGEST_BYTES:
+            return told
+        return next((body for body in self._known(node, code) if digest_of(body) == told), None)
+
+    def _known(self, node: Node, code: bytes) -> Iterator[bytes]:
+        if node.heard is not None:
+            yield node.heard
+        if node.recorded is not None and len(node.recorded[1]) != DIGEST_BYTES:
+            yield node.recorded[1]
+        body = self._persistence.body_again(node, code) if node.reads else None
+        if body is not None:
+            yield body
 
 
 def _is_free(node: Node) -> bool:
@@ -67,20 +94,5 @@ def _is_free(node: Node) -> bool:
         return False
     # An error is told to callers, and its end too; what is one user's own, and what is written elsewhere, only a run
     # can tell.
-    return node.error is None and not node.breadth and not node.is_materializer
-
-
-def _body_of(node: Node, told: bytes, code: bytes) -> bytes | None:
-    """What was read, in full; None if the digest says nothing here."""
-    if len(told) != DIGEST_BYTES:
-        return told
-    return next((body for body in _known(node, code) if digest_of(body) == told), None)
-
-
-def _known(node: Node, code: bytes) -> Iterator[bytes]:
-    if node.heard is not None:
-        yield node.heard
-    if node.recorded is not None and len(node.recorded[1]) != DIGEST_BYTES:
-        yield node.recorded[1]
-    if node.reads:
-        yield encode_observation(code, node.reads)
+    is_well = node.error is None and node.known_failure is None
+    return is_well and not node.breadth and not node.is_materializer

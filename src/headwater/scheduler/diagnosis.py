@@ -4,12 +4,14 @@ For tests. Once more on what the first run has seen: then it has to come to the 
 writes besides its result is run a third time, on top of what it has written: then it must have nothing to change. These
 runs are in transactions that are never committed; no count, and nothing that is decided elsewhere, depends on them.
 
+The same for what an opening has restored: a run has to come to the result that was taken over.
+
 Must never know: who runs next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -53,12 +55,16 @@ class Difference(msgspec.Struct, frozen=True):
     """The second time was on top of what the first had written."""
     piece: str = ""
     """Which piece it is of, if it is of one."""
+    restored: bool = False
+    """The first is what was restored of an earlier opening."""
 
     @property
     def head(self) -> str:
         """Which function, and what was tried."""
         name = titled(self.node if self.node.endswith(")") else f"{self.node}()", self.piece)
         where = f" {self.line}" if self.line else ""
+        if self.restored:
+            return f"{name}{where} was restored from an earlier opening, and a run comes to something else"
         how = "run again on top of what it had written" if self.on_top else "run again on the same inputs"
         return f"{name}{where} is not idempotent: {how}, it came out differently"
 
@@ -125,11 +131,38 @@ class Diagnosis:
                     return True
         return False
 
+    def check_restored(self, nodes: Iterable[Node], valid: Callable[[Node], bool]) -> None:
+        """Run those that are restored and have not run since, if everything above is valid: they have to come to that.
+
+        A function with another result depends on something that no run can observe, or was restored wrongly.
+        """
+        for node in list(nodes):
+            spec = node.spec
+            if not node.restored or node.runs or not node.outputs or spec.is_async or node.removed or not valid(node):
+                continue
+            tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=node.cause)
+            tx.node, tx.surface = node, node.surface
+            again = self._run(node, tx)
+            if again is None:
+                continue
+            if again.error is not None:
+                places: list[tuple[str, object, object]] = [(RAISED, None, again.error)]
+            else:
+                made = [(node.outputs[0], spec.store(again.result)), *tx.written()]
+                places = [
+                    (address_text(doc, path), one, other)
+                    for doc, value in made
+                    for path, one, other in differences(self._replica.read(doc), value)
+                ]
+            self._give_up(again)
+            found = [Difference(node.name, *each, _line(node), piece=spec.piece, restored=True) for each in places]
+            self.differences += found
+
     # -- once more -----------------------------------------------------------------------------------------
 
     def _same_again(self, attempt: Attempt, image: _Image) -> list[Difference]:
         node = attempt.node
-        again = self._run(attempt, image.tx)
+        again = self._run(node, image.tx)
         if again is None:
             return []
         value: Maybe = ABSENT
@@ -153,7 +186,7 @@ class Diagnosis:
         # By the same name: messages of errors have it.
         tx = Transaction(self._replica, first.name, read_only=node.spec.read_only, cause=first.cause)
         tx.node, tx.triggers, tx.surface = node, first.triggers, node.surface
-        again = self._run(attempt, tx)
+        again = self._run(node, tx)
         if again is None:
             return []
         found = list(self._raised(node, again.error, on_top=True))
@@ -163,10 +196,10 @@ class Diagnosis:
         self._give_up(again)
         return found
 
-    def _run(self, attempt: Attempt, tx: Transaction) -> Attempt | None:
+    def _run(self, node: Node, tx: Transaction) -> Attempt | None:
         """None: it asks to be run again, or for room. That is not compared."""
-        node, runner = attempt.node, self._runner
-        again = Attempt(runner, node, tx, self._replica.version, attempt.started, pulled=True)
+        runner = self._runner
+        again = Attempt(runner, node, tx, self._replica.version, 0.0, pulled=True)
         runner.stack.append(node)
         node.running = True
         try:

@@ -22,7 +22,7 @@ from headwater.scheduler import event_invariants, resume_invariants
 from headwater.scheduler.event_invariants import broken
 from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
 from headwater.scheduler.node import Kind, Node, Status, titled
-from headwater.scheduler.persistence import ADOPTED
+from headwater.scheduler.persistence import ADOPTED, FAILED
 from headwater.scheduler.runner import REJECTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.trace import (
@@ -381,6 +381,8 @@ def i5_self_stability(records: Sequence[Record]) -> None:
             failed.discard(node)
         elif isinstance(record, Failed):
             failed.add(node)
+            failing.add(node)
+        elif isinstance(record, Restored) and record.reason == FAILED:
             failing.add(node)
         elif isinstance(record, Invalidated):
             if record.by == node:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from headwater.cells.journal import ReadKey
 from headwater.cells.transaction import Transaction
 from headwater.errors import InvariantError
+from headwater.store.observations import Arguments
 from headwater.values.ids import DocKey
 from headwater.values.tree import Path, Value, freeze
 
@@ -83,6 +84,8 @@ TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
 
 NO_CAUSES: Final[dict[Place, None]] = {}
 """Of every node that has none: never written to."""
+NO_FAILURES: Final[dict[DocKey, bytes]] = {}
+"""What most runs were told of failures: never written to."""
 _NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
 
 
@@ -126,6 +129,8 @@ class NodeSpec:
     kept_as: DocKey | None = None
     # Made for one set of arguments, when it is called with them.
     is_instance: bool = False
+    # With which, so that an opening can make the node again; None: the arguments cannot be stored.
+    called_with: Arguments | None = None
     # Results of such, that it may read: whoever makes this node makes those that write them, too.
     made_before: tuple[DocKey, ...] = ()
     # Called at the end of a pass when nobody reads its result any more: whoever made it may let it go.
@@ -192,6 +197,10 @@ class Node:
     # or the digest of it.
     restored: bool = False
     recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
+    # persistence: the failures that the last kept run was told of, by the documents of the results.
+    told_failures: dict[DocKey, bytes] = field(default_factory=lambda: NO_FAILURES)
+    # persistence: the fingerprint of how its last run failed, in an opening before this one; until it has run here.
+    known_failure: bytes | None = None
     # persistence: how often the run of another runtime stood for one here. adoption: the last that was heard of such.
     adopted: int = 0
     heard: bytes | None = None

@@ -1,9 +1,13 @@
 """What is kept of a run for the next opening, and what an opening makes of what is kept.
 
-Out: with the commit of a run goes what it has read, or only its digest if that is as before; of a run that wrote
-nothing, a note that goes with the next commit. In: a node whose code is the same, and whose result is the one of that
-run, is installed as if it had just run; if something that it read has changed since, as invalid. In all other cases it
-is as new, and says why (I7).
+Out: with the commit of a run goes what it has observed, or only its digest if that is as before; of a run that wrote
+nothing, and of one that failed, a note that goes with the next commit. Observed is what the run has read, with which
+arguments it called functions that have parameters, and which calls raised what.
+
+In: a node whose code is the same, and whose result is the one of that run, is installed as if it had just run; if
+something that it observed has changed since, as invalid. A node whose last run failed is as new: its run tells whether
+it still fails in the same way, and readers are notified if it does not. In all other cases a node is as new, and says
+why (I7).
 
 Must never know: how rows are stored, and when a node runs.
 """
@@ -18,15 +22,28 @@ import msgspec
 from headwater.cells.journal import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
+from headwater.scheduler.failing import Failing, failures_told
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
-from headwater.scheduler.node import Node, Place, Signal
+from headwater.scheduler.node import Node, Place, Signal, Status
 from headwater.scheduler.trace import Restored, Trace
 from headwater.store.backend import ObservationRow
-from headwater.store.observations import DIGEST_BYTES, Observation, decode_observation, digest_of, encode_observation
+from headwater.store.observations import (
+    DIGEST_BYTES,
+    NO_EXTRA,
+    Arguments,
+    Called,
+    Extra,
+    Observation,
+    decode_observation,
+    digest_of,
+    encode_observation,
+    fingerprint_of,
+)
 from headwater.store.resumption import Listing
 from headwater.values.address import Depth, address_text
+from headwater.values.describe import says_same
 from headwater.values.ids import DocKey, Seq
 from headwater.values.tree import ABSENT, Maybe, Path, same
 
@@ -39,6 +56,15 @@ SINCE: Final = "while nobody looked"
 
 NOTHING: Final = "nothing is kept of it"
 """Why most nodes are fresh that are."""
+
+FAILED: Final = "its last run failed: it is tried again"
+"""Why a node is fresh of which a run is kept."""
+
+CHANGED_CODE: Final = "its code, or something that it uses, has changed"
+"""Why a node is fresh whose print is another one."""
+
+_CALLS: Final = b"\xa1c"
+"""In every body that has calls, and in few others: the key of `Extra.calls`, as it is stored."""
 
 
 ADOPTED: Final = "adopted"
@@ -65,6 +91,7 @@ class Persistence:
         self._invalidation = invalidation
         self._trace = trace
         self._now = gates.now
+        self.failing = Failing(graph)
         # How many could be taken over as they were; and the others, by their ids.
         self.restored = 0
         self.missed: dict[str, Resumed] = {}
@@ -88,12 +115,43 @@ class Persistence:
         node.recorded = None
         if body is None:
             return
+        self._put_note(node, body, reads, value)
+
+    def note_failure(
+        self,
+        node: Node,
+        tx: Transaction,
+        reads: Mapping[ReadKey, Mark | None],
+        error: Exception,
+        before: Exception | None,
+    ) -> bool:
+        """A run failed: results of readers may be made of that. Tells whether they have not been told of it yet."""
+        is_news = not says_same(error, before)
+        if is_news and node.known_failure is not None:
+            # In this opening it has not run before; in an earlier one it failed in the same way, perhaps.
+            is_news = fingerprint_of(error) != node.known_failure
+        if node.outputs:
+            self.failing.add(node)
+        node.recorded, node.known_failure = None, None
+        self._note_failed(node, tx, reads, error)
+        return is_news
+
+    def _note_failed(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], error: Exception) -> None:
+        if node.spec.print is None:
+            return
+        extra = self._extra(node)
+        if extra is None or node.breadth or tx.reaches_out:
+            return
+        failed = Extra(error=fingerprint_of(error), calls=extra.calls)
+        self._put_note(node, encode_observation(node.spec.print(), node.reads, failed), reads)
+
+    def _put_note(self, node: Node, body: bytes, reads: Mapping[ReadKey, Mark | None], *values: Maybe) -> None:
         seen = [mark.read(doc, path, _depth(bits)) for (doc, path, bits), mark in reads.items() if mark is not None]
         if len(seen) != len(reads):
             return
         for index, doc in enumerate(node.outputs):
             stands, mark = self._replica.hold(doc)
-            if not index and not same(stands, value):
+            if not index and values and not same(stands, values[0]):
                 return
             seen.append(mark.read(doc, (), Depth.DEEP))
         self._replica.notes.put(_key(node), body, seen)
@@ -103,26 +161,48 @@ class Persistence:
         code = node.spec.print
         if code is None:
             return None
-        recorded = node.recorded
-        if recorded is not None and recorded[0] is node.reads and not whole and not tx.reaches_out:
+        recorded, failures = node.recorded, self.failing.above(node)
+        is_as_before = recorded is not None and recorded[0] is node.reads and failures == node.told_failures
+        if recorded is not None and is_as_before and not whole and not tx.reaches_out:
             if len(recorded[1]) != DIGEST_BYTES:
                 node.recorded = recorded = (node.reads, digest_of(recorded[1]))
             return recorded[1]
-        node.recorded = None
-        if node.breadth or tx.reaches_out or self._coordinates(node):
+        node.recorded, node.told_failures = None, failures
+        if node.breadth or tx.reaches_out or node.status is not Status.CLEAN:
+            # Invalid already: a failure that it was told of may be over, and no document says so.
             return None
-        body = encode_observation(code(), node.reads)
+        extra = self._extra(node)
+        if extra is None:
+            return None
+        body = encode_observation(code(), node.reads, extra)
         node.recorded = (node.reads, digest_of(body))
         return body
 
-    def _coordinates(self, node: Node) -> bool:
-        """It calls functions with arguments: only its own run makes those again. Each of them is kept for itself."""
-        writers, made = self._graph.writers, node.spec.made_before
-        for doc in node.above:
+    def _extra(self, node: Node) -> Extra | None:
+        """The calls of a run that its reads alone do not describe. None: some of them cannot be made again."""
+        if not node.above:
+            return NO_EXTRA
+        failures, made, writers = self.failing.above(node), node.spec.made_before, self._graph.writers
+        calls: dict[DocKey, Called] = {}
+        for index, (doc, _, _) in enumerate(node.reads):
+            if doc not in node.above or doc in calls:
+                continue
+            arguments = None
             for writer in writers[doc]:
                 if writer.spec.is_instance and doc not in made:
-                    return True
-        return False
+                    arguments = writer.spec.called_with
+                    if arguments is None or doc != writer.outputs[0]:
+                        # Only its own run makes that node again. Of the node itself a row is kept.
+                        return None
+            error = failures.get(doc)
+            if arguments is not None or error is not None:
+                calls[doc] = Called(index, arguments, error)
+        return Extra(calls=tuple(calls.values())) if calls else NO_EXTRA
+
+    def body_again(self, node: Node, code: bytes) -> bytes | None:
+        """What would be kept of a run that observes what the last one did."""
+        extra = self._extra(node)
+        return None if extra is None else encode_observation(code, node.reads, extra)
 
     def rejected(self, node: Node) -> None:
         """A commit of its was taken back: what was kept with it, too."""
@@ -130,65 +210,120 @@ class Persistence:
 
     # -- in ------------------------------------------------------------------------------------------------
 
+    def calls_of(self, node: Node, row: ObservationRow, listing: Listing) -> list[tuple[DocKey, Arguments]]:
+        """The results of functions with parameters that a kept run has read, and with which arguments it called them.
+
+        Nothing, if the row is not good for this node. Nodes for them must exist before the node is restored.
+        """
+        if _CALLS not in row.body:
+            return []
+        observation, _ = self._valid(node, row, listing)
+        if observation is None or observation.extra is None:
+            return []
+        reads = reads_of(observation)
+        calls = observation.extra.calls
+        return [(reads[call.read][0], call.arguments) for call in calls if call.arguments is not None]
+
     def restore_all(self, nodes: Iterable[Node], listing: Listing, changed: Changed) -> None:
         """Install what is kept. Nothing runs, and no document is looked at that has not changed."""
         rows = [(listing.rows.pop(_key(node), None), node) for node in nodes if node.spec.print is not None]
         # Those that ran first are above the others, mostly: so ranks are right at once.
         rows.sort(key=lambda each: 0 if each[0] is None else each[0].seq)
-        dirty: list[tuple[Node, Place]] = []
+        restored: dict[Node, tuple[ObservationRow, Observation]] = {}
         for row, node in rows:
-            cause = self._restore(node, row, listing, changed)
-            if cause is not None:
-                dirty.append((node, cause))
-        for node, cause in dirty:
-            self._invalidation.mark(node, cause, SINCE)
-            self._gates.at_once(node)
+            observation = self._restore(node, row, listing)
+            if row is not None and observation is not None:
+                restored[node] = (row, observation)
+        # All failures of the rows are known by now, so they can be compared with what others were told.
+        outdated = {node: self._since(node, *found, listing, changed) for node, found in restored.items()}
+        for _, node in rows:
+            if node.known_failure is not None:
+                for reader in self._graph.readers_of(node.outputs[0]) if node.outputs else ():
+                    if reader not in restored and reader.has_value and reader is not node:
+                        # It was here before, and has not been told of this failure.
+                        self._invalidation.mark(reader, (node.outputs[0], ()), SINCE)
+        for node, causes in outdated.items():
+            for cause in causes:
+                self._invalidation.mark(node, cause, SINCE)
+            if causes:
+                self._gates.at_once(node)
 
-    def _restore(self, node: Node, row: ObservationRow | None, listing: Listing, changed: Changed) -> Place | None:
-        """Install one. Returns what has changed since, if anything did."""
+    def _restore(self, node: Node, row: ObservationRow | None, listing: Listing) -> Observation | None:
+        """Install one, if what is kept of it is good."""
         observation, miss = self._valid(node, row, listing)
         if observation is None or row is None:
             self._tell(node, "fresh", miss)
             return None
-        newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
-        reads = reads_of(observation)
-        for doc, path, bits in reads:
-            if self._is_newer(doc, row.seq, listing):
-                newer.setdefault(doc, []).append((path, _depth(bits)))
-        self._graph.install_reads(node, reads)
-        self._invalidation.forget(node)
-        # I7: as if it had run just now; and if that is not so any more, as if it had been told.
-        node.signal(Signal.RESTORED)
-        node.restored = True
+        if observation.extra is not None and observation.extra.error is not None:
+            # Only a run can raise it again, for callers. It compares itself with what readers were told.
+            if node.outputs:
+                node.known_failure = observation.extra.error
+                self.failing.add(node)
+            self._tell(node, "fresh", FAILED)
+            return None
+        self._install(node, reads_of(observation))
         if row.doc not in listing.inherited:
             # What stands on another branch cannot be referred to on this one. The digest of what stands on this one is
             # made when it is needed: most are never run again.
             node.recorded = (node.reads, row.body)
-        for doc, places in newer.items():
-            if changed(doc, places, row.seq):
-                self._tell(node, "dirty", f"{address_text(doc)} has changed since")
-                return (doc, places[0][0])
-        self.restored += 1
-        if self._trace.on:
-            self._trace.emit(Restored(self._now(), node.id, "restored", ""))
-        return None
+        return observation
 
-    def take_up(self, node: Node, reads: tuple[ReadKey, ...], recorded: tuple[tuple[ReadKey, ...], bytes]) -> None:
-        """Install what another node of the same function knew, all of which is still so."""
+    def _install(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
         self._graph.install_reads(node, reads)
         self._invalidation.forget(node)
+        # I7: as if it had run just now; and if that is not so any more, as if it had been notified.
         node.signal(Signal.RESTORED)
         node.restored = True
-        node.recorded = (node.reads, recorded[1])
+
+    def _since(
+        self, node: Node, row: ObservationRow, observation: Observation, listing: Listing, changed: Changed
+    ) -> list[Place]:
+        """What has changed since the run that is kept of a node: all of it, as live causes would be (I8)."""
+        newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
+        for doc, path, bits in node.reads:
+            if self._is_newer(doc, row.seq, listing):
+                newer.setdefault(doc, []).append((path, _depth(bits)))
+        causes: list[Place] = []
+        for doc, places in newer.items():
+            if changed(doc, places, row.seq):
+                # Of one place it is known which; of several each is asked for by itself.
+                hit = places if len(places) == 1 else [each for each in places if changed(doc, [each], row.seq)]
+                causes += [(doc, path) for path, _ in hit or places[:1]]
+        told, now = failures_told(observation), self.failing.above(node)
+        node.told_failures = told
+        others = [doc for doc in {**told, **now} if told.get(doc) != now.get(doc)]
+        causes += [(doc, ()) for doc in others if (doc, ()) not in causes]
+        if causes:
+            reason = f"{address_text(causes[0][0])} has changed since"
+            if len(others) == len(causes):
+                reason = f"whether {address_text(others[0])} fails, or how, is not as it was in its last run"
+            self._tell(node, "dirty", reason)
+            return causes
+        self._count_restored(node)
+        return []
+
+    def _count_restored(self, node: Node) -> None:
         self.restored += 1
         if self._trace.on:
             self._trace.emit(Restored(self._now(), node.id, "restored", ""))
+
+    def take_up(
+        self,
+        node: Node,
+        reads: tuple[ReadKey, ...],
+        recorded: tuple[tuple[ReadKey, ...], bytes],
+        told: dict[DocKey, bytes],
+    ) -> None:
+        """Install what another node of the same function knew, all of which is still so."""
+        self._install(node, reads)
+        node.recorded, node.told_failures = (node.reads, recorded[1]), told
+        self._count_restored(node)
 
     def adopt(self, node: Node, reads: tuple[ReadKey, ...], body: bytes) -> None:
         """Install what the run of another runtime has read, all of which is here as it was there."""
         self._graph.install_reads(node, reads)
         self._invalidation.relieve(node)
-        node.recorded = (node.reads, body)
+        node.recorded, node.told_failures = (node.reads, body), self.failing.above(node)
         node.adopted += 1
         if self._trace.on:
             self._trace.emit(Restored(self._now(), node.id, ADOPTED, "another runtime has run it"))
@@ -202,16 +337,18 @@ class Persistence:
         if row is None:
             return None, NOTHING
         observation = decode_observation(row.body)
-        if observation is None:
+        if observation is None or not is_sound(observation):
             return None, "what is kept of it cannot be read"
         code = node.spec.print
         if code is None or observation.print != code():
-            return None, "its code, or something that it uses, has changed"
-        if node.outputs and not listing.is_there(node.outputs[0]):
+            return None, CHANGED_CODE
+        has_failed = observation.extra is not None and observation.extra.error is not None
+        if node.outputs and not has_failed and not listing.is_there(node.outputs[0]):
             return None, "its result is gone"
         for doc in node.outputs:
             if self._is_newer(doc, row.seq, listing):
-                return None, f"{address_text(doc)} was written by somebody else"
+                by = "by another program, or by a later run that cannot be kept"
+                return None, f"{address_text(doc)} was written after the run that is kept, {by}"
         return observation, ""
 
     def _tell(self, node: Node, outcome: str, reason: str) -> None:
@@ -227,6 +364,12 @@ def reads_of(observation: Observation) -> tuple[ReadKey, ...]:
         doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
         found[doc, path, SHALLOW_BIT if shallow else 0] = None
     return tuple(found)
+
+
+def is_sound(observation: Observation) -> bool:
+    """Whether its calls are of things that it has read."""
+    calls = () if observation.extra is None else observation.extra.calls
+    return all(0 <= call.read < len(observation.reads) for call in calls)
 
 
 def _key(node: Node) -> DocKey:

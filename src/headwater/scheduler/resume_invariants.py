@@ -12,6 +12,7 @@ from typing import Final
 
 from headwater.cells.journal import SHALLOW_BIT
 from headwater.scheduler.event_invariants import broken
+from headwater.scheduler.failing import failures_told
 from headwater.scheduler.node import Node
 from headwater.scheduler.persistence import ADOPTED
 from headwater.scheduler.scheduler import Scheduler
@@ -20,7 +21,7 @@ from headwater.store.backend import ObservationRow
 from headwater.store.engine import Engine
 from headwater.store.observations import Observation, decode_observation
 from headwater.values.address import Depth
-from headwater.values.ids import MAIN, BranchId
+from headwater.values.ids import MAIN, BranchId, DocKey
 from headwater.values.match import touches
 
 
@@ -36,10 +37,18 @@ def i7_restart_equivalence(scheduler: Scheduler, engine: Engine, branch: BranchI
         observation = None if row is None else decode_observation(row.body)
         if row is None or observation is None:
             raise broken("I7", "it was restored, and nothing is kept of it", node)
-        _as_it_was(node, row, observation, engine, branch)
+        failures = scheduler.persistence.failing.above(node)
+        _as_it_was(node, row, observation, failures, engine, branch)
 
 
-def _as_it_was(node: Node, row: ObservationRow, observation: Observation, engine: Engine, branch: BranchId) -> None:
+def _as_it_was(  # noqa: PLR0917  # called in one place
+    node: Node,
+    row: ObservationRow,
+    observation: Observation,
+    failures: dict[DocKey, bytes],
+    engine: Engine,
+    branch: BranchId,
+) -> None:
     documents = engine.documents
     if row.seq < documents.horizon.seq:
         # Forgotten since: nobody can tell any more.
@@ -50,6 +59,8 @@ def _as_it_was(node: Node, row: ObservationRow, observation: Observation, engine
     places = [read if isinstance(read, tuple) else (read, (), False) for read in observation.reads]
     if [(doc, path, SHALLOW_BIT if shallow else 0) for doc, path, shallow in places] != list(node.reads):
         raise broken("I7", "it was restored with other reads than are kept", node)
+    if failures_told(observation) != failures:
+        raise broken("I7", "it was restored as clean, and what it has read fails otherwise than it was told", node)
     for doc, path, shallow in [*places, *((doc, (), False) for doc in node.outputs)]:
         then = documents.at(branch, doc, row.seq).value
         now = documents.at(branch, doc, engine.head).value

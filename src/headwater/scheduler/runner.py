@@ -28,7 +28,7 @@ from headwater.scheduler.trace import Failed, Finished, Started, Suspended, Take
 from headwater.scheduler.trouble import is_final, told, unstorable
 from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
-from headwater.values.describe import calls_of, describe, says_same, with_calls
+from headwater.values.describe import calls_of, describe, with_calls
 from headwater.values.ids import DocId, DocKey
 from headwater.values.link import Link
 from headwater.values.match import touches
@@ -167,7 +167,7 @@ class Runner:
         if self.before is not None:
             self.before(attempt)
         if error is not None:
-            self._failed(attempt, error)
+            self._failed(attempt, error, reads)
         elif node.outputs or tx.wrote or attempt.before is not None:
             self._commit(attempt, value, reads)
         else:
@@ -222,10 +222,11 @@ class Runner:
         except HeadwaterError as error:
             # A limit, or a closed space: nothing was written.
             node.commit = before
-            self._failed(attempt, error)
+            self._failed(attempt, error, reads)
             return
-        if attempt.before is not None:
+        if attempt.before is not None or node.known_failure is not None:
             node.error = node.trace = None
+            self._persistence.failing.drop(node)
             self._invalidation.failed_otherwise(node, tx)
         self._done(attempt, changed=wrote)
 
@@ -260,7 +261,7 @@ class Runner:
         if self.after is not None:
             self.after(attempt)
 
-    def _failed(self, attempt: Attempt, error: Exception) -> None:
+    def _failed(self, attempt: Attempt, error: Exception, reads: Mapping[ReadKey, Mark | None]) -> None:
         """It keeps what it has read until then: that is what may mend it. Nothing it wrote is kept."""
         node, tx = attempt.node, attempt.tx
         node.error, node.trace = error, calls_of(error)
@@ -268,14 +269,13 @@ class Runner:
             tx.abort()
         if self._trace.on:
             self._trace.emit(Failed(self._now(), node.id, node.runs, describe(error)))
-        is_news = not says_same(error, attempt.before)
+        is_news = self._persistence.note_failure(node, tx, reads, error, attempt.before)
         if is_news:
             self._invalidation.failed_otherwise(node, tx)
         self._done(attempt, changed=False)
-        if node.spec.has_callers and (attempt.pulled or self._is_called(node)):
-            return
-        if isinstance(error, NotReadyError):
-            # It runs again when that is there. So it will be, or fail, and then that is told.
+        is_raised = node.spec.has_callers and (attempt.pulled or self._is_called(node))
+        # What is not ready: it runs again when that is there. So it will be, or fail, and then that is told.
+        if is_raised or isinstance(error, NotReadyError):
             return
         if is_news or node.spec.kind is Kind.EFFECT:
             self._report(told(node, attempt.causes, self._space))

@@ -86,7 +86,7 @@ class Fold:
     replays: list[ReplayRow] = field(default_factory=list)
     observations: list[tuple[BranchId, ObservationRow]] = field(default_factory=list)
     unobserved: list[tuple[BranchId, DocKey, Seq]] = field(default_factory=list)
-    """Whose observation, if it is not newer than this place, is none any more."""
+    """Whose observation, if it is older than this place, is none any more."""
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class Backend(Protocol):
     ) -> None:
         """Add to the log, and fold if asked. Nothing of it is there if this raises.
 
-        What was observed replaces what was before, unless that is newer.
+        What was observed replaces what was before, unless that is newer. Of one place, a note is newer than the log.
         """
 
     def folded(self) -> Seq:

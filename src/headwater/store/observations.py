@@ -1,9 +1,9 @@
-"""What each computation has read in its last run that counts: kept, so that the next opening need not run it again.
+"""What each computation has observed in its last run that counts: kept, so that the next opening need not run it again.
 
 One row for each, overwritten in place. It rides on the commit of the run: in the log with the commit, or as its digest
-if the run read the same as the one before; when the log is folded the newest go into a table. A run that wrote nothing
-is noted in that table at once, if what it has read is still so. Whatever is missing, damaged or does not fit is no
-observation: then the computation runs.
+if the run observed the same as the one before; when the log is folded the newest go into a table. A run that wrote
+nothing, and a run that failed, is noted in that table at once, if what it has read is still so. A row that is missing,
+damaged or does not fit is no observation: then the computation runs.
 
 What has changed since is not written anywhere: it follows from the log (`resumption`).
 
@@ -20,11 +20,12 @@ import msgspec
 
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import CommitEntry
+from headwater.values.describe import text_of
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
-FORMAT: Final = 1
-"""Raised when what is kept means something else: what another version has kept is none then."""
+FORMAT: Final = 2
+"""Rows of another format count as none. What later versions add goes into `Extra`, and does not raise this number."""
 
 DIGEST_BYTES: Final = 8
 """Of a body, to say that it is the same as before. A body is longer."""
@@ -32,24 +33,70 @@ DIGEST_BYTES: Final = 8
 SeenRead: TypeAlias = DocKey | tuple[DocKey, Path, bool]
 """A document as a whole; or a place in one, and whether only its shape was looked at."""
 
+Arguments: TypeAlias = tuple[tuple[str, ...], ...]
+"""For each parameter the kind of the argument and its text, from which the argument can be made again."""
 
-class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False):
+
+class Called(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A call that a run made, if its result alone does not describe it."""
+
+    read: int
+    """Index of the read of the result, in `Observation.reads`."""
+    arguments: Arguments | None = None
+    """Of a function with parameters."""
+    error: bytes | None = None
+    """Fingerprint of what the call raised."""
+
+
+class GateSettings(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """Debounce and throttle in milliseconds: as set at run time, and as declared in the code at that time."""
+
+    debounce_ms: float | None
+    throttle_ms: float | None
+    declared_debounce_ms: float | None
+    declared_throttle_ms: float | None
+
+
+class Extra(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    rename={"error": "e", "calls": "c", "gate": "g"},
+):
+    """What few observations have: a map in the row. The keys `f` (far), `s` (spans) and `l` (label) are reserved.
+
+    A key that this version does not know may restrict what the row is good for: then the row is no observation.
+    """
+
+    error: bytes | None = None
+    """Fingerprint of what the run raised. The result is that of an earlier run."""
+    calls: tuple[Called, ...] = ()
+    gate: GateSettings | None = None
+
+
+class Observation(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """What is kept of a run: by which code, and what it has read."""
 
     format: int
     print: bytes
     """Stands for the function, and everything besides documents that its result depends on."""
     reads: tuple[SeenRead, ...]
+    extra: Extra | None = None
 
+
+NO_EXTRA: Final = Extra()
+"""Of every observation that has nothing of it."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Observation)
 
 
-def encode_observation(code: bytes, reads: Iterable[tuple[DocKey, Path, int]]) -> bytes:
+def encode_observation(code: bytes, reads: Iterable[tuple[DocKey, Path, int]], extra: Extra = NO_EXTRA) -> bytes:
     """The body of a row. A read of a whole document is its key alone; most are."""
     seen = [doc if not path and not bits else (doc, path, bool(bits)) for doc, path, bits in reads]
-    return _encoder.encode((FORMAT, code, seen))
+    return _encoder.encode((FORMAT, code, seen) if extra is NO_EXTRA else (FORMAT, code, seen, extra))
 
 
 def decode_observation(body: bytes) -> Observation | None:
@@ -59,6 +106,13 @@ def decode_observation(body: bytes) -> Observation | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.format == FORMAT else None
+
+
+def fingerprint_of(error: Exception) -> bytes:
+    """Stands for an error: two with the same class and text are the same."""
+    kind = type(error)
+    text = f"{kind.__module__}.{kind.__qualname__}\0{text_of(error)}"
+    return blake2b(text.encode(errors="backslashreplace"), digest_size=DIGEST_BYTES).digest()
 
 
 def docs_of(observation: Observation) -> set[DocKey]:

@@ -101,6 +101,8 @@ class Probe:
         stage = self._staged()
         try:
             if stage.space is not None and not stage.space.closed:
+                if error is None:
+                    self._check_restored(stage.space)
                 stage.close()
         except HeadwaterError as failed:
             if error is None:
@@ -244,13 +246,20 @@ class Probe:
         """
         self._check_outside("restart")
         stage = self._staged()
-        current = {} if crash else self._current(stage.opened())
         space = stage.opened()
+        self._check_restored(space)
+        current = {} if crash else self._current(space)
         for function in (*space.nodes, *space.instances, *space.handlers, *space.resources):
             self._runs[function] = self._runs.get(function, 0) + space.runs(function)
         stage.close(crashed=crash)
         self._open()
         self._check_rested(current)
+
+    def _check_restored(self, space: BaseSpace) -> None:
+        """What was restored, and has not run since, is what a run comes to: else it is a difference like others."""
+        if self._checks:
+            with space.turn:
+                space.scheduler.recheck_restored()
 
     def _check_outside(self, verb: str) -> None:
         space, frame = self.space, HERE.get()

@@ -34,6 +34,8 @@ class Seen:
     recorded: tuple[tuple[ReadKey, ...], bytes]
     docs: dict[DocKey, Maybe]
     results: dict[DocKey, Maybe]
+    # The failures that it was told of.
+    told: dict[DocKey, bytes]
 
     def is_so(self, replica: Replica) -> bool:
         """Whether a run would read and come to the same."""
@@ -59,12 +61,15 @@ def seen_by(space: BaseSpace, function: Computed[..., Any]) -> Seen | None:
     read = space.replica.read
     docs = {doc: read(doc) for doc, _, _ in node.reads}
     results = {doc: read(doc) for doc in node.outputs}
-    return Seen(function.print_in(space), node.rank, node.reads, recorded, docs, results)
+    return Seen(function.print_in(space), node.rank, node.reads, recorded, docs, results, node.told_failures)
 
 
 def take_over(space: BaseSpace, found: dict[Computed[..., Any], Seen]) -> None:
     """Nodes of these functions go on where those before them were, as far as all is as it was."""
     for function, seen in sorted(found.items(), key=lambda each: each[1].rank):
         node: Node = space.nodes[function]
-        if not node.has_value and seen.is_so(space.replica) and function.print_in(space) == seen.print:
-            space.scheduler.persistence.take_up(node, seen.reads, seen.recorded)
+        persistence = space.scheduler.persistence
+        if node.has_value or not seen.is_so(space.replica) or function.print_in(space) != seen.print:
+            continue
+        if persistence.failing.among(seen.docs, node) == seen.told:
+            persistence.take_up(node, seen.reads, seen.recorded, seen.told)

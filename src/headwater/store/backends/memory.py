@@ -74,10 +74,11 @@ class MemoryBackend:
         if self._tables is not None:
             self._tables.end()
 
-    def _observe(self, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
+    def _observe(self, observed: Sequence[tuple[BranchId, ObservationRow]], *, folded: bool = False) -> None:
         for branch, row in observed:
             known = self._observations.setdefault(branch, {})
-            if row.doc not in known or known[row.doc].seq <= row.seq:
+            # A row of the same place was noted after that commit.
+            if row.doc not in known or known[row.doc].seq + folded <= row.seq:
                 known[row.doc] = row
 
     def _fold(self, fold: Fold) -> None:
@@ -97,9 +98,9 @@ class MemoryBackend:
             self._replays.setdefault(row.session, []).append(row)
         for branch, doc, seq in fold.unobserved:
             known = self.observation(branch, doc)
-            if known is not None and known.seq <= seq:
+            if known is not None and known.seq < seq:
                 self.drop_observations([(branch, doc)])
-        self._observe(fold.observations)
+        self._observe(fold.observations, folded=True)
 
     def folded(self) -> Seq:
         return self._folded

@@ -53,9 +53,9 @@ def write_fold(db: apsw.Connection, fold: Fold) -> None:
         "insert into replay values (?, ?, ?, ?)", [(session[r.session], r.first, r.last, r.seq) for r in fold.replays]
     )
     db.executemany(
-        f"delete from observation where branch = {BRANCH} and doc = {DOC} and seq <= ?", list(fold.unobserved)
+        f"delete from observation where branch = {BRANCH} and doc = {DOC} and seq < ?", list(fold.unobserved)
     )
-    observe(db, fold.observations)
+    observe(db, fold.observations, folded=True)
     set_meta(db, "folded", str(fold.through))
 
 
@@ -75,8 +75,11 @@ def _sum_of(branch: str, doc: str, seq: int, body: bytes) -> int:
     return crc32(body, crc32(f"{branch}\0{doc}\0{seq}".encode()))
 
 
-def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationRow]]) -> None:
-    """What was observed replaces what was before, unless that is newer."""
+def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationRow]], *, folded: bool = False) -> None:
+    """What was observed replaces what was before, unless that is newer.
+
+    A row of the same place was noted after that commit: what a fold finds in the log is older.
+    """
     keys = {row.doc for _, row in observed}
     db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
     # A branch that nothing was folded of yet has no number.
@@ -89,7 +92,8 @@ def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationR
     doc = {key: db.execute("select id from doc where key = ?", (key,)).get for key in keys}
     db.executemany(
         "insert into observation values (?, ?, ?, ?, ?) on conflict do update set "
-        "seq = excluded.seq, body = excluded.body, sum = excluded.sum where excluded.seq >= observation.seq",
+        "seq = excluded.seq, body = excluded.body, sum = excluded.sum "
+        f"where excluded.seq {'>' if folded else '>='} observation.seq",
         [
             (branch[b], doc[row.doc], row.seq, row.body, _sum_of(b, row.doc, row.seq, row.body))
             for b, row in observed
