@@ -20,7 +20,7 @@ import msgspec
 
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import CommitEntry
-from headwater.values.describe import text_of
+from headwater.values.describe import kind_of, text_of
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
@@ -110,8 +110,7 @@ def decode_observation(body: bytes) -> Observation | None:
 
 def fingerprint_of(error: Exception) -> bytes:
     """Stands for an error: two with the same class and text are the same."""
-    kind = type(error)
-    text = f"{kind.__module__}.{kind.__qualname__}\0{text_of(error)}"
+    text = f"{kind_of(error)}\0{text_of(error)}"
     return blake2b(text.encode(errors="backslashreplace"), digest_size=DIGEST_BYTES).digest()
 
 
