@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from select import select
 from urllib.request import urlopen
 
 import pytest
@@ -205,3 +206,26 @@ def test_a_reader_that_has_gone_is_told_from_a_connection_that_has() -> None:
         outlet.flush()
     outlet.drop()
     os.close(theirs)
+
+
+@pytest.mark.parametrize("unbuffered", [False, True])
+def test_a_line_on_standard_error_is_there_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: bool
+) -> None:
+    settle_in(tmp_path, monkeypatch)
+    command = [*COMMAND[:1], *(["-u"] if unbuffered else []), *COMMAND[1:], "serve", "--store", "s"]
+    with subprocess.Popen([*command, "--listen", "127.0.0.1:0"], text=True, stderr=subprocess.PIPE) as server:
+        assert server.stderr is not None
+        ready, _, _ = select([server.stderr], [], [], SAFETY_S)
+        server.terminate()
+        assert ready
+        assert server.stderr.readline().startswith("serving s at ")
+        server.communicate(timeout=SAFETY_S)
+
+
+def test_part_of_a_line_is_written_at_once_where_python_is_told_not_to_buffer() -> None:
+    program = "import os, sys; from headwater.cli.streams import set_up; set_up(); print('half', end=''); os._exit(0)"
+    written = subprocess.run(
+        [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, timeout=SAFETY_S, check=True
+    )
+    assert written.stdout == b"half"

@@ -36,13 +36,17 @@ class Outlet(io.BufferedWriter):
     after the text was written and before the buffer knows, and the text would be written twice.
     """
 
-    def __init__(self, descriptor: int, *, is_lasting: bool) -> None:
+    def __init__(self, descriptor: int, *, is_lasting: bool, is_unbuffered: bool = False) -> None:
         super().__init__(io.FileIO(descriptor, "wb", closefd=False))
         self.is_lasting = is_lasting
+        self._is_unbuffered = is_unbuffered
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
-            return super().write(data)
+            written = super().write(data)
+            if self._is_unbuffered:
+                super().flush()
+            return written
         except OSError as error:
             self._fails(error)
             return memoryview(data).nbytes
@@ -124,7 +128,8 @@ def _take(name: Name, *, is_lasting: bool) -> None:
     with suppress(OSError, ValueError):
         stream.flush()
         taken = io.TextIOWrapper(
-            Outlet(stream.fileno(), is_lasting=is_lasting),
+            # Under `python -u` text is written through to a stream without a buffer; here to one that does not keep it.
+            Outlet(stream.fileno(), is_lasting=is_lasting, is_unbuffered=stream.write_through),
             encoding=stream.encoding,
             errors="backslashreplace",
             line_buffering=stream.line_buffering,
