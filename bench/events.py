@@ -19,11 +19,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
-from unittest.mock import patch
 
 import headwater as hw
 from bench.apart import apart
-from bench.store import RECORD, CountingVFS
+from bench.store import RECORD, CountingVFS, through
 from bench.table import Table
 
 READERS: Final = 200
@@ -195,7 +194,7 @@ def _bytes(table: Table, place: Path) -> None:
     }
     for name, work in rows.items():
         vfs, till, events = CountingVFS(), _Till(), 5_000
-        with patch.dict(os.environ, HEADWATER_VFS=vfs.name), till.app.open(str(place / f"{len(name)}.db")) as space:
+        with through(vfs), till.app.open(str(place / f"{len(name)}.db")) as space:
             send = work(till, space)
             send(0)
             space.sync()

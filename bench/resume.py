@@ -23,7 +23,7 @@ from unittest.mock import patch
 import headwater as hw
 from bench.apart import apart
 from bench.reactive_counts import STATM
-from bench.store import CountingVFS
+from bench.store import CountingVFS, through
 from bench.table import Table
 from headwater.host.resuming import Resuming
 from headwater.scheduler.persistence import Persistence
@@ -291,7 +291,7 @@ class Cost:
 
 def _cost(path: Path, *, keeps: bool) -> Cost:
     vfs, reference = CountingVFS(), Reference()
-    counted, opening = patch.dict(os.environ, HEADWATER_VFS=vfs.name), reference.app
+    counted, opening = through(vfs), reference.app
     with counted, _keeping(keeps=keeps), opening.open(str(path)) as space:
         reference.use(space)
         commits = space.stats.seq

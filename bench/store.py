@@ -16,7 +16,7 @@ import apsw
 from bench.table import Table, best_us, paired
 from headwater.cells.replica import Replica
 from headwater.host.clock import SystemClock, SystemEntropy
-from headwater.host.opening import open_space
+from headwater.host.opening import open_space, use_vfs
 from headwater.host.storage import GROUP_MAX, Storage
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Operation, PatchDoc, SetDoc, Submission
@@ -186,6 +186,16 @@ class CountingVFS(apsw.VFS):
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         return _CountingFile(self, name, flags)
+
+
+@contextmanager
+def through(vfs: CountingVFS) -> Iterator[None]:
+    """Spaces that are opened meanwhile are counted."""
+    use_vfs(vfs.name)
+    try:
+        yield
+    finally:
+        use_vfs(None)
 
 
 class _CountingFile(apsw.VFSFile):

@@ -9,7 +9,6 @@ write-ahead log it is several times as quick, and shown beside it.
 from __future__ import annotations
 
 import gc
-import os
 import statistics
 import tempfile
 import threading
@@ -21,13 +20,12 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
 from bench import workflow_crash, workflow_growth
 from bench.peers.flow_engines import AT_ONCE, Dbos, FlowEngine, Headwater
 from bench.peers.flow_floor import GROUP, Floor
 from bench.peers.job import PREPARE, Job, Ledger, Numbers
-from bench.store import CountingVFS
+from bench.store import CountingVFS, through
 from bench.table import Table
 from headwater.workflow.book import Book
 
@@ -113,7 +111,7 @@ def _counted(path: Path, flows: int, runs: int, verb: Callable[[Headwater], Call
         statements += 1
         return True
 
-    with patch.dict(os.environ, HEADWATER_VFS=vfs.name), _jobs(path.with_suffix(".ledger")) as job:
+    with through(vfs), _jobs(path.with_suffix(".ledger")) as job:
         engine = Headwater(path, job, flows)
         with closing(engine):
             work = verb(engine)

@@ -28,6 +28,9 @@ import headwater as hw
 from headwater.core import Seq, doc_key, open_space, read, verify
 from headwater.errors import ConflictError
 
+PYTHON = [sys.executable, "-u", "-m", "headwater.testing.powercut"]
+"""Starts programs that are killed here: what they have not synced is lost with them."""
+
 # --- declarations: no IO, wherever this is imported ------------------------------------------------------------
 
 
@@ -298,9 +301,8 @@ def kill_it(path: Path) -> None:
     confirmed = 0
     for turn in range(1, 4):
         child = subprocess.Popen(
-            [sys.executable, __file__, "write-until-killed", str(path)],
+            [*PYTHON, __file__, "write-until-killed", str(path)],
             stdout=subprocess.PIPE,
-            env={**os.environ, "HEADWATER_VFS": "powerloss"},
         )
         assert child.stdout is not None
         for _ in range(100):
@@ -368,9 +370,8 @@ def act_once(folder: Path) -> None:
 @contextmanager
 def hosting(folder: Path, *program: str) -> Generator[tuple[subprocess.Popen[str], Iterator[str]], None, None]:
     """One of examples/ at work in a folder, until it is killed or told to end; and the lines it prints."""
-    command = [sys.executable, "-u", str(Path(__file__).with_name(program[0])), *program[1:]]
-    env = {**os.environ, "HEADWATER_VFS": "powerloss"}  # un-synced bytes are lost, as above
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=env) as child:
+    command = [*PYTHON, str(Path(__file__).with_name(program[0])), *program[1:]]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         try:
             yield child, (line.rstrip("\n") for line in child.stdout)
@@ -470,9 +471,8 @@ def share(folder: Path) -> None:
 @contextmanager
 def serving(folder: Path, port: int) -> Generator[tuple[subprocess.Popen[str], str], None, None]:
     """A server at work in a folder, until it is killed or told to end; and its URL."""
-    command = [sys.executable, "-m", "headwater", "serve", "--store", "data", "--listen", f"127.0.0.1:{port}"]
-    env = {**os.environ, "HEADWATER_VFS": "powerloss"}  # as above
-    with subprocess.Popen([*command, "--log", "off"], cwd=folder, stderr=subprocess.PIPE, text=True, env=env) as child:
+    command = [*PYTHON, "-m", "headwater", "serve", "--store", "data", "--listen", f"127.0.0.1:{port}"]
+    with subprocess.Popen([*command, "--log", "off"], cwd=folder, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
         try:
             said = child.stderr.readline()
@@ -492,7 +492,7 @@ def is_ready(port: str) -> bool:
         return False
 
 
-def wait_until(is_so: Callable[[], object], seconds: float = 30) -> None:
+def wait_until(is_so: Callable[[], object], seconds: float = 120) -> None:
     """For what other processes do."""
     end = time.monotonic() + seconds
     while not is_so():

@@ -101,7 +101,7 @@ with app.open("shop.db", on_error=lambda error: print(error.facts["event"])) as 
 def test_event_that_ends_the_process_each_time_is_set_aside_and_the_others_are_handled(tmp_path: Path) -> None:
     def start(*args: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", POISON, *args]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
 
     ends = [start("fine"), start("exit", "after"), start(), start(), start(), start(), start()]
     codes = [end.returncode for end in ends]

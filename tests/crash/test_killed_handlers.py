@@ -5,11 +5,9 @@ When everything was sent again, every event was handled once, and so was everyth
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 from headwater.core import doc_key, open_space, verify
@@ -17,6 +15,7 @@ from headwater.scheduler.event_invariants import i11_log
 from headwater.store.commit import decode_entry
 from headwater.values.ids import MAIN, Seq
 from tests.support.naive import NOTHING, plain
+from tests.support.power import POWER_CUT
 
 CHILD = Path(__file__).with_name("handlers_to_kill.py")
 EVENTS = 300
@@ -25,10 +24,9 @@ EVENTS = 300
 def life(path: Path, seed: int, *, lines: int | None, stuck_at: int = 0, events: int = EVENTS) -> list[str]:
     """Let a process deliver everything; kill it when it has said so much, or is stuck. Returns all that it has said."""
     with subprocess.Popen(
-        [sys.executable, str(CHILD), str(path), str(events), str(seed), str(stuck_at)],
+        [*POWER_CUT, str(CHILD), str(path), str(events), str(seed), str(stuck_at)],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "HEADWATER_VFS": "powerloss"},
     ) as child:
         assert child.stdout is not None
         said: list[str] = []

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 from headwater.core import doc_key, open_space, verify
+from tests.support.power import POWER_CUT
 
 WRITERS = 4
 CHILD = Path(__file__).with_name("writers_to_kill.py")
@@ -20,9 +19,8 @@ def write_and_kill(path: Path, durability: str, lines: int) -> dict[int, int]:
     """Let the writers commit, kill them after so many acknowledgements, return the newest number of each."""
     acknowledged: dict[int, int] = {}
     with subprocess.Popen(
-        [sys.executable, str(CHILD), str(path), durability],
+        [*POWER_CUT, str(CHILD), str(path), durability],
         stdout=subprocess.PIPE,
-        env={**os.environ, "HEADWATER_VFS": "powerloss"},
     ) as child:
         assert child.stdout is not None
         received = [child.stdout.readline() for _ in range(lines)]

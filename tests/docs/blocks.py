@@ -44,7 +44,7 @@ COMMANDS = ("headwater", "python")
 SERVER = re.compile(r"headwater serve [^|&;<>]*")
 PORT = ":8400"
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-SECONDS_MAX = 60
+SECONDS_MAX = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

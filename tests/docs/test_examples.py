@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import is_ready
+from tests.docs.blocks import SECONDS_MAX, is_ready
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -125,7 +125,7 @@ runs: {'hits': 2, 'show': 3}
 
 def run(name: str, folder: Path) -> str:
     command = [sys.executable, str(EXAMPLES / name)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -139,7 +139,7 @@ def test_importing_a_program_makes_no_file(tmp_path: Path) -> None:
     """Declaring does no IO."""
     modules = ", ".join(name.removesuffix(".py") for name in (*PROGRAMS, "seats.py"))
     source = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import {modules}"
-    subprocess.run([sys.executable, "-B", "-c", source], cwd=tmp_path, timeout=60, check=True)
+    subprocess.run([sys.executable, "-B", "-c", source], cwd=tmp_path, timeout=SECONDS_MAX, check=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -158,19 +158,19 @@ def test_example_of_a_test_passes_in_its_own_folder(tmp_path: Path) -> None:
     for name in ("search.py", "test_search.py"):
         (tmp_path / name).write_text((EXAMPLES / name).read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_search.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
     claims = tmp_path / "test_search.py"
     claims.write_text(claims.read_text(encoding="utf-8").replace('["apple"]', '["pear"]'), encoding="utf-8")
-    failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     assert "1 failed" in failed.stdout
 
 
 def headwater(folder: Path, *words: str) -> str:
     """What a command prints; nothing, as long as there is nothing to be asked."""
     command = [sys.executable, "-m", "headwater", *words, "--url", "inbox.db"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False).stdout
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False).stdout
 
 
 def test_inbox_asks_appends_each_note_once_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_inbox_asks_appends_each_note_once_and_ends_when_it_is_told_to(tmp_path:
             assert program.stdout.readline() == "1 rows added\n"
         finally:
             program.send_signal(signal.SIGINT)
-        assert program.wait(60) == 0
+        assert program.wait(SECONDS_MAX) == 0
     assert (tmp_path / "ledger.csv").read_text(encoding="utf-8").count("milk.txt,buy milk") == 1
 
 
@@ -205,7 +205,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         try:
             found = re.search(r"ws://127.0.0.1(:\d+)", process.stderr.readline())
             assert found is not None
-            end = time.monotonic() + 30
+            end = time.monotonic() + SECONDS_MAX
             while not is_ready(found[1]):
                 assert time.monotonic() < end
                 time.sleep(0.01)
@@ -229,7 +229,7 @@ def book(url: str, *names: str) -> dict[str, list[str]]:
     }
     printed = {}
     for name, program in programs.items():
-        out, error = program.communicate(timeout=60)
+        out, error = program.communicate(timeout=SECONDS_MAX)
         assert (program.returncode, error) == (0, "")
         printed[name] = out.splitlines()
     return printed

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 
 from tests.flows_ingress.shop import Shop, key
+from tests.support.power import POWER_CUT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,11 +19,9 @@ def test_an_answered_post_outlives_the_process_and_the_page_cache(tmp_path: Path
     answered: list[str] = []
     for turn in range(2):
         child = subprocess.Popen(
-            [sys.executable, "-m", "tests.flows_ingress.server_to_kill", str(path)],
+            [*POWER_CUT, "-m", "tests.flows_ingress.server_to_kill", str(path)],
             stdout=subprocess.PIPE,
             cwd=ROOT,
-            # What was not synced is lost when it is killed.
-            env={**os.environ, "HEADWATER_VFS": "powerloss"},
             text=True,
         )
         assert child.stdout is not None

@@ -222,7 +222,7 @@ def test_a_body_that_stalls_is_cut_off_and_its_connection_closed(
 ) -> None:
     """Long before the time for a whole body is over: a sender that pauses holds no connection."""
     monkeypatch.setattr(posting, "STALL_S", 0.05)
-    waiting = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(50)]
+    waiting = [socket.create_connection(("127.0.0.1", server.port), timeout=300) for _ in range(50)]
     for raw in waiting:
         raw.sendall(head("Content-Length: 20") + b"{")
     for raw in waiting:
@@ -233,7 +233,7 @@ def test_a_body_that_stalls_is_cut_off_and_its_connection_closed(
 
 def test_headers_that_never_end_are_cut_off(server: Ingress, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knocking, "GREETING_S", 0.05)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as raw:
         raw.sendall(head("X-A: b").removesuffix(b"\r\n"))
         assert raw.recv(1000).startswith(b"HTTP/1.1 408 ")
         assert raw.recv(1000) == b""

@@ -81,7 +81,7 @@ def post(hooks: Hooks) -> Iterator[Poster]:
     with (
         open_at(hooks.app, clock) as space,
         serve_ingress(space, token="token") as server,  # noqa: S106  # of a test
-        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=300) as client,
     ):
         yield Poster(client, space)
 

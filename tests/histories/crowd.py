@@ -36,7 +36,7 @@ VERDICTS: dict[str, Verdict] = {"Conflict": Conflict(""), "Refused": Refused("")
 class Crowd:
     """One history."""
 
-    def __init__(self, tmp_path: Path, work: str, *, seed: int, vfs: str = "") -> None:
+    def __init__(self, tmp_path: Path, work: str, *, seed: int, loses_power: bool = False) -> None:
         self.rng = random.Random(seed)
         self._work = work
         self._seed = seed
@@ -45,7 +45,7 @@ class Crowd:
         self.folder = tmp_path / "said"
         self.folder.mkdir()
         self.token = token_for(self.store, SPACE, "own")
-        self._env = {"HEADWATER_VFS": vfs} if vfs else {}
+        self._loses_power = loses_power
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port: int = free.getsockname()[1]
@@ -74,7 +74,7 @@ class Crowd:
     # -- what happens --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._server = ServeProcess(self.store, "--log", "off", port=self._port, env=self._env)
+        self._server = ServeProcess(self.store, "--log", "off", port=self._port, loses_power=self._loses_power)
 
     def kill(self) -> None:
         """The server, in the middle of whatever it does; and there it is again."""

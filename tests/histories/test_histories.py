@@ -94,7 +94,7 @@ def check_lists(crowd: Crowd, log: NaiveSpace, asked: Histories) -> None:
 
 def test_lists_that_many_append_to_while_the_power_of_the_server_is_lost(tmp_path: Path) -> None:
     """What it has not synced is lost with it."""
-    with Crowd(tmp_path, "append", seed=1, vfs="powerloss") as crowd:
+    with Crowd(tmp_path, "append", seed=1, loses_power=True) as crowd:
         for number in range(4):
             crowd.come(f"c{number}")
         trouble(crowd, 6, between=200)

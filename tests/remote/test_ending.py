@@ -162,7 +162,7 @@ def test_a_program_that_ends_without_closing_while_the_server_is_away_says_nothi
     at.go_away()
     program.say()
     assert program.line() == "ends"
-    _, trouble = program._process.communicate(timeout=60)
+    _, trouble = program._process.communicate(timeout=300)
     assert program._process.returncode == 0
     assert "Traceback" not in trouble
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from headwater.core import doc_key, open_space
 from headwater.host.instances import Instances, key_of
 from tests.resources.outside import World
 from tests.resources.test_resources import Town
+from tests.support.power import POWER_CUT
 
 CHILD = Path(__file__).with_name("askers_to_kill.py")
 
@@ -37,10 +36,9 @@ def weather_of(name: str) -> str:
 def ask_and_kill(path: Path, how: str, durability: str, lines: int) -> int:
     """Kill it when so much was asked. Returns the last number that was."""
     with subprocess.Popen(
-        [sys.executable, str(CHILD), str(path), how, durability],
+        [*POWER_CUT, str(CHILD), str(path), how, durability],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "HEADWATER_VFS": "powerloss"},
     ) as child:
         assert child.stdout is not None
         said = [child.stdout.readline() for _ in range(lines)]

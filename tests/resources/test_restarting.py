@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 import headwater as hw
 from tests.resources.outside import World, pause
 from tests.resources.test_resources import Town
+from tests.support.power import POWER_CUT
 
 
 @pytest.fixture
@@ -172,10 +171,9 @@ with app.open(sys.argv[1]) as space:
 def test_a_process_that_was_killed_keeps_what_came_and_asks_again_for_what_had_not(tmp_path: Path) -> None:
     for life in range(2):
         with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(tmp_path / "killed.db")],
+            [*POWER_CUT, "-c", KILLED, str(tmp_path / "killed.db")],
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "HEADWATER_VFS": "powerloss"},
         ) as child:
             assert child.stdout is not None
             said: list[str] = []

@@ -45,7 +45,7 @@ def run(folder: Path, **words: object) -> str:
     (folder / "shop.py").write_text(SHOP.format(**given), encoding="utf-8")
     (folder / "pricing.py").write_text(PRICING.format(**given), encoding="utf-8")
     command = [sys.executable, "-B", "shop.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=300).stdout.strip()
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -28,6 +28,7 @@ from headwater.host.serving.server import Server, Serving
 from headwater.store.commit import Committed, SetDoc
 from headwater.values.address import doc_key
 from headwater.values.ids import Seq
+from tests.support.power import POWER_CUT
 
 COMMAND = [sys.executable, "-P", "-m", "headwater"]
 DEADLINE_S = 120.0
@@ -79,8 +80,17 @@ def token_for(place: Server | Path, space: str, can: str, actor: str | None = No
 class ServeProcess:
     """`headwater serve`, in a process of its own."""
 
-    def __init__(self, store: Path, *options: str, port: int = 0, env: Mapping[str, str] | None = None) -> None:
-        command = [*COMMAND, "serve", "--store", str(store), "--listen", f"127.0.0.1:{port}", *options]
+    def __init__(
+        self,
+        store: Path,
+        *options: str,
+        port: int = 0,
+        env: Mapping[str, str] | None = None,
+        loses_power: bool = False,
+    ) -> None:
+        """`loses_power`: when it is killed, what it has not synced is lost."""
+        begin = [*POWER_CUT, "-m", "headwater"] if loses_power else COMMAND
+        command = [*begin, "serve", "--store", str(store), "--listen", f"127.0.0.1:{port}", *options]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
         self.lines: list[str] = []
         self._said = threading.Event()

@@ -4,9 +4,11 @@ So they name those that do, and this test notices a new one of the core that the
 packages has no such gap: that contract is exhaustive.)
 """
 
+import re
+
 import pytest
 
-from tests.structure.project import PACKAGE, read_pyproject
+from tests.structure.project import PACKAGE, ROOT, read_pyproject
 
 CORE = ["errors", "values", "store", "cells", "scheduler", "sync", "patterns", "workflow", "runtime"]
 """Layers 0 to 5, which decide; host, testing, cli and studio above them do."""
@@ -20,3 +22,20 @@ def test_purity_contract_names_every_core_package_there_is(contract_id: str) -> 
     assert named == [f"headwater.{name}" for name in there], (
         f"pyproject.toml, import contract {contract_id!r}: source_modules should name these packages"
     )
+
+
+def test_the_product_does_not_know_the_tools_of_tests() -> None:
+    """By name either: import-linter does not see `import_module("headwater.testing")`."""
+    for path in PACKAGE.rglob("*.py"):
+        if "testing" not in path.relative_to(PACKAGE).parts:
+            text = path.read_text(encoding="utf-8")
+            assert "powerloss" not in text, path
+            assert not re.search(r"""["']headwater\.testing""", text), path
+
+
+def test_no_variable_of_the_environment_changes_what_files_are_opened_through() -> None:
+    """A test that still sets it would test nothing."""
+    name = "HEADWATER" + "_VFS"
+    for folder in ("src", "tests", "bench", "examples"):
+        for path in (ROOT / folder).rglob("*.py"):
+            assert name not in path.read_text(encoding="utf-8"), path

@@ -64,7 +64,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env = {**os.environ, "PATH": path}
     return subprocess.run(
-        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=600
     )
 
 

@@ -17,7 +17,6 @@ import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Final, cast, get_args
 from weakref import WeakSet
@@ -46,6 +45,8 @@ _shared: Final[dict[str, _Share]] = {}
 _sharing: Final = threading.Lock()
 _open: Final[WeakSet[Storage]] = WeakSet()
 """Spaces to close when the program ends: one that forgets to does not lose its last commits."""
+_vfs: str | None = None
+"""What SQLite opens files through; None: its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -185,7 +186,7 @@ def open_space(
             raise SpaceHeldError(message, path=str(path), pid=os.getpid())
         _held[real] = location.space
     try:
-        backend = SqliteBackend(str(path), durability=durability, vfs=_vfs(), create=create)
+        backend = SqliteBackend(str(path), durability=durability, vfs=_vfs, create=create)
         storage = _storage(backend, location.space, group_max, real)
         if space is not None and storage.name != space:
             storage.close()
@@ -321,13 +322,13 @@ def _release(real: str | None) -> None:
             _held.pop(real, None)
 
 
-def _vfs() -> str | None:
-    """HEADWATER_VFS=powerloss keeps un-synced writes in memory, so that a killed process is a power cut: for tests."""
-    name = os.environ.get("HEADWATER_VFS") or None
-    if name == "powerloss":
-        registered: str = import_module("headwater.testing.powerloss").register()
-        return registered
-    return name
+def use_vfs(name: str | None) -> None:
+    """From now on, open files through a VFS that was registered with SQLite; None: SQLite's own.
+
+    For tests and measurements, which register theirs and say so here: the product knows none of them.
+    """
+    global _vfs  # noqa: PLW0603  # one for the process, as SQLite's own default is
+    _vfs = name
 
 
 def _disown_all() -> None:

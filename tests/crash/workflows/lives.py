@@ -27,14 +27,15 @@ import msgspec
 import headwater as hw
 import headwater.host.flows.deploying  # here, so that it is not imported in every life
 import headwater.host.flows.hosting
-import headwater.testing.powerloss  # likewise
+from headwater.host.opening import use_vfs
 from headwater.host.options import Options
 from headwater.host.space import Space
+from headwater.testing import powerloss
 from headwater.testing.clock import SimClock
 from tests.crash.workflows import post
 
 ROOT = Path(__file__).parents[3]
-LIFE_S = 60.0
+LIFE_S = 300.0
 """A life that takes longer hangs."""
 
 ROUNDS = 60
@@ -119,7 +120,8 @@ class Wire:
 def live(life: Life) -> End:
     """The whole of it."""
     if life.vfs:
-        os.environ["HEADWATER_VFS"] = life.vfs
+        assert life.vfs == powerloss.NAME
+        use_vfs(powerloss.register())
     clock = SimClock(life.start_ms)
     office = post.Office(life.url, life.kind, patience=life.patience)
     wire = Wire(life.kill_at)
