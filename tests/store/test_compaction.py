@@ -155,10 +155,10 @@ def test_merge_after_compaction_loses_no_change(lived_in: Space) -> None:
 
 def test_file_gets_smaller(file_space: Space) -> None:
     ann = file_space.writer("ann")
-    for number in range(200):
+    for number in range(400):
         ann.accept(put("a", f"{number}" * 1000))
     file_space.engine.fold()
-    report = compact(file_space.engine, Seq(200))
+    report = compact(file_space.engine, Seq(400))
     assert report.bytes_after < report.bytes_before / 5
     file_space.backend.close()
     assert file_space.path.stat().st_size == report.bytes_after

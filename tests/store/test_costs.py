@@ -32,9 +32,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for name in READS:
         original = getattr(SqliteBackend, name)
 
-        def counting(*args: object, name: str = name, original: object = original) -> object:
+        def counting(*args: object, name: str = name, original: object = original, **options: object) -> object:
             counts[name] += 1
-            return original(*args)  # type: ignore[operator]
+            return original(*args, **options)  # type: ignore[operator]
 
         monkeypatch.setattr(SqliteBackend, name, counting)
     return counts

@@ -108,6 +108,9 @@ Progress = Callable[[int, int], None]
 class Backend(Protocol):
     """A database that holds one space. Every writing method is one transaction, durable when it returns.
 
+    A reading method that does not find a row which was written raises CorruptError: only what was never written, or was
+    dropped on purpose, is not found.
+
     Whoever keeps tables of their own in it uses `tables`: to look, at any time; to write, after `begin`. Then the next
     `append` is part of the same transaction and ends it.
     """
@@ -160,8 +163,14 @@ class Backend(Protocol):
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
         """Folded heads in key order, keys above `after` that start with `prefix`."""
 
-    def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> list[Seq]:
-        """Commits that touched a document on this very branch, newest first, with `after < seq <= through`."""
+    def revisions(
+        self, branch: BranchId, doc: DocKey, after: Seq, through: Seq, newest: Seq | None = None
+    ) -> list[Seq]:
+        """Commits that touched a document on this very branch, newest first, with `after < seq <= through`.
+
+        With `newest`, the place of its head, they have to be all that make the document: `after` is its snapshot, or
+        there is none.
+        """
 
     def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
         """The newest one at or before a place."""
@@ -191,10 +200,16 @@ class Backend(Protocol):
         """The newest accepted commit of a session; 0 if there is none."""
 
     def meta(self, key: str) -> str | None:
-        """A fact about the space, such as its name."""
+        """A fact about the space, such as its name. Every space has a `space_id`, made once, and a `lineage`."""
 
     def set_meta(self, key: str, value: str) -> None:
         """Durable when it returns."""
+
+    def features(self) -> str:
+        """What the space uses beyond its format, as `store.features` reads it."""
+
+    def require(self, feature: str) -> None:
+        """From now on the space uses a feature: call it before the first commit that does. Durable when it returns."""
 
     def drop_log(self, horizon: Horizon) -> None:
         """Forget the log up to the horizon, and snapshots that a newer one at or below it replaces."""

@@ -185,11 +185,12 @@ class Documents:
         for revision in reversed(self.tail.revisions(branch, doc)):
             if revision.seq <= through:
                 yield revision, None
-        if self._backend.head(branch, doc) is None:
+        head = self._backend.head(branch, doc)
+        if head is None:
             return
         snapshot = self._backend.snapshot(branch, doc, through)
         after = snapshot.seq if snapshot is not None else NEVER
-        for seq in self._backend.revisions(branch, doc, after, through):
+        for seq in self._backend.revisions(branch, doc, after, through, head.seq):
             yield self.revision(seq, doc), None
         if snapshot is not None:
             yield Revision(snapshot.seq, (), 0), snapshot.body or b""

@@ -134,6 +134,10 @@ class Engine:
         self.states.evict()
         return outcomes
 
+    def require(self, feature: str) -> None:
+        """From now on the space uses a feature: no program opens it that does not know it. Before the first use."""
+        self.backend.require(feature)
+
     def let_go(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
         """Hold documents no longer that nobody is going to ask for soon: they are read again if somebody does."""
         self.fold()

@@ -1,7 +1,7 @@
-"""Which life of a space this is: another one after it was put back to an earlier state.
+"""The lineage of a space: one unbroken log. A space that is restored from a backup gets another.
 
 Numbers of the log say nothing then: what a client has seen as 17 may have been written again, and differently. So a
-session goes on only in the life it has begun in.
+session goes on only in the lineage that it began in. Every space has one from the time when it was made.
 
 Must never know: clients.
 """
@@ -18,13 +18,12 @@ _BYTES: Final = 8
 
 
 def lineage_of(engine: Engine) -> bytes:
-    """That of a space; it is given one if it has none."""
-    found = engine.backend.meta(KEY)
-    return renew(engine) if found is None else bytes.fromhex(found)
+    """That of a space."""
+    return bytes.fromhex(engine.backend.meta(KEY) or "")
 
 
 def renew(engine: Engine) -> bytes:
-    """A new life begins: nobody goes on with what they have seen."""
+    """From here on it is another log: no session goes on with what it has seen."""
     made = secrets.token_bytes(_BYTES)
     engine.backend.set_meta(KEY, made.hex())
     return made

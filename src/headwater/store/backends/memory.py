@@ -21,6 +21,7 @@ from headwater.store.backend import (
 )
 from headwater.store.backends.beside import SqliteTables
 from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
+from headwater.store.features import with_feature
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
 
@@ -38,7 +39,7 @@ class MemoryBackend:
         self._snapshots: dict[tuple[BranchId, DocKey], list[SnapshotRow]] = {}
         self._replays: dict[SessionId, list[ReplayRow]] = {}
         self._observations: dict[BranchId, dict[DocKey, ObservationRow]] = {}
-        self._meta: dict[str, str] = {}
+        self._meta = {"space_id": apsw.randomness(16).hex(), "lineage": apsw.randomness(8).hex(), "features": ""}
         # Made when somebody asks: most spaces in memory have no workflows.
         self._tables: SqliteTables | None = None
 
@@ -133,7 +134,10 @@ class MemoryBackend:
             found.append(self._heads[branch][key])
         return found
 
-    def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> list[Seq]:
+    def revisions(
+        self, branch: BranchId, doc: DocKey, after: Seq, through: Seq, newest: Seq | None = None
+    ) -> list[Seq]:
+        del newest
         seqs = self._revisions.get((branch, doc), [])
         return [seq for seq in reversed(seqs) if after < seq <= through]
 
@@ -172,6 +176,12 @@ class MemoryBackend:
 
     def set_meta(self, key: str, value: str) -> None:
         self._meta[key] = value
+
+    def features(self) -> str:
+        return self._meta["features"]
+
+    def require(self, feature: str) -> None:
+        self._meta["features"] = with_feature(self.features(), feature)
 
     def drop_log(self, horizon: Horizon) -> None:
         self._horizon = horizon

@@ -11,7 +11,6 @@ import ctypes
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
-from zlib import crc32
 
 import apsw
 import msgspec
@@ -29,6 +28,7 @@ from headwater.store.backend import (
 )
 from headwater.store.backends import sqlite_file
 from headwater.store.backends.beside import SqliteTables
+from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, sum_of
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
     DOC,
@@ -39,39 +39,9 @@ from headwater.store.backends.sqlite_caches import (
     unobserve_at,
     write_fold,
 )
-from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
+from headwater.store.backends.sqlite_damage import DamageCheck
+from headwater.store.features import with_feature
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
-
-_TABLES: Final = """
-create table log(seq integer primary key, body blob not null, chain blob not null, sum integer not null) strict;
-create table meta(key text primary key, value text not null) strict, without rowid;
-create table doc(id integer primary key, key text not null unique) strict;
-create table session(id integer primary key, name text not null unique) strict;
-create table branch(id integer primary key, name text not null unique, parent text, fork_seq integer not null,
-    at integer not null, merges blob not null) strict;
-create table head(branch integer not null, doc integer not null, seq integer not null, live integer not null,
-    size integer not null, since integer not null, primary key(branch, doc)) strict, without rowid;
-create table revision(branch integer not null, doc integer not null, seq integer not null,
-    primary key(branch, doc, seq)) strict, without rowid;
-create table snapshot(branch integer not null, doc integer not null, seq integer not null, body blob,
-    sum integer not null, primary key(branch, doc, seq)) strict;
-create table replay(session integer not null, first integer not null, last integer not null, seq integer not null,
-    primary key(session, first)) strict, without rowid;
-insert into meta values ('folded', '0'), ('horizon', '0'), ('horizon_chain', '');
-"""
-
-_OBSERVATION: Final = """
-create table observation(branch integer not null, doc integer not null, seq integer not null, body blob not null,
-    sum integer not null, primary key(branch, doc)) strict, without rowid;
-"""
-
-_FEATURES: Final = """
-insert into meta values ('features', '');
-"""
-"""Names of what this file uses beyond its format: a program has to know all of them to open it."""
-
-_MIGRATIONS: Final = {1: _OBSERVATION, 2: WORKFLOW_TABLES_3, 3: _FEATURES + WORKFLOW_STEP_4}
-"""Statements that bring a file of each format to the next one."""
 
 _SESSION: Final = "(select id from session where name = ?)"
 _CHARACTER_MAX: Final = "\U0010ffff"
@@ -87,16 +57,18 @@ class SqliteBackend:
         self._path = path
         self._poison: PoisonedError | None = None
         self._wal_pages = 0
-        self._db = sqlite_file.connect(
-            path,
-            tables=_TABLES + "".join(_MIGRATIONS.values()),
-            migrations=_MIGRATIONS,
-            durability=durability,
-            vfs=vfs,
-            create=create,
-        )
+        self._db = sqlite_file.connect(path, durability=durability, vfs=vfs, create=create)
         self._db.set_wal_hook(self._note_wal)
         self._tables = SqliteTables(self._db, self._explained)
+        self._damage = DamageCheck(self._read, self._corrupt)
+        try:
+            self._damage.opened()
+            # Known here, for the links of revisions.
+            self._horizon = int(self.meta("horizon") or 0)
+            self._note_durability(durability)
+        except BaseException:
+            self._abandon()
+            raise
 
     # -- every access goes through one of these two --------------------------------------------------------
 
@@ -107,6 +79,8 @@ class SqliteBackend:
             return self._db.execute(query, tuple(values)).fetchall()
         except apsw.Error as error:
             raise self._explained(error) from error
+        except UnicodeDecodeError as error:
+            raise self._corrupt(f"a text in it is not UTF-8 ({error})") from error
 
     def _write(self, work: Callable[[apsw.Connection], None]) -> None:
         if self._poison is not None:
@@ -134,6 +108,12 @@ class SqliteBackend:
         if isinstance(told, PoisonedError):
             self._poison = told
         return told
+
+    def _note_durability(self, durability: sqlite_file.Durability) -> None:
+        """In the main file before the first commit: what a power cut may leave of the log depends on it."""
+        if self.meta("durability") != durability:
+            self.set_meta("durability", durability)
+            self._read("pragma wal_checkpoint(truncate)")
 
     def _note_wal(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
@@ -173,7 +153,7 @@ class SqliteBackend:
         self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
     ) -> None:
         def work(db: apsw.Connection) -> None:
-            values = [(row.seq, row.body, row.chain, crc32(row.body)) for row in rows]
+            values = [(row.seq, row.body, row.chain, log_sum(row.seq, row.body)) for row in rows]
             db.executemany("insert into log values (?, ?, ?, ?)", values)
             if fold is not None:
                 write_fold(db, fold)
@@ -205,7 +185,7 @@ class SqliteBackend:
         seq, body, chain, checksum = row
         if not (isinstance(seq, int) and isinstance(body, bytes) and isinstance(chain, bytes)):
             raise self._corrupt(f"commit {seq!r} is not made of what a commit is made of")
-        if crc32(body) != checksum:
+        if not is_log_row(seq, body, checksum):
             raise self._corrupt(f"commit {seq} does not match its checksum")
         return LogRow(Seq(seq), body, chain)
 
@@ -226,25 +206,46 @@ class SqliteBackend:
             raise self._corrupt(f"the branches cannot be read ({error})") from error
 
     def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
-        query = f"select seq, live, size, since from head where branch = {BRANCH} and doc = {DOC}"
+        query = f"select seq, live, size, since, sum from head where branch = {BRANCH} and doc = {DOC}"
         found = self._read(query, (branch, doc))
-        return _head(doc, *found[0]) if found else None
+        if found:
+            return self._head(branch, doc, *found[0])
+        self._damage.absent(branch, doc)
+        return None
+
+    def _head(self, branch: BranchId, doc: str, *row: apsw.SQLiteValue) -> HeadRow:
+        if sum_of(branch, doc, *row[:-1]) != row[-1]:
+            raise self._corrupt(f"the head of {doc} does not match its checksum")
+        seq, live, size, since = row[:-1]
+        return HeadRow(doc, seq, bool(live), size, since)  # type: ignore[arg-type]  # as the columns are
 
     def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
         end = _end_of(prefix)
         query = (
-            "select key, seq, live, size, since from doc join head on head.doc = doc.id "
+            "select key, seq, live, size, since, head.sum from doc join head on head.doc = doc.id "
             f"where branch = {BRANCH} and key > ? and key >= ? {'and key < ?' if end else ''} order by key limit ?"
         )
         bounds = (after, prefix, end) if end else (after, prefix)
-        return [_head(*row) for row in self._read(query, (branch, *bounds, limit))]
+        self._damage.counted()
+        rows = self._read(query, (branch, *bounds, limit))
+        found = [self._head(branch, str(key), *row) for key, *row in rows]
+        stop = ("<=", found[-1].doc) if len(found) == limit else ("<", end) if end else None
+        self._damage.listed(branch, [row.doc for row in found], (after, prefix), stop)
+        return found
 
-    def revisions(self, branch: BranchId, doc: DocKey, after: Seq, through: Seq) -> list[Seq]:
+    def revisions(
+        self, branch: BranchId, doc: DocKey, after: Seq, through: Seq, newest: Seq | None = None
+    ) -> list[Seq]:
         query = (
-            f"select seq from revision where branch = {BRANCH} and doc = {DOC} "
+            f"select seq, before from revision where branch = {BRANCH} and doc = {DOC} "
             "and seq > ? and seq <= ? order by seq desc"
         )
-        return [Seq(row[0]) for row in self._read(query, (branch, doc, after, through))]  # type: ignore[arg-type]
+        rows = self._read(query, (branch, doc, after, through))
+        ends = range(max(after, self._horizon) + 1) if newest is None else range(after, after + 1)
+        if newest is None or newest > through:
+            newest = self._damage.newest(branch, doc, through)
+        self._damage.revisions(doc, rows, newest, ends)
+        return [row[0] for row in rows]  # type: ignore[misc]  # as the column is
 
     def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
         query = (
@@ -252,17 +253,17 @@ class SqliteBackend:
             "and seq <= ? order by seq desc limit 1"
         )
         found = self._read(query, (branch, doc, through))
-        return self._snapshot(doc, *found[0]) if found else None
+        return self._snapshot(branch, doc, *found[0]) if found else None
 
     def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
         query = f"select seq, body, sum from snapshot where branch = {BRANCH} and doc = {DOC} order by seq"
-        return [self._snapshot(doc, *row) for row in self._read(query, (branch, doc))]
+        return [self._snapshot(branch, doc, *row) for row in self._read(query, (branch, doc))]
 
-    def _snapshot(self, doc: DocKey, *row: apsw.SQLiteValue) -> SnapshotRow:
+    def _snapshot(self, branch: BranchId, doc: DocKey, *row: apsw.SQLiteValue) -> SnapshotRow:
         seq, body, checksum = row
         if not (isinstance(seq, int) and isinstance(body, bytes | None)):
             raise self._corrupt(f"a snapshot of {doc} is not made of what a snapshot is made of")
-        if crc32(body or b"") != checksum:
+        if not is_snapshot(branch, doc, seq, body, checksum):
             raise self._corrupt(f"the snapshot of {doc} at {seq} does not match its checksum")
         return SnapshotRow(doc, Seq(seq), body)
 
@@ -274,7 +275,7 @@ class SqliteBackend:
     def observations(self, branch: BranchId, prefix: str = "") -> list[ObservationRow]:
         end = _end_of(prefix)
         query = (
-            "select key, seq, body, sum from observation join doc on observation.doc = doc.id "
+            "select key, seq, body, observation.sum from observation join doc on observation.doc = doc.id "
             f"where branch = {BRANCH} and key >= ? {'and key < ?' if end else ''}"
         )
         bounds = (prefix, end) if end else (prefix,)
@@ -285,8 +286,9 @@ class SqliteBackend:
 
     def damaged_observations(self, *, drop: bool = False) -> int:
         found = self._read(
-            "select branch.name, doc.key, seq, body, sum, observation.branch, observation.doc from observation "
-            "left join branch on observation.branch = branch.id left join doc on observation.doc = doc.id"
+            "select branch.name, doc.key, seq, body, observation.sum, observation.branch, observation.doc "
+            "from observation left join branch on observation.branch = branch.id "
+            "left join doc on observation.doc = doc.id"
         )
         damaged = [row[5:] for row in found if not observed_rows(str(row[0]), [row[1:5]])]
         if drop and damaged:
@@ -295,25 +297,35 @@ class SqliteBackend:
 
     def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
         query = f"select key, seq, live from head join doc on head.doc = doc.id where branch = {BRANCH}"
-        return self._read(query, (branch,))  # type: ignore[return-value]  # as the columns are
+        rows = self._read(query, (branch,))
+        if self._read(f"select count(*) from head where branch = {BRANCH}", (branch,)) != [(len(rows),)]:
+            raise self._corrupt(f"heads of branch {branch} are of documents without a key")
+        return rows  # type: ignore[return-value]  # as the columns are
 
     def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
-        query = f"select seq + ? - first from replay where session = {_SESSION} and first <= ? and last >= ?"
-        found = self._read(query, (local_seq, session, local_seq, local_seq))
-        return Seq(found[0][0]) if found else None  # type: ignore[arg-type]
+        query = f"select first, last, seq, sum from replay where session = {_SESSION} and first <= ? and last >= ?"
+        for row in self._read(query, (session, local_seq, local_seq)):
+            self._damage.run(session, row)
+            return Seq(row[2] + local_seq - row[0])  # type: ignore[operator, arg-type]  # as the columns are
+        return None
 
     def last_local(self, session: SessionId) -> LocalSeq:
-        [[last]] = self._read(f"select coalesce(max(last), 0) from replay where session = {_SESSION}", (session,))
-        return LocalSeq(last)  # type: ignore[arg-type]
+        return LocalSeq(self._damage.session(session))
 
     # -- care ----------------------------------------------------------------------------------------------
 
     def meta(self, key: str) -> str | None:
-        found = self._read("select value from meta where key = ?", (key,))
-        return str(found[0][0]) if found else None
+        found = self._read("select value, sum from meta where key = ?", (key,))
+        return self._damage.fact(key, *found[0]) if found else None
 
     def set_meta(self, key: str, value: str) -> None:
         self._write(lambda db: set_meta(db, key, value))
+
+    def features(self) -> str:
+        return self.meta("features") or ""
+
+    def require(self, feature: str) -> None:
+        self.set_meta("features", with_feature(self.features(), feature))
 
     def horizon(self) -> Horizon:
         chain, digest = (bytes.fromhex(self.meta(key) or "") for key in ("horizon_chain", "horizon_digest"))
@@ -333,6 +345,7 @@ class SqliteBackend:
             set_meta(db, "horizon_digest", horizon.digest.hex())
 
         self._write(work)
+        self._horizon = horizon.seq
 
     def integrity(self) -> list[str]:
         found = [str(row[0]) for row in self._read("pragma integrity_check")]
@@ -362,15 +375,15 @@ class SqliteBackend:
         # Never given back, or the end of this process would close the connection, and with it the parent's log.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
+    def _abandon(self) -> None:
+        """Close without moving the write-ahead log into the main file: what is damaged stays as it was found."""
+        self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self._db.close()
+
     def close(self) -> None:
         # Closing moves the log into the main file. If the disk does not let it, the log stays and holds everything.
         with suppress(apsw.FullError, apsw.IOError):
             self._db.close()
-
-
-def _head(*row: object) -> HeadRow:
-    doc, seq, live, size, since = row
-    return HeadRow(doc, seq, bool(live), size, since)  # type: ignore[arg-type]
 
 
 def _end_of(prefix: str) -> str:

@@ -5,15 +5,16 @@ Must never know: when a fold is due.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
 import apsw
 import msgspec
 
-from headwater.store.backend import Fold, ObservationRow
-from headwater.values.ids import MAIN, BranchId, DocKey
+from headwater.store.backend import BranchRow, Fold, ObservationRow, ReplayRow
+from headwater.store.backends.checksums import snapshot_sum, sum_of
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, Millis
 
 BRANCH: Final = "(select id from branch where name = ?)"
 DOC: Final = "(select id from doc where key = ?)"
@@ -21,42 +22,114 @@ DOC: Final = "(select id from doc where key = ?)"
 
 def set_meta(db: apsw.Connection, key: str, value: str) -> None:
     """A fact about the space."""
-    db.execute("insert into meta values (?, ?) on conflict(key) do update set value = excluded.value", (key, value))
+    db.execute(
+        "insert into meta values (?, ?, ?) on conflict(key) do update set value = excluded.value, sum = excluded.sum",
+        (key, value, sum_of(key, value)),
+    )
+
+
+def branch_sum(row: BranchRow) -> int:
+    """Of a row of `branch`."""
+    return sum_of(row.name, row.parent, row.fork_seq, row.at, msgspec.msgpack.encode(row.merges).hex().upper())
+
+
+def _make_branches(db: apsw.Connection, rows: Iterable[BranchRow], then: str) -> None:
+    db.executemany(
+        "insert into branch(name, parent, fork_seq, at, merges, sum) values (?, ?, ?, ?, ?, ?) "
+        f"on conflict(name) {then}",
+        [(b.name, b.parent, b.fork_seq, b.at, msgspec.msgpack.encode(b.merges), branch_sum(b)) for b in rows],
+    )
+
+
+def _make_docs(db: apsw.Connection, keys: Iterable[DocKey]) -> dict[DocKey, object]:
+    """Numbers for keys; those that have none get one, and are counted. Looked up once per fold, not once per row."""
+    rows = [(key, sum_of(key)) for key in keys]
+    before = db.total_changes()
+    db.executemany("insert into doc(key, sum) values (?, ?) on conflict do nothing", rows)
+    _count(db, "docs", db.total_changes() - before)
+    return {key: db.execute("select id from doc where key = ?", (key,)).get for key, _ in rows}
+
+
+def _count(db: apsw.Connection, key: str, more: int) -> None:
+    if more:
+        found = db.execute("select value from meta where key = ?", (key,)).get
+        set_meta(db, key, str(int(str(found)) + more))
 
 
 def write_fold(db: apsw.Connection, fold: Fold) -> None:
     """Everything the caches learn from a stretch of the log."""
-    db.executemany(
-        "insert into branch(name, parent, fork_seq, at, merges) values (?, ?, ?, ?, ?) "
-        "on conflict(name) do update set merges = excluded.merges",
-        [(b.name, b.parent, b.fork_seq, b.at, msgspec.msgpack.encode(b.merges)) for b in fold.branches],
-    )
+    _make_branches(db, fold.branches, "do update set merges = excluded.merges, sum = excluded.sum")
     keys = sorted({head.doc for _, head in fold.heads} | {snapshot.doc for _, snapshot in fold.snapshots})
-    db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
-    sessions = sorted({row.session for row in fold.replays})
-    db.executemany("insert into session(name) values (?) on conflict do nothing", [(name,) for name in sessions])
-    # Numbers are looked up once per fold, not once per row.
+    doc = _make_docs(db, keys)
     branch = dict(db.execute("select name, id from branch"))
-    doc = {key: db.execute("select id from doc where key = ?", (key,)).get for key in keys}
-    session = {name: db.execute("select id from session where name = ?", (name,)).get for name in sessions}
-    db.executemany("insert into revision values (?, ?, ?)", [(branch[b], doc[d], s) for b, d, s in fold.revisions])
+    newest = _newest(db, [(branch[b], doc[h.doc]) for b, h in fold.heads])
+    db.executemany("insert into revision values (?, ?, ?, ?)", list(_linked(fold, branch, doc, newest)))
     db.executemany(
-        "insert into head values (?, ?, ?, ?, ?, ?) on conflict do update set "
-        "seq = excluded.seq, live = excluded.live, size = excluded.size, since = excluded.since",
-        [(branch[b], doc[h.doc], h.seq, h.live, h.size, h.since) for b, h in fold.heads],
+        "insert into head values (?, ?, ?, ?, ?, ?, ?) on conflict do update set seq = excluded.seq, "
+        "live = excluded.live, size = excluded.size, since = excluded.since, sum = excluded.sum",
+        [
+            (
+                branch[b],
+                doc[h.doc],
+                h.seq,
+                h.live,
+                h.size,
+                h.since,
+                sum_of(b, h.doc, h.seq, int(h.live), h.size, h.since),
+            )
+            for b, h in fold.heads
+        ],
     )
+    _count(db, "heads", len(fold.heads) - len(newest))
     db.executemany(
         "insert into snapshot values (?, ?, ?, ?, ?)",
-        [(branch[b], doc[s.doc], s.seq, s.body, crc32(s.body or b"")) for b, s in fold.snapshots],
+        [(branch[b], doc[s.doc], s.seq, s.body, snapshot_sum(b, s.doc, s.seq, s.body)) for b, s in fold.snapshots],
     )
-    db.executemany(
-        "insert into replay values (?, ?, ?, ?)", [(session[r.session], r.first, r.last, r.seq) for r in fold.replays]
-    )
+    _write_replays(db, fold.replays)
     db.executemany(
         f"delete from observation where branch = {BRANCH} and doc = {DOC} and seq < ?", list(fold.unobserved)
     )
     observe(db, fold.observations, folded=True)
     set_meta(db, "folded", str(fold.through))
+
+
+def _newest(db: apsw.Connection, places: Iterable[tuple[object, object]]) -> dict[tuple[object, object], int]:
+    """Where those documents are now that have a head."""
+    found = ((place, db.execute("select seq from head where branch = ? and doc = ?", place).get) for place in places)
+    return {place: seq for place, seq in found if isinstance(seq, int)}
+
+
+def _linked(
+    fold: Fold,
+    branch: Mapping[object, object],
+    doc: Mapping[DocKey, object],
+    newest: Mapping[tuple[object, object], int],
+) -> Iterator[tuple[object, ...]]:
+    """Each revision with the one before it, so that a missing one is noticed."""
+    last = dict(newest)
+    for name, key, seq in fold.revisions:
+        place = (branch[name], doc[key])
+        yield (*place, seq, last.get(place, 0))
+        last[place] = seq
+
+
+def _write_replays(db: apsw.Connection, rows: Sequence[ReplayRow]) -> None:
+    names = sorted({row.session for row in rows})
+    db.executemany(
+        "insert into session(name, sum) values (?, ?) on conflict do nothing", [(name, sum_of(name)) for name in names]
+    )
+    session = {name: db.execute("select id from session where name = ?", (name,)).get for name in names}
+    db.executemany(
+        "insert into replay values (?, ?, ?, ?, ?)",
+        [
+            (session[r.session], r.first, r.last, r.seq, sum_of(r.session, int(r.first), int(r.last), int(r.seq)))
+            for r in rows
+        ],
+    )
+    db.executemany(
+        "update session set runs = runs + 1, last = max(last, ?) where id = ?",
+        [(r.last, session[r.session]) for r in rows],
+    )
 
 
 def observed_rows(branch: str, rows: Iterable[tuple[object, ...]]) -> list[ObservationRow]:
@@ -80,16 +153,11 @@ def observe(db: apsw.Connection, observed: Sequence[tuple[BranchId, ObservationR
 
     A row of the same place was noted after that commit: what a fold finds in the log is older.
     """
-    keys = {row.doc for _, row in observed}
-    db.executemany("insert into doc(key) values (?) on conflict do nothing", [(key,) for key in keys])
+    doc = _make_docs(db, {row.doc for _, row in observed})
     # A branch that nothing was folded of yet has no number.
-    names = {branch for branch, _ in observed}
-    db.executemany(
-        "insert into branch(name, parent, fork_seq, at, merges) values (?, null, 0, 0, ?) on conflict do nothing",
-        [(name, msgspec.msgpack.encode(())) for name in names if name == MAIN],
-    )
+    if any(name == MAIN for name, _ in observed):
+        _make_branches(db, [BranchRow(MAIN, None, NEVER, Millis(0))], "do nothing")
     branch = dict(db.execute("select name, id from branch"))
-    doc = {key: db.execute("select id from doc where key = ?", (key,)).get for key in keys}
     db.executemany(
         "insert into observation values (?, ?, ?, ?, ?) on conflict do update set "
         "seq = excluded.seq, body = excluded.body, sum = excluded.sum "

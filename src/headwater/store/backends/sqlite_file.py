@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -30,6 +30,8 @@ from headwater.errors import (
     UnavailableError,
     UnsafeLibraryError,
 )
+from headwater.store.backends import sqlite_inspection, sqlite_schema
+from headwater.store.backends.checksums import sum_of
 
 Durability: TypeAlias = Literal["full", "normal"]
 """`full`: a commit is on disk before it is confirmed. `normal`: a power cut may lose the newest, never half of one."""
@@ -54,19 +56,8 @@ _LOCK_START: Final = 0x40000000
 _LOCK_LENGTH: Final = 512
 
 
-def connect(
-    path: str,
-    *,
-    tables: str,
-    migrations: Mapping[int, str],
-    durability: Durability,
-    vfs: str | None,
-    create: bool = True,
-) -> apsw.Connection:
-    """The one connection to a space's file. Without `create` neither the file nor the tables in it are made.
-
-    A file of an earlier format is brought to this one, by what `migrations` says for each.
-    """
+def check_library() -> None:
+    """Raise UnsafeLibraryError if the SQLite of this process may lose data."""
     version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
     if version < SQLITE_SAFE:
         message = (
@@ -74,26 +65,43 @@ def connect(
             f"install apsw {'.'.join(map(str, SQLITE_SAFE))} or newer"
         )
         raise UnsafeLibraryError(message, version=version)
+
+
+def connect(path: str, *, durability: Durability, vfs: str | None, create: bool = True) -> apsw.Connection:
+    """The one connection to a space's file. Without `create` neither the file nor the tables in it are made.
+
+    A file of an earlier format is brought to this one. Nothing is written to a file that is refused.
+    """
+    check_library()
     try:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         db = apsw.Connection(path, flags=flags, vfs=vfs)
         try:
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             db.execute("pragma locking_mode = exclusive")
             # Before anything is written: a file that is not ours stays as it is.
             fresh = _is_fresh(db, path)
+            if not fresh:
+                found = db.execute("pragma user_version").get
+                sqlite_inspection.inspect(db, path, vfs, max(int(str(found)), 1))
             if fresh and not create:
                 message = f"{path} holds no space; if it should, its newest part (-wal) is missing: restore a backup"
                 raise NotFoundError(message, path=path)
             _configure(db, path, durability)
+            db.create_scalar_function(sqlite_schema.SUM, sum_of, deterministic=True)
             if fresh:
-                _make(db, tables)
+                _make(db)
             else:
-                _migrate(db, migrations)
+                _migrate(db)
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         except BaseException:
             db.close()
             raise
     except apsw.Error as error:
         raise explain(error, path) from error
+    except UnicodeDecodeError as error:
+        message = f"{path} is damaged: a text in it is not UTF-8 ({error}); restore a backup"
+        raise CorruptError(message, path=path, found=str(error)) from error
     return db
 
 
@@ -131,18 +139,18 @@ def _is_fresh(db: apsw.Connection, path: str) -> bool:
     return False
 
 
-def _make(db: apsw.Connection, tables: str) -> None:
+def _make(db: apsw.Connection) -> None:
     """The tables of a new space, in the main file at once: one that is found without them never had them."""
     marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
-    db.execute(f"begin immediate; {tables} {marks}; commit")
+    db.execute(f"begin immediate; {sqlite_schema.statements(FORMAT)} {marks}; commit")
     db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
-def _migrate(db: apsw.Connection, migrations: Mapping[int, str]) -> None:
+def _migrate(db: apsw.Connection) -> None:
     """Format by format, all in one transaction: a crash leaves the old one, which is migrated then."""
     found = db.execute("pragma user_version").get
     if isinstance(found, int) and found < FORMAT:
-        steps = " ".join(migrations[number] for number in range(max(found, 1), FORMAT))
+        steps = " ".join(sqlite_schema.MIGRATIONS[number] for number in range(max(found, 1), FORMAT))
         db.execute(f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
 
 

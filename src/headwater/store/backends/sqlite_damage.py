@@ -1,0 +1,195 @@
+"""Damage that SQLite does not notice: a row that is missing is told from one that was never written.
+
+A flipped byte in a key, or in the pages above it, makes a lookup find nothing, and SQLite does not know that there was
+something. So every miss is confirmed by a second structure that a single damage cannot reach: the index of checksums
+for keys, revisions and snapshots for heads, links between revisions, counts for listings.
+
+Must never know: what a document is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import apsw
+
+from headwater.errors import CorruptError
+from headwater.store.backends.checksums import sum_of
+from headwater.store.backends.sqlite_caches import BRANCH, DOC
+from headwater.values.ids import NEVER, Seq
+
+Rows: TypeAlias = "list[tuple[apsw.SQLiteValue, ...]]"
+
+NEEDED: Final = (
+    "folded",
+    "horizon",
+    "horizon_chain",
+    "horizon_digest",
+    "features",
+    "durability",
+    "space_id",
+    "lineage",
+    "docs",
+    "heads",
+)
+"""Facts that every file has."""
+
+
+class DamageCheck:
+    """Confirms misses. `read` runs a query; `corrupt` makes the error for what was found."""
+
+    def __init__(self, read: Callable[[str, Sequence[object]], Rows], corrupt: Callable[[str], CorruptError]) -> None:
+        self._read = read
+        self._corrupt = corrupt
+        self._is_counted = False
+
+    # -- at opening ----------------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """What every lookup depends on, and is small: the facts of the space, and the names of branches."""
+        rows = self._read("select key, value, sum from meta", ())
+        for key, value, checksum in rows:
+            self.fact(str(key), value, checksum)
+        missing = set(NEEDED) - {str(row[0]) for row in rows}
+        if missing:
+            raise self._corrupt(f"the space's {min(missing)} is missing")
+        names = self._read("select id, name, parent, fork_seq, at, hex(merges), sum from branch order by id", ())
+        found = self._read("select count(*) from branch indexed by sqlite_autoindex_branch_1", ())
+        for number, name, *rest, checksum in names:
+            if sum_of(name, *rest) != checksum or self._read(f"select {BRANCH}", (name,)) != [(number,)]:
+                raise self._corrupt(f"branch {name} is not as it was written")
+        if found != [(len(names),)]:
+            raise self._corrupt("branches are missing")
+
+    def fact(self, key: str, value: apsw.SQLiteValue, checksum: apsw.SQLiteValue) -> str:
+        """A row of `meta`, checked."""
+        if sum_of(key, value) != checksum:
+            raise self._corrupt(f"the space's {key} does not match its checksum")
+        return str(value)
+
+    # -- documents -----------------------------------------------------------------------------------------
+
+    def absent(self, branch: str, doc: str) -> None:
+        """A document has no head on a branch: so it has to be everywhere else."""
+        [[number, on]] = self._read(f"select {DOC}, {BRANCH}", (doc, branch))
+        self._confirmed("doc", "key", doc, number)
+        if number is not None and on is not None and self._is_written(on, number):
+            raise self._corrupt(f"{doc} was written on branch {branch}, but has no head there")
+
+    def _confirmed(self, table: str, column: str, name: str, number: object) -> None:
+        """A name has this number, or none: the index of checksums has to say the same."""
+        checksum = sum_of(name)
+        query = f"select id, {column} from {table} indexed by {table}_sum where sum = ?"
+        confirmed = None
+        for found, other in self._read(query, (checksum,)):
+            if other == name:
+                confirmed = found
+            elif sum_of(other) != checksum:
+                raise self._corrupt(f"{other!r} does not match its checksum")
+        if number != confirmed:
+            raise self._corrupt(f"{name} is there, but cannot be found by its name")
+
+    def _is_written(self, branch: object, doc: object) -> bool:
+        query = (
+            "select exists(select 1 from revision where branch = ?1 and doc = ?2) "
+            "or exists(select 1 from snapshot where branch = ?1 and doc = ?2)"
+        )
+        return self._read(query, (branch, doc)) != [(0,)]
+
+    def newest(self, branch: str, doc: str, through: int) -> Seq:
+        """The newest revision up to a place: the next after it is linked to that, else the head names it."""
+        place = f"branch = {BRANCH} and doc = {DOC}"
+        query = f"select before from revision where {place} and seq > ? order by seq limit 1"
+        above = self._read(query, (branch, doc, through))
+        found = above or self._read(f"select seq from head where {place}", (branch, doc))
+        return Seq(int(str(found[0][0]))) if found else NEVER
+
+    def revisions(self, doc: str, rows: Rows, newest: Seq, ends: range) -> None:
+        """Revisions, newest first, each with the one before it. `ends`: what the last may be linked to."""
+        linked: object = newest
+        for seq, before in rows:
+            if seq != linked:
+                raise self._missing(doc, linked, seq)
+            linked = before
+        if linked not in ends:
+            raise self._missing(doc, linked, ends.start)
+
+    def _missing(self, doc: str, seq: object, found: object) -> CorruptError:
+        return self._corrupt(f"revision {seq} of {doc} is missing; the newest that is found before it is {found}")
+
+    # -- listings ------------------------------------------------------------------------------------------
+
+    def counted(self) -> None:
+        """Once in an opening, before the first listing: nothing is missing at the end of a page of an index."""
+        if self._is_counted:
+            return
+        query = (
+            "select (select count(*) from doc indexed by sqlite_autoindex_doc_1), (select count(*) from head), "
+            "(select value from meta where key = 'docs'), (select value from meta where key = 'heads')"
+        )
+        [[docs, heads, docs_told, heads_told]] = self._read(query, ())
+        if (str(docs), str(heads)) != (docs_told, heads_told):
+            found = f"{docs} keys and {heads} heads of documents are found, {docs_told} and {heads_told} were written"
+            raise self._corrupt(found)
+        self._is_counted = True
+
+    def listed(self, branch: str, keys: Sequence[str], start: tuple[str, str], end: tuple[str, str] | None) -> None:
+        """The keys of heads in a stretch of the index: above and from the two of `start`; `end` as in a query.
+
+        A damaged key is out of order, or beside the place where its neighbours are looked for.
+        """
+        after, prefix = start
+        last = after
+        for key in keys:
+            if key <= last or key < prefix:
+                raise self._corrupt(f"the key {key} is out of order")
+            last = key
+        self._edge("key <= ? order by key desc", max(start))
+        stretch, bounds = "key > ? and key >= ?", list(start)
+        if end is not None:
+            stretch, bounds = f"{stretch} and key {end[0]} ?", [*bounds, end[1]]
+            self._edge("key >= ? order by key", end[1])
+        [[count]] = self._read(f"select count(*) from doc where {stretch}", bounds)
+        if count != len(keys):
+            self._without_head(branch, stretch, bounds)
+
+    def _edge(self, where: str, key: str) -> None:
+        query = f"select key, sum from doc where {where} limit 1"
+        for found, checksum in self._read(query, (key,)):
+            if sum_of(found) != checksum:
+                raise self._corrupt(f"the key {found!r} does not match its checksum")
+
+    def _without_head(self, branch: str, stretch: str, bounds: Sequence[object]) -> None:
+        """Documents of other branches have no head on this one, nor have functions without a result."""
+        query = (
+            f"select key from doc where {stretch} "
+            f"and not exists(select 1 from head where head.branch = {BRANCH} and head.doc = doc.id) "
+            f"and (exists(select 1 from revision where revision.branch = {BRANCH} and revision.doc = doc.id) "
+            f"or exists(select 1 from snapshot where snapshot.branch = {BRANCH} and snapshot.doc = doc.id)) limit 1"
+        )
+        for (key,) in self._read(query, (*bounds, branch, branch, branch)):
+            raise self._corrupt(f"{key} was written on branch {branch}, but has no head there")
+
+    # -- sessions ------------------------------------------------------------------------------------------
+
+    def session(self, name: str) -> int:
+        """The newest number of a session's commits, with all rows of it counted; 0 if there is no such session."""
+        [[number]] = self._read("select (select id from session where name = ?)", (name,))
+        self._confirmed("session", "name", name, number)
+        if number is None:
+            return 0
+        [[runs, last]] = self._read("select runs, last from session where id = ?", (number,))
+        rows = self._read("select first, last, seq, sum from replay where session = ?", (number,))
+        for row in rows:
+            self.run(name, row)
+        newest = max((int(str(row[1])) for row in rows), default=0)
+        if (runs, last) != (len(rows), newest):
+            found = f"session {name} has {runs} runs of commits up to {last}; {len(rows)} up to {newest} are found"
+            raise self._corrupt(found)
+        return newest
+
+    def run(self, name: str, row: Sequence[apsw.SQLiteValue]) -> None:
+        """A row of `replay` with its checksum."""
+        if sum_of(name, *row[:-1]) != row[-1]:
+            raise self._corrupt(f"commits {row[0]} to {row[1]} of session {name} do not match their checksum")

@@ -1,0 +1,124 @@
+"""Commits that are in a write-ahead log and that SQLite does not see, because something before them is damaged.
+
+SQLite reads the log up to the first frame whose checksum is wrong and takes that for its end. After a power cut that is
+right: the last transaction may be there in parts, and nothing of it was acknowledged. But a transaction is written only
+when the one before it is on disk. So if two transactions end after the frame where SQLite stopped, or one ends and
+another has begun, then an acknowledged one is lost, and the log is damaged.
+
+Must never know: tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+import apsw
+
+_HEADER: Final = Struct(">8I")
+_FRAME: Final = Struct(">6I")
+_MAGIC: Final = 0x377F0682
+"""The last bit says in which order the bytes of a word are for the checksum."""
+
+_WORD: Final = 0xFFFFFFFF
+
+Read = Callable[[int, int], bytes]
+"""So many bytes, from an offset; fewer at the end of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What SQLite does not see."""
+
+    # Transactions whose ends are found after the damage.
+    transactions: int
+    # Where the damaged part begins: cut off here, the log reads as SQLite reads it.
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    offset: int
+    page: int
+    # Pages of the database, at the end of a transaction; else 0.
+    size: int
+    salts: tuple[int, int]
+    sums: tuple[int, int]
+
+
+def lost_commits(db: apsw.Connection, path: str, vfs: str | None) -> Lost | None:
+    """What is lost of the write-ahead log of a database that was just opened; None if all of it is read."""
+    try:
+        file = apsw.VFSFile(vfs or "", f"{path}-wal", [apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_READONLY, 0])
+    except apsw.CantOpenError:
+        # There is none: nothing was written since it was last moved into the main file.
+        return None
+    try:
+        frames, _ = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+        return _lost(file.xRead, max(frames, 0))
+    finally:
+        file.xClose()
+
+
+def _lost(read: Read, frames: int) -> Lost | None:
+    """`frames` of them are read by SQLite."""
+    start = read(_HEADER.size, 0)
+    if len(start) < _HEADER.size:
+        return None
+    magic, _, page_size, _, *rest = _HEADER.unpack(start)
+    salts, sums = (rest[0], rest[1]), (rest[2], rest[3])
+    order = "big" if magic & 1 else "little"
+    if magic & ~1 != _MAGIC or _checksum(start[:24], (0, 0), order) != sums:
+        return _headless(read, salts)
+    length = _FRAME.size + page_size
+    ends = 0
+    previous: _Frame | None = None
+    goes_on = False
+    for frame in _frames(read, _HEADER.size + frames * length, length):
+        if frame.salts == salts:
+            goes_on = goes_on or _follows(read, frame, previous, page_size, order)
+            ends += bool(frame.size)
+        previous = frame if frame.salts == salts else None
+    if ends > 1 or (ends and goes_on):
+        return Lost(ends, _HEADER.size + frames * length)
+    return None
+
+
+def _follows(read: Read, frame: _Frame, previous: _Frame | None, page_size: int, order: str) -> bool:
+    """Whether it was written after a transaction that ends with the frame before it."""
+    if previous is None or not previous.size:
+        return False
+    body = read(_FRAME.size + page_size, frame.offset)
+    return _checksum(body[:8] + body[_FRAME.size :], previous.sums, order) == frame.sums
+
+
+def _headless(read: Read, salts: tuple[int, int]) -> Lost | None:
+    """The header is damaged. Both salts change when a log begins anew: frames that share one belong to this header."""
+    for page_size in (4096, *(1 << power for power in range(9, 17))):
+        ends = [
+            frame
+            for frame in _frames(read, _HEADER.size, _FRAME.size + page_size)
+            if frame.size and (frame.salts[0] == salts[0] or frame.salts[1] == salts[1])
+        ]
+        if ends:
+            return Lost(len(ends), 0)
+    return None
+
+
+def _frames(read: Read, offset: int, length: int) -> Iterator[_Frame]:
+    while len(found := read(_FRAME.size, offset)) == _FRAME.size:
+        page, size, *rest = _FRAME.unpack(found)
+        yield _Frame(offset, page, size, (rest[0], rest[1]), (rest[2], rest[3]))
+        offset += length
+
+
+def _checksum(data: bytes, start: tuple[int, int], order: str) -> tuple[int, int]:
+    """SQLite's, as in section 4.2 of its file format."""
+    one, two = start
+    words = Struct(f"{'>' if order == 'big' else '<'}{len(data) // 4}I").unpack(data)
+    for first, second in zip(words[::2], words[1::2], strict=True):
+        one = (one + first + two) & _WORD
+        two = (two + second + one) & _WORD
+    return one, two

@@ -1,0 +1,263 @@
+"""One byte of a file flipped, anywhere: what is read is what was written, or an error; never a default instead.
+
+The write-ahead log likewise: what was acknowledged is there, or the space is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from random import Random
+from shutil import copyfile
+
+import apsw
+import pytest
+
+from headwater.errors import CorruptError
+from headwater.store import portable
+from headwater.store.backends.sqlite import SqliteBackend
+from headwater.store.branching import fork
+from headwater.store.commit import Commit, SetDoc
+from headwater.store.engine import Engine
+from headwater.testing import SimClock
+from headwater.values.address import doc_key
+from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.tree import freeze
+from tests.support.spaces import Space, admit, drop, edit, increment, put
+
+KEYS = tuple(doc_key(f"bank.{name}") for name in ("balance", "other", "third", "gone", "few", *map(str, range(40))))
+
+
+def lived_in(folder: Path) -> Path:
+    """Documents that were set, patched, deleted and snapshotted; a branch; several sessions."""
+    space = Space("sqlite", folder)
+    ann, bob = space.writer("ann"), space.writer("bob")
+    for number in range(40):
+        ann.accept(put(f"bank.{number}", {"n": number, "text": "x" * 40}))
+    ann.accept(put("bank.balance", {"n": 0}), put("bank.gone", 1))
+    for number in range(60):
+        ann.accept(edit("bank.balance", increment("n")))
+        bob.accept(put("bank.other", number))
+    bob.accept(drop("bank.gone"))
+    ann.accept(put("bank.few", {"n": 0}))
+    for _ in range(6):
+        # So few that they are all read whenever the document is.
+        ann.accept(edit("bank.few", increment("n")))
+    space.engine.fold()
+    fork(space.engine, space.clock, "draft")
+    space.writer("cyd", "draft").accept(put("bank.third", 3))
+    ann.accept(edit("bank.balance", increment("n")))
+    space.engine.fold()
+    space.close()
+    return space.path
+
+
+def seen(path: Path) -> dict[str, object]:
+    """Everything that programs read: each document by its key, now and then, on both branches; and the listings."""
+    backend = SqliteBackend(str(path), create=False)
+    try:
+        engine = Engine(backend, SimClock())
+        found: dict[str, object] = {"head": engine.head}
+        for branch in (MAIN, BranchId("draft")):
+            for at in (Seq(166), engine.head):
+                for key in KEYS:
+                    value = engine.documents.at(branch, key, at).value
+                    found[f"{branch} {at} {key}"] = repr(value)
+            found[f"{branch} listed"] = [row.doc for row in backend.heads(branch, "space/bank.1", DocKey(""), 100)]
+            found[f"{branch} exported"] = list(portable.export_documents(engine, "x", branch))
+        for name in ("ann", "bob", "cyd"):
+            last = backend.last_local(name)  # type: ignore[arg-type]
+            found[name] = [last, [backend.replayed(name, number) for number in range(1, last + 1)]]  # type: ignore[arg-type]
+        return found
+    finally:
+        backend.close()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lived_in(tmp_path_factory.mktemp("whole"))
+
+
+@cache
+def expected(path: Path) -> dict[str, object]:
+    return seen(path)
+
+
+def flipped(path: Path, folder: Path, offset: int, bit: int) -> Path:
+    """A copy with one bit changed."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1 << bit
+    copy = folder / f"{offset}.db"
+    copy.write_bytes(data)
+    return copy
+
+
+def check_flip(path: Path, folder: Path, offset: int, bit: int) -> str:
+    """What comes of it; reads the same, or raises an error of ours."""
+    copy = flipped(path, folder, offset, bit)
+    try:
+        assert seen(copy) == expected(path), f"bit {bit} of byte {offset} changes what is read"
+    except CorruptError:
+        return "refused"
+    finally:
+        copy.unlink()
+    return "same"
+
+
+def test_flipped_byte_anywhere_is_noticed_or_harmless(whole: Path, tmp_path: Path) -> None:
+    random = Random(17)
+    size = whole.stat().st_size
+    outcomes = [check_flip(whole, tmp_path, random.randrange(size), random.randrange(8)) for _ in range(60)]
+    assert set(outcomes) == {"refused", "same"}
+
+
+def places_of(path: Path, text: bytes) -> list[int]:
+    data = path.read_bytes()
+    found, start = [], 0
+    while (start := data.find(text, start)) >= 0:
+        found.append(start)
+        start += 1
+    return found
+
+
+@pytest.mark.parametrize("key", [b"space/bank.balance", b"space/bank.17", b"main", b"ann", b"folded", b"horizon"])
+def test_flipped_byte_of_a_key_is_noticed_or_harmless(whole: Path, tmp_path: Path, key: bytes) -> None:
+    places = places_of(whole, key)
+    # Of the many in the log, a few.
+    outcomes = [check_flip(whole, tmp_path, at + len(key) - 1, 0) for at in (*places[:4], *places[-6:])]
+    assert "refused" in outcomes
+
+
+TAMPERED = {
+    "the key of a document": "update doc set key = 'space/bank.fev' where key = 'space/bank.few'",
+    "the number of a document's head": "update head set doc = 9999 where doc = {doc}",
+    "the branch of a head": "update head set branch = 77 where doc = {doc}",
+    "the place of a head": "update head set seq = seq - 1 where doc = {doc}",
+    "a revision in the middle": "delete from revision where doc = {doc} and seq = 166",
+    "the newest revision": "delete from revision where doc = {doc} and seq = 169",
+    "the number of a revision": "update revision set doc = 9999 where doc = {doc} and seq = 166",
+    "the name of a branch": "update branch set name = 'maim' where name = 'main'",
+    "how far the caches reach": "update meta set value = '3' where key = 'folded'",
+    "whether it is known how far": "delete from meta where key = 'folded'",
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_damage_is_noticed_when_the_document_is_read(whole: Path, tmp_path: Path, what: str) -> None:
+    copy = tmp_path / "space.db"
+    copyfile(whole, copy)
+    with apsw.Connection(str(copy)) as db:
+        doc = db.execute("select id from doc where key = 'space/bank.few'").get
+        db.execute(TAMPERED[what].format(doc=doc))
+    db.close()
+    with pytest.raises(CorruptError):
+        read_few(copy)
+
+
+def read_few(path: Path) -> object:
+    backend = SqliteBackend(str(path), create=False)
+    try:
+        return Engine(backend, SimClock()).documents.at(MAIN, doc_key("bank.few"), Seq(2**63 - 1)).value
+    finally:
+        backend.close()
+
+
+# --- the write-ahead log ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A space as a killed process leaves it: 40 transactions in the log, of several frames each."""
+    folder = tmp_path_factory.mktemp("killed")
+    backend = SqliteBackend(str(folder / "open.db"))
+    engine = Engine(backend, SimClock())
+    for number in range(1, 41):
+        operation = SetDoc(doc_key("bank.balance"), freeze({"n": number, "text": "x" * 3000}))
+        admit(engine, Commit(SessionId("ann"), LocalSeq(number), (operation,)))
+    for suffix in ("", "-wal"):
+        copyfile(f"{folder / 'open.db'}{suffix}", f"{folder / 'killed.db'}{suffix}")
+    backend.close()
+    return folder / "killed.db"
+
+
+def opened_head(path: Path) -> int:
+    backend = SqliteBackend(str(path), create=False)
+    try:
+        return Engine(backend, SimClock()).head
+    finally:
+        backend.close()
+
+
+def copy_of(killed: Path, folder: Path) -> tuple[Path, Path]:
+    copy, log = folder / "copy.db", folder / "copy.db-wal"
+    copyfile(killed, copy)
+    copyfile(f"{killed}-wal", log)
+    return copy, log
+
+
+def test_log_of_a_killed_space_is_read_to_its_end(killed: Path, tmp_path: Path) -> None:
+    copy, _ = copy_of(killed, tmp_path)
+    assert opened_head(copy) == 40
+
+
+def test_flipped_byte_of_the_write_ahead_log_loses_no_acknowledged_commit_in_silence(
+    killed: Path, tmp_path: Path
+) -> None:
+    random = Random(30)
+    size = Path(f"{killed}-wal").stat().st_size
+    last = last_transaction(Path(f"{killed}-wal"))
+    refused = 0
+    for offset in (*range(0, 32, 3), *sorted(random.randrange(32, size) for _ in range(40))):
+        copy, log = copy_of(killed, tmp_path)
+        data = bytearray(log.read_bytes())
+        data[offset] ^= 1 << random.randrange(8)
+        log.write_bytes(data)
+        if offset >= last:
+            # It may as well have been cut off by a power cut, before it was acknowledged.
+            assert opened_head(copy) >= 39
+            continue
+        with pytest.raises(CorruptError, match="transactions after that were committed") as caught:
+            opened_head(copy)
+        # Nothing was changed by looking, and the message says how to go on without them.
+        assert log.read_bytes() == data
+        os.truncate(log, int(str(caught.value.facts["offset"])))
+        assert opened_head(copy) < 40
+        refused += 1
+    assert refused > 30
+
+
+def last_transaction(log: Path) -> int:
+    """Where the last transaction of a log begins."""
+    data = log.read_bytes()
+    ends = [at for at in range(32, len(data), 4120) if data[at + 4 : at + 8] != bytes(4)]
+    return ends[-2] + 4120
+
+
+def test_transaction_that_was_cut_off_by_a_power_cut_is_no_damage(killed: Path, tmp_path: Path) -> None:
+    """Its end is on the disk, and what comes before that is not: so it was not acknowledged."""
+    copy, log = copy_of(killed, tmp_path)
+    at = last_transaction(log)
+    data = bytearray(log.read_bytes())
+    assert len(data) - at >= 2 * 4120
+    data[at : at + 4120] = bytes(4120)
+    log.write_bytes(data)
+    assert opened_head(copy) == 39
+
+
+def test_log_without_a_sync_for_each_commit_may_have_holes(killed: Path, tmp_path: Path) -> None:
+    """So it was asked for with `durability="normal"`, and the file knows it."""
+    copy, log = copy_of(killed, tmp_path)
+    log.unlink()
+    SqliteBackend(str(copy), durability="normal").close()
+    backend = SqliteBackend(str(copy), durability="normal")
+    engine = Engine(backend, SimClock())
+    for number in range(1, 21):
+        admit(engine, Commit(SessionId("bob"), LocalSeq(number), (put("bank.other", "x" * 3000),)))
+    holed = tmp_path / "holed.db"
+    copyfile(copy, holed)
+    data = bytearray(log.read_bytes())
+    data[32 + 4120 * 10 + 100] ^= 1
+    Path(f"{holed}-wal").write_bytes(data)
+    backend.close()
+    assert 0 < opened_head(holed) < 20
