@@ -199,7 +199,7 @@ def test_failed_sync_does_not_end_the_thread_or_hang_the_close() -> None:
 
 def fill(disk: Disk) -> None:
     """Room for a small commit or two, not for a large one."""
-    disk.capacity_bytes = sum(map(len, disk.files().values())) + 60_000
+    disk.capacity_bytes = sum(map(len, disk.files().values())) + 80_000
 
 
 def test_commit_without_room_is_taken_back_and_reads_go_on_and_writes_resume() -> None:

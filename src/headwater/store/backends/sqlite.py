@@ -67,7 +67,7 @@ class SqliteBackend:
             self._horizon = int(self.meta("horizon") or 0)
             self._note_durability(durability)
         except BaseException:
-            self._abandon()
+            sqlite_file.abandon(self._db, path)
             raise
 
     # -- every access goes through one of these two --------------------------------------------------------
@@ -374,11 +374,6 @@ class SqliteBackend:
     def disown(self) -> None:
         # Never given back, or the end of this process would close the connection, and with it the parent's log.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
-
-    def _abandon(self) -> None:
-        """Close without moving the write-ahead log into the main file: what is damaged stays as it was found."""
-        self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        self._db.close()
 
     def close(self) -> None:
         # Closing moves the log into the main file. If the disk does not let it, the log stays and holds everything.

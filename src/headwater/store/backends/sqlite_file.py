@@ -77,7 +77,6 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         db = apsw.Connection(path, flags=flags, vfs=vfs)
         try:
-            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             db.execute("pragma locking_mode = exclusive")
             # Before anything is written: a file that is not ours stays as it is.
             fresh = _is_fresh(db, path)
@@ -93,9 +92,8 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
                 _make(db)
             else:
                 _migrate(db)
-            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         except BaseException:
-            db.close()
+            abandon(db, path)
             raise
     except apsw.Error as error:
         raise explain(error, path) from error
@@ -103,6 +101,14 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
         message = f"{path} is damaged: a text in it is not UTF-8 ({error}); restore a backup"
         raise CorruptError(message, path=path, found=str(error)) from error
     return db
+
+
+def abandon(db: apsw.Connection, path: str) -> None:
+    """Close a file that is refused. What is in its write-ahead log stays there: not a byte of it changes."""
+    log = Path(f"{path}-wal")
+    # An empty one was made by this opening.
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(log.is_file() and log.stat().st_size > 0))
+    db.close()
 
 
 def _configure(db: apsw.Connection, path: str, durability: Durability) -> None:
