@@ -54,7 +54,7 @@ class Shop:
 
     def rows(self) -> list[Row]:
         """By document: where, what, and the sum."""
-        query = "select key, seq, body, observation.sum from observation join doc on doc.id = observation.doc order by key"
+        query = "select key, seq, body, o.sum from observation as o join doc on doc.id = o.doc order by key"
         db = apsw.Connection(str(self.path))
         try:
             return list(db.execute(query))
