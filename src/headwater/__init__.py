@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headwater.cells.collection import List, Map
     from headwater.cells.doc import Doc, Link
     from headwater.cells.transaction import Transaction
+    from headwater.cells.untracked import untracked
     from headwater.cells.whole import delete, exists, id_of
     from headwater.errors import (
         ApprovalError,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from headwater.host.flows.run import Run
     from headwater.host.flows.topic import Topic
     from headwater.host.flows.webhook import Webhook
-    from headwater.host.functions import Computed, Sink
+    from headwater.host.functions import Computed
     from headwater.host.handlers import Handler, Stream
     from headwater.host.lists.chosen import FlatEach, Select
     from headwater.host.lists.each import Each
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from headwater.host.resources.resource import Resource
     from headwater.host.resources.state import Failed, Pending, Ready
     from headwater.host.resuming import Resumption
+    from headwater.host.sinks import Sink
     from headwater.host.space import Space
     from headwater.host.stats import Stats
     from headwater.host.status import status
@@ -130,7 +132,7 @@ _HOMES = {
     "Retry": "headwater.workflow.policy",
     "Run": "headwater.host.flows.run",
     "Select": "headwater.host.lists.chosen",
-    "Sink": "headwater.host.functions",
+    "Sink": "headwater.host.sinks",
     "Skipped": "headwater.host.flows.plan",
     "Space": "headwater.host.space",
     "Stats": "headwater.host.stats",
@@ -146,6 +148,7 @@ _HOMES = {
     "Workflow": "headwater.host.flows.flow",
     "WorkflowError": "headwater.errors",
     "after_commit": "headwater.host.after",
+    "untracked": "headwater.cells.untracked",
     "clock": "headwater.host.resources.clock",
     "delete": "headwater.cells.whole",
     "each": "headwater.host.lists.verbs",
@@ -249,6 +252,7 @@ __all__ = [
     "start",
     "status",
     "unless",
+    "untracked",
     "when",
     "why",
 ]

@@ -24,7 +24,7 @@ from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_async
 from headwater.host.console import OnConsole
 from headwater.host.declaring import Declaring, Function
-from headwater.host.functions import Computed, Sink
+from headwater.host.functions import Computed
 from headwater.host.handlers import Handler, Stream
 from headwater.host.opening import Lease, default_url, share_space
 from headwater.host.options import DemandPolicy, Options
@@ -32,6 +32,7 @@ from headwater.host.pieces.pattern import BUILDER
 from headwater.host.process import Stay
 from headwater.host.report import OnError
 from headwater.host.resources.resource import Resource
+from headwater.host.sinks import Sink
 from headwater.host.space import Space
 from headwater.scheduler.limits import FAILED_MAX
 from headwater.values.ids import MAIN

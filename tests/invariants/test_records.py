@@ -55,7 +55,15 @@ def test_event_that_says_of_itself_what_is_not_so_is_found() -> None:
 
 def test_every_field_of_a_gate_is_known() -> None:
     """They have one writer, and together they say one time; `waits_until` is compared with the heap."""
-    known = {"debounce_ms", "throttle_ms", "no_auto_debounce", "auto_debounce_ms", "backoff_ms", "waits_until"}
+    known = {
+        "debounce_ms",
+        "throttle_ms",
+        "no_auto_debounce",
+        "auto_debounce_ms",
+        "backoff_ms",
+        "waits_until",
+        "was_hurried",
+    }
     assert {field.name for field in fields(Gate)} == known | {"debounce_until", "throttle_until", "backoff_until"}
 
 

@@ -6,7 +6,7 @@ each step everything is compared with what a naive engine makes of the same docu
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -236,6 +236,8 @@ class World:
         self.docs[node] = docs
         if node in self.seen:
             self.seen[node].bases = {doc: attempt.tx.first_look(doc) for doc, _, _ in reads}
+        if plan is not None and plan.aborts and not plan.writes and len(self.watch.records) % 2:
+            attempt.tx.abort()
         return True
 
     def ended(self, attempt: Attempt) -> None:
@@ -311,12 +313,30 @@ class World:
             return
         mine = [record for record in self.watch.records if record.node == node.id]
         since = [record for record in self.watch.records[self.regated.get(node, 0) :] if record.node == node.id]
-        changed = [record.at_ms for record in since if isinstance(record, Invalidated)]
+        changed = self.changed_at(since)
         ended = [record.at_ms for record in mine if isinstance(record, Finished)]
         if gate.debounce_ms and changed:
             assert self.time >= changed[-1] + gate.debounce_ms, f"{node} has had no quiet"
         if gate.throttle_ms and ended:
             assert self.time >= ended[-1] + gate.throttle_ms, f"{node} runs too often"
+
+    def changed_at(self, records: Sequence[Record]) -> list[float]:
+        """When these changes were made: one by a run that a caller asked for is as old as the news for that run."""
+        demands = {record.node: record.demand for record in self.watch.records if isinstance(record, Started)}
+        found = [record for record in records if isinstance(record, Invalidated)]
+        return [record.at_ms for record in found if demands.get(record.by) != "pulled"]
+
+    def is_waiting(self, node: Node) -> bool:
+        """It may not run yet: it ran a moment ago, rests, or something above it was changed within its quiet."""
+        gate = node.gate
+        if gate is None or not self.scheduler.gates.is_held(node):
+            return False
+        if max(gate.throttle_until, gate.backoff_until) > self.time or node in self.regated or not gate.debounce_ms:
+            return True
+        changed = self.changed_at(self.watch.records)
+        assert changed, f"{node} waits, and nothing has changed"
+        assert self.time < changed[-1] + gate.debounce_ms, f"{node} waits, and has had its quiet"
+        return True
 
     def verify(self) -> None:
         """Everything, at rest."""
@@ -376,7 +396,7 @@ class World:
                 if source not in above:
                     above.add(source)
                     todo.append(source)
-        if any(each.attempt is not None or self.scheduler.gates.is_held(each) for each in above):
+        if any(each.attempt is not None or self.is_waiting(each) for each in above):
             return
         for each in above:
             assert each.is_clean, f"{node} was pulled, and {each} has not run"

@@ -188,6 +188,8 @@ class Plan:
     finishes: bool = False
     # An effect that ends itself when it comes to this.
     ends_at: int = -1
+    # An effect that gives up its transaction now and then, as an author's may with tx.abort().
+    aborts: bool = False
 
     def __repr__(self) -> str:
         said = [

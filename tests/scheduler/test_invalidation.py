@@ -7,7 +7,7 @@ import pytest
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.core import IGNORED_FOR_SCHEDULING, Depth, SetDoc, doc_key, freeze
-from headwater.errors import StoreError
+from headwater.errors import AccessError, StoreError
 from headwater.scheduler.limits import CAUSES_MAX, FAILURES_MAX
 from headwater.scheduler.node import Node
 from headwater.scheduler.trace import Invalidated
@@ -324,6 +324,35 @@ def test_store_that_works_again_forgives(shop: Workshop) -> None:
         shop.desk.settle()
         shop.run()
     assert shop.errors == []
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_tries_are_given_back_when_they_are_used_up(shop: Workshop, final: bool) -> None:
+    """Whatever ended the last: the next run, for another reason, may fail as often as the first."""
+    shop.effect("copy", lambda tx: write(tx, "out", number(tx, "a")))
+    shop.run()
+    if final:
+        for _ in range(FAILURES_MAX):
+            shop.desk.fail(StoreError("the disk is full"))
+            shop.desk.tell()
+            shop.run()
+        shop.desk.fail(AccessError("it may not be written"))
+        shop.desk.tell()
+    else:
+        while shop.desk.waiting:
+            shop.desk.fail(StoreError("the disk is full"))
+            shop.desk.tell()
+            shop.run()
+    assert len(shop.errors) == 1
+    shop.put(a=1)
+    shop.desk.settle()
+    shop.run()
+    for _ in range(FAILURES_MAX):
+        shop.desk.fail(StoreError("the disk is full"))
+        shop.desk.tell()
+        assert shop.run() == ["copy"], "it is tried again"
+    shop.decide()
+    assert (shop.see("out"), len(shop.errors)) == (1, 1)
 
 
 # --- change groups ----------------------------------------------------------------------------------------

@@ -113,6 +113,7 @@ def effects(draw: st.DrawFn, name: str) -> Plan:
         waits=1 if is_wild else 0,
         finishes=draw(st.booleans()),
         ends_at=draw(st.sampled_from([-1, -1, 3])),
+        aborts=draw(st.booleans()),
     )
 
 

@@ -65,6 +65,9 @@ _NOTHING: Final[dict[object, object]] = {}
 
 HERE: Final[ContextVar[Frame | None]] = ContextVar("headwater", default=None)
 
+PEEKING: Final[ContextVar[bool]] = ContextVar("headwater-peeking", default=False)
+"""Whether this code is in a block of `hw.untracked()`: asked by transactions that are around such a block."""
+
 
 UNTRACKED: Final = ""
 """A use that no transaction has to record: a peek, a repr, an event that waits for its sender."""

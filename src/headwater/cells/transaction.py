@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from headwater.cells.held import Held, is_within, marks_of, operations_of, overtaken
-from headwater.cells.here import HERE, Frame
+from headwater.cells.here import HERE, PEEKING, Frame
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
+    IGNORED_FOR_SCHEDULING,
     LABEL_ONLY,
     SHALLOW_BIT,
     Entry,
@@ -93,6 +94,11 @@ class Transaction:
     # What a write was told that is not allowed: whoever has caught that has done it all the same.
     refused: str = ""
     status: Status = _OPEN
+    # Of a run, while its function is at work: if that ends the transaction itself, what was read goes to `left`.
+    under_way: bool = False
+    left: tuple[Journal, dict[DocKey, Held]] | None = None
+    # Blocks of `hw.untracked()` that are open in it.
+    peeks: int = 0
     # _settle(): exactly one of the two, once, unless it was aborted.
     verdict: Verdict | None = None
     error: HeadwaterError | None = None
@@ -130,6 +136,8 @@ class Transaction:
         self, doc: DocKey, path: Path = (), depth: Depth = _DEEP, flags: Flags = 0
     ) -> Maybe:
         """What stands there, with this transaction's own writes; noted in the journal."""
+        if self.peeks and PEEKING.get():
+            flags |= IGNORED_FOR_SCHEDULING
         held = self._held.get(doc)
         if held is None:
             if self.status is not _OPEN:
@@ -171,7 +179,8 @@ class Transaction:
 
     def first_look(self, doc: DocKey) -> Maybe:
         """A document that was read here, as it was then, without this transaction's own writes."""
-        return self._held[doc].base
+        held = self._held if self.left is None else self.left[1]
+        return held[doc].base
 
     def again(self) -> Transaction:
         """Another for the same work, that sees what this one has seen, without what it has written."""
@@ -377,6 +386,8 @@ class Transaction:
         """
         if self.status is not _OPEN:
             raise self._ended("commit")
+        if self.under_way:
+            self.left = self.journal, self._held
         operations = operations_of(self._held) if self.wrote else []
         if not operations and not self._preconditions and self.rider is None:
             self.end()
@@ -452,6 +463,8 @@ class Transaction:
             return
         if self.status is not _OPEN:
             raise self._ended("abort")
+        if self.under_way:
+            self.left = self.journal, self._held
         self._settle(Signal.ABORTED, None, None)
 
     def launch(self, undo: Callable[[], None]) -> None:

@@ -44,6 +44,7 @@ from headwater.host.report import OnError, log_error, tell
 from headwater.host.resources.facing import Facing
 from headwater.host.resuming import Resuming, Resumption
 from headwater.host.run_counts import RunCounts
+from headwater.host.scheduler_log import log_steps
 from headwater.host.shared import share
 from headwater.host.stats import Stats
 from headwater.host.storage import Storage
@@ -109,6 +110,7 @@ class BaseSpace(Facing, Home):
             turn=self._turn,
             keep_failed=options.keep_failed,
         )
+        log_steps(self.name, self.scheduler.trace)
         lease.storage.shows(self.scheduler.graph.writers.__contains__)
         self.mail: Mail = Mail(self)
         self.prints: Prints = Prints()

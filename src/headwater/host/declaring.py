@@ -26,12 +26,14 @@ from headwater.host.declared import (
     check_options,
     declare,
 )
-from headwater.host.functions import Computed, Sink
+from headwater.host.functions import Computed
 from headwater.host.handlers import AsyncHandler, Handler, Stream, make_handler
 from headwater.host.lists.verbs import ListVerbs
+from headwater.host.reads import Read
 from headwater.host.resources.asking import OPTIONS as RESOURCE_OPTIONS
 from headwater.host.resources.asking import declare_asking
 from headwater.host.resources.resource import Resource
+from headwater.host.sinks import Sink
 from headwater.scheduler.node import OnInvalid
 from headwater.values.address import doc_key
 from headwater.values.duration import Duration
@@ -297,7 +299,7 @@ class Declaring(ListVerbs, ChoiceVerbs):
         *,
         name: str | None = None,
         on: Stream[Any] | None = ...,
-        reads: Writable | Sequence[Writable] = ...,
+        reads: Read | Sequence[Read] = ...,
         backlog: int = ...,
         timeout: Duration | None = ...,
         change_group: str | None = ...,
@@ -306,9 +308,9 @@ class Declaring(ListVerbs, ChoiceVerbs):
         """A function that handles events: each once, in one transaction, when all that it reads is current.
 
         `submit.send("gift")` sends one; what its parameters take is what an event carries. With `on`, it handles the
-        events of a stream, and takes their value. `reads` names cells and documents that it is sure to read: they are
-        made current before it is called, others when it reads them. `backlog`: events that may wait at once. For async
-        functions, `timeout`.
+        events of a stream, and takes their value. `reads` names cells, documents and computed functions that it is
+        sure to read: they are made current before it is called, others when it reads them. `backlog`: events that may
+        wait at once. For async functions, `timeout`.
         """
         if fn is None:
             return lambda function: self._handler(function, name, options)

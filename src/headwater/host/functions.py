@@ -1,4 +1,4 @@
-"""Declared functions: what `@app.computed` and `@app.sink` make of an author's function.
+"""Declared functions: what `@app.computed` makes of an author's function.
 
 Must never know: apps (an owner is whoever knows which space is meant), and when a function runs.
 """
@@ -331,70 +331,3 @@ class Computed(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<computed {self._doc}>"
-
-
-class Sink:
-    """A declared function that runs by itself."""
-
-    def __init__(self, app: Owner, fn: Callable[[], object], name: str, doc: str, declared: Declared) -> None:
-        self.name = name
-        self.__wrapped__ = fn
-        self.__doc__ = fn.__doc__
-        self.__name__ = name
-        self._app = app
-        self._doc = doc
-        self.declared = declared
-        # builder: the piece it is part of, if it is part of one.
-        self.within: Within | None = None
-
-    @property
-    def owner(self) -> Owner:
-        """Whose it is."""
-        return self._app
-
-    @property
-    def doc(self) -> str:
-        """Its name, in full."""
-        return self._doc
-
-    def register(self, space: BaseSpace) -> None:
-        """Make it a node of an open space."""
-        space.add_node(self, self.spec_in(space))
-
-    def print_in(self, space: BaseSpace) -> bytes:
-        """What stands for it, and everything besides documents that its runs depend on."""
-        prints = space.prints if self.within is None else self.within.prints
-        return prints.of(self.__wrapped__, self.declared.version)
-
-    def spec_in(self, space: BaseSpace) -> NodeSpec:
-        """What is told of its node in an open space."""
-        declared, within = self.declared, self.within
-        return NodeSpec(
-            name=self.name,
-            fn=self.__wrapped__,
-            kind=Kind.EFFECT,
-            is_async=is_async(self.__wrapped__),
-            on_invalid=declared.on_invalid,
-            timeout_ms=declared.timeout_ms,
-            debounce_ms=declared.debounce_ms,
-            throttle_ms=declared.throttle_ms,
-            no_auto_debounce=not declared.auto_debounce,
-            change_group=declared.change_group,
-            # Usually nothing is kept: a new process has a new screen.
-            print=(lambda: self.print_in(space)) if declared.is_quiet else None,
-            kept_as=doc_key(self._doc),
-            piece="" if within is None else within.piece,
-            parent=None if within is None else within.parent,
-            origin=self.__wrapped__,
-        )
-
-    def node_in(self, home: BaseSpace) -> Node | None:
-        """Its node in an open space."""
-        return home.nodes.get(self)
-
-    def __call__(self) -> None:
-        """Run it once more, by hand."""
-        self.__wrapped__()
-
-    def __repr__(self) -> str:
-        return f"<sink {self._doc}>"

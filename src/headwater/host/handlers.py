@@ -5,18 +5,18 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from headwater.cells.here import UNTRACKED, Owner, find
 from headwater.cells.sealed import Sealed
-from headwater.cells.whole import place_of
 from headwater.errors import DeclarationError, HandlerTakenError, NotFoundError, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_async, signature_of
-from headwater.host.declared import Writable, milliseconds, writables
+from headwater.host.declared import milliseconds
 from headwater.host.payload import Payload, check_parameters, hints_of
+from headwater.host.reads import Read, read_in, readables
 from headwater.host.ticket import Ticket
 from headwater.scheduler.event import Handler as HandlerRecord
 from headwater.scheduler.event import HandlerSpec
@@ -100,7 +100,7 @@ class Handler(Generic[P, R]):
         doc: str,
         *,
         on: Stream[Any] | None = None,
-        reads: tuple[Writable, ...] = (),
+        reads: tuple[Read, ...] = (),
         backlog: int = BACKLOG_MAX,
         timeout_ms: float | None = None,
         change_group: str | None = None,
@@ -159,7 +159,7 @@ class Handler(Generic[P, R]):
             stream=self.stream,
             name=self.name,
             fn=lambda sent: payload.call(fn, *space.around(), sent),
-            reads=tuple(place_of(each, space)[0] for each in self._reads),
+            reads=tuple(read_in(each, space) for each in self._reads),
             store=self.result.seal,
             is_async=is_async(fn),
             timeout_ms=self._timeout_ms,
@@ -245,7 +245,7 @@ def make_handler(
     where: str,
     *,
     on: Stream[Any] | None = None,
-    reads: Sequence[object] = (),
+    reads: object = (),
     backlog: int = BACKLOG_MAX,
     timeout: Duration | None = None,
     change_group: str | None = None,
@@ -273,7 +273,7 @@ def make_handler(
         name,
         doc,
         on=on,
-        reads=writables(where, "reads", reads),
+        reads=readables(where, reads, app),
         backlog=backlog,
         timeout_ms=milliseconds(timeout, f"{where}, timeout="),
         change_group=change_group,

@@ -10,10 +10,11 @@ from typing import Any
 from headwater.cells.here import UNTRACKED, find
 from headwater.errors import UsageError
 from headwater.host.base_space import BaseSpace
-from headwater.host.functions import Computed, Sink
+from headwater.host.functions import Computed
 from headwater.host.handlers import Handler
 from headwater.host.instances import which_one
 from headwater.host.resources.resource import Asked
+from headwater.host.sinks import Sink
 
 
 def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Asked, *args: object, **kwargs: object) -> str:
@@ -43,6 +44,9 @@ def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Asked, *args: 
     if node is None:
         if function.within is not None and not args and not kwargs:
             return f"{function.name}() of {function.within.piece} does not run: the piece is stopped"
+        if isinstance(function, Sink):
+            reason = "it was stopped with stop(), or another was declared in its place; the next opening starts it"
+            return f"{function.name}() does not run in space {home.name!r}: {reason}"
         return f"{function.name}() with these arguments has not been called here, so there is no node for it"
     return home.told(home.scheduler.why(node))
 

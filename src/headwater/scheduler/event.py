@@ -190,6 +190,8 @@ class Event:
     rejected_at: float | None = None
     # ready: nodes that it has to wait for: how often each has run since its turn has come, and ever.
     met: dict[Node, tuple[int, int]] | None = None
+    # ready: since when it waits for functions that wait for quiet; None if it does not.
+    waits_since: float | None = None
     # events: what its handler returned, as stored; what went wrong; in words.
     result: Value = None
     error: Exception | None = None

@@ -180,7 +180,7 @@ class Events:
         if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
             # I10: the store knows what has become of it when it decides on this one.
             tx.require(OriginCommitted(launch.tx.local_seq))
-        event.awaits_server = False
+        event.awaits_server, event.waits_since = False, None
         event.signal(Signal.DISPATCHED)
         event.attempts += 1
         handler.runs += 1

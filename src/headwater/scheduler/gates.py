@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Final
 
 from headwater.scheduler.limits import (
     AUTO_DEBOUNCE_MEAN_MS,
@@ -20,6 +22,9 @@ from headwater.scheduler.limits import (
     BACKOFF_MS,
 )
 from headwater.scheduler.node import Kind, Node, Status
+
+LONG_AGO: Final = -inf
+"""When there was news for a node, if that was in another opening."""
 
 
 @dataclass(slots=True)
@@ -36,6 +41,8 @@ class Gate:
     throttle_until: float = 0.0
     backoff_until: float = 0.0
     backoff_ms: float = 0.0
+    # It was run for an event without its quiet.
+    was_hurried: bool = False
     # It waits, for the time under which it stands in the heap.
     waits_until: float = 0.0
 
@@ -51,13 +58,15 @@ class Gates:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = self.now = now
         self.heap: list[tuple[float, int, Node]] = []
+        # Some node waits for quiet: from then on each node knows since when there is news for it.
+        self.listens = False
 
     # -- policies ------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def configure(node: Node) -> None:
+    def configure(self, node: Node) -> None:
         """As registered."""
         spec = node.spec
+        self.listens = self.listens or spec.debounce_ms is not None
         if spec.debounce_ms is not None or spec.throttle_ms is not None:
             node.gate = Gate(spec.debounce_ms, spec.throttle_ms, spec.no_auto_debounce)
 
@@ -65,6 +74,7 @@ class Gates:
         """Wait for so much quiet from now on; None: do not."""
         gate = self._gate(node)
         gate.debounce_ms = ms
+        self.listens = True
         if not gate.quiet_ms:
             gate.debounce_until = 0.0
         elif node.status is Status.INVALID:
@@ -98,11 +108,24 @@ class Gates:
 
     # -- what happens --------------------------------------------------------------------------------------
 
-    def invalidated(self, node: Node) -> None:
-        """Something it read changed: the quiet begins anew."""
+    def invalidated(self, node: Node, by: object = None) -> None:
+        """Something it read changed: the quiet begins anew.
+
+        If that was changed by a run that a caller asked for, the quiet began when there was news for that run: nobody
+        looked, else the run would have been made then.
+        """
+        known = by.run_moment if isinstance(by, Node) else None
+        moment = self._now() if known is None else known
+        if node.moment is None or node.moment < moment or len(node.invalid_causes) == 1:
+            node.moment = moment
         gate = node.gate
         if gate is not None and gate.quiet_ms:
-            gate.debounce_until = self._now() + gate.quiet_ms
+            gate.debounce_until = max(gate.debounce_until, moment + gate.quiet_ms)
+
+    @staticmethod
+    def begins(node: Node, *, asked: bool) -> None:
+        """A run begins. If a caller asked for it, what it changes is as old as the news that it is for."""
+        node.run_moment = node.moment if asked else None
 
     def ran(self, node: Node, now: float, ms: float) -> None:
         """It has run, and took so long."""
@@ -131,9 +154,16 @@ class Gates:
         if node.gate is not None:
             node.gate.backoff_ms = node.gate.backoff_until = 0.0
 
+    def hurry(self, node: Node) -> bool:
+        """It is run for an event without its quiet. Tells whether for the first time."""
+        gate = self._gate(node)
+        first, gate.was_hurried = not gate.was_hurried, True
+        return first
+
     @staticmethod
     def at_once(node: Node) -> None:
-        """What it has to run for is long ago: it need not wait for quiet, nor for its turn."""
+        """What it has to run for is long ago: it need not wait for quiet, nor for its turn; nor those behind it."""
+        node.moment = LONG_AGO
         if node.gate is not None:
             node.gate.debounce_until = node.gate.throttle_until = 0.0
 
@@ -154,6 +184,11 @@ class Gates:
     def is_held(self, node: Node) -> bool:
         """It may not run yet."""
         return node.gate is not None and self.eligible_at(node) > self._now()
+
+    def is_only_quiet(self, node: Node) -> bool:
+        """It may not run yet, and nothing but quiet is missing."""
+        gate, now = node.gate, self._now()
+        return gate is not None and gate.debounce_until > now >= max(gate.throttle_until, gate.backoff_until)
 
     # -- the one wake --------------------------------------------------------------------------------------
 

@@ -105,8 +105,8 @@ class Invalidation:
             node.signal(_CHANGED)
         if node.outputs and node.status is _INVALID:
             self.invalid[node] = None
-        if node.gate is not None:
-            self._gates.invalidated(node)
+        if self._gates.listens or node.gate is not None:
+            self._gates.invalidated(node, by)
         if self._trace.on:
             source = by.id if isinstance(by, Node) else ""
             self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), _named(change), source))

@@ -329,7 +329,7 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     yield "who waits for a verdict has written", node.commit is None or node.commit.node is node
     yield "where an error comes from goes with it", node.trace is None or node.error is not None
     yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
-    yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX + 1
+    yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX
     yield "its result is as narrow as what it read", not node.breadth or not node.breadth.startswith("space")
     kept = node.recorded
     yield "what was kept of it is what it can be known by", kept is None or (spec.print is not None and bool(kept[1]))
@@ -337,6 +337,8 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     is_told = node.adopted > 0 or node.heard is not None
     yield "what is taken over from others can be known by what it is", not is_told or spec.print is not None
     yield "what was adopted has been run, if not here", not node.adopted or not is_new
+    moments = [moment for moment in (node.moment, node.run_moment) if moment is not None]
+    yield "news is not of tomorrow", all(moment <= now for moment in moments)
     yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0
     yield "times fit", 0 <= node.last_ms <= node.total_ms + 1e-6 and node.last_at_ms <= now
 
@@ -489,7 +491,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("restored", "recorded", "adopted", "heard"), records_are_whole),
-    **dict.fromkeys(("total_ms", "last_ms", "last_at_ms"), records_are_whole),
+    **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "moment", "run_moment"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
     "reads": index_is_exact,
     **dict.fromkeys(("queued", "gate"), waiting_is_exact),

@@ -60,6 +60,10 @@ is made current when it is read."""
 EVENTS_MAX: Final = 100
 """Events that are handled in one pass. An event loop gets its turn in between; whoever waits for quiet goes on."""
 
+QUIET_MAX_MS: Final = 10_000.0
+"""How much longer than the quiet of a function an event waits for that function. All events behind it wait, too; and
+where nothing has been quiet for so long, nothing will be soon."""
+
 CHAIN_MAX: Final = 10_000
 """Events that are handled in a row for a plain program, which waits. A handler that sends to itself for ever sends on,
 while the program goes on."""

@@ -182,6 +182,10 @@ class Node:
     queued: bool = False
     # gates; None while there is nothing to say.
     gate: Gate | None = None
+    # gates: since when there is news for it, or for whoever is above it; None while nobody asks.
+    moment: float | None = None
+    # gates: the same for what its last run has changed; None if that run was made by itself, and so at the time.
+    run_moment: float | None = None
     # runner: the attempt that is under way, and whether its function is at work right now.
     attempt: Attempt | None = None
     running: bool = False

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from headwater.errors import UserCodeError
 from headwater.scheduler.event import Event
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.lane import Parking
-from headwater.scheduler.limits import RUNS_MAX
+from headwater.scheduler.limits import QUIET_MAX_MS, RUNS_MAX
 from headwater.scheduler.node import Node
 from headwater.scheduler.preflight import Preflight
 from headwater.scheduler.pull import Pull
 from headwater.scheduler.runner import Runner
 from headwater.scheduler.steps import Step
+from headwater.scheduler.trouble import never_quiet
 from headwater.values.ids import DocKey
 
 
@@ -23,13 +25,21 @@ class Ready:
     """Runs what stands between an event and its handler."""
 
     def __init__(
-        self, preflight: Preflight, pull: Pull, gates: Gates, runner: Runner, *, is_settling: Callable[[], bool]
+        self,
+        preflight: Preflight,
+        pull: Pull,
+        gates: Gates,
+        runner: Runner,
+        *,
+        is_settling: Callable[[], bool],
+        report: Callable[[UserCodeError], None],
     ) -> None:
         self._preflight = preflight
         self._pull = pull
         self._gates = gates
         self._runner = runner
         self._is_settling = is_settling
+        self._report = report
         # Documents that are on their way here, and how many wait for each.
         self._loading: dict[DocKey, int] = {}
         # They had their turns. settle takes them: those that are not current then have to rest, as all others (I6).
@@ -64,16 +74,19 @@ class Ready:
             blockers = [node for node in unsure if not self._is_excused(node, event, turns)]
             if not blockers:
                 return
-            parking = self._parking(blockers)
+            waiting = {node for node in blockers if self._waits(node, event)}
+            parking = self._parking(blockers, event)
             # Above whoever has to wait, not below: those would only run again.
-            lowest = min((node.rank for node in blockers if self._waits(node)), default=None)
-            runnable = [node for node in blockers if not self._waits(node) and (lowest is None or node.rank < lowest)]
+            lowest = min((node.rank for node in waiting), default=None)
+            runnable = [node for node in blockers if node not in waiting and (lowest is None or node.rank < lowest)]
             if not runnable:
                 self.parking = parking
                 return
             for node in runnable:
                 if node.is_clean or node.attempt is not None or node.removed:
                     continue
+                if node.gate is not None and self._is_gated(node):
+                    self._hurry(node, event)
                 turns[node] = turns.get(node, 0) + 1
                 if turns[node] >= RUNS_MAX:
                     self.spent[node] = None
@@ -83,26 +96,46 @@ class Ready:
         missing = next((doc for doc in docs if doc in self._loading), None)
         return None if missing is None else Parking(f"{missing} is being fetched")
 
-    def _waits(self, node: Node) -> bool:
-        return node.attempt is not None or self._is_gated(node)
+    def _waits(self, node: Node, event: Event) -> bool:
+        return node.attempt is not None or (self._is_gated(node) and not self._is_overdue(node, event))
 
-    def _parking(self, blockers: list[Node]) -> Parking | None:
+    def _parking(self, blockers: list[Node], event: Event) -> Parking | None:
         """What has to be waited for: the first of those under way, or the time of the last that is held up."""
         under_way = next((node for node in blockers if node.attempt is not None), None)
         if under_way is not None:
             return Parking(f"{under_way.title} is under way")
-        held = [node for node in blockers if self._is_gated(node)]
+        held = [node for node in blockers if self._is_gated(node) and not self._is_overdue(node, event)]
         if not held:
             return None
+        if event.waits_since is None:
+            event.waits_since = self._gates.now()
         first = min(held, key=self._gates.eligible_at)
-        return Parking(f"{first.title} waits for its time", self._gates.eligible_at(first))
+        until = self._gates.eligible_at(first)
+        if self._gates.is_only_quiet(first):
+            until = min(until, self._deadline(first, event))
+        return Parking(f"{first.title} waits for its time", until)
 
     def _is_gated(self, node: Node) -> bool:
         return node.gate is not None and node.has_value and self._gates.is_held(node)
 
+    def _deadline(self, node: Node, event: Event) -> float:
+        since = self._gates.now() if event.waits_since is None else event.waits_since
+        return since + self._gates.of(node).quiet_ms + QUIET_MAX_MS
+
+    def _is_overdue(self, node: Node, event: Event) -> bool:
+        """The event has waited long enough for quiet that does not come."""
+        if event.waits_since is None or not self._gates.is_only_quiet(node):
+            return False
+        return self._gates.now() >= self._deadline(node, event)
+
+    def _hurry(self, node: Node, event: Event) -> None:
+        """It is run without its quiet: I4 holds, and those behind the event have waited long enough. Reported once."""
+        if self._gates.hurry(node):
+            self._report(never_quiet(node, event))
+
     def _is_excused(self, node: Node, event: Event, turns: dict[Node, int]) -> bool:
         """It was run as often as may be, and is still not current: events do not wait for what never ends."""
-        if self._waits(node) and self._has_had_turns(node, event):
+        if self._waits(node, event) and self._has_had_turns(node, event):
             return True
         if node.attempt is not None:
             return False

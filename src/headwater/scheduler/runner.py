@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.replica import Replica
-from headwater.cells.result import commit_result, put_result
+from headwater.cells.result import commit_result
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
 from headwater.scheduler.attempt import Attempt
-from headwater.scheduler.breadth import narrowest
+from headwater.scheduler.breadth import commit_own, narrowest
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
@@ -25,12 +25,10 @@ from headwater.scheduler.limits import FAILURES_MAX
 from headwater.scheduler.node import Kind, Node, Status
 from headwater.scheduler.persistence import Persistence
 from headwater.scheduler.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
-from headwater.scheduler.trouble import is_final, told, unstorable
+from headwater.scheduler.trouble import is_final, no_result, told, unstorable
 from headwater.store.commit import Conflict
 from headwater.values.address import Depth, address_text
 from headwater.values.describe import calls_of, describe, with_calls
-from headwater.values.ids import DocId, DocKey
-from headwater.values.link import Link
 from headwater.values.match import touches
 from headwater.values.tree import Value
 
@@ -96,7 +94,7 @@ class Runner:
         spec = node.spec
         causes = self._invalidation.clean(node)
         tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
-        tx.node, tx.triggers = node, causes
+        tx.node, tx.triggers, tx.under_way = node, causes, True
         if spec.change_group is not None:
             tx.change_group = spec.change_group
         if node.surface:
@@ -105,6 +103,8 @@ class Runner:
             self.arrivals.guard(tx)
         now = self._now()
         attempt = Attempt(self, node, tx, self._replica.version, now, pulled=pulled)
+        if self._gates.listens:
+            self._gates.begins(node, asked=pulled and not node.live_refs)
         if node.error is not None:
             attempt.before = node.error
             if not spec.is_async:
@@ -133,20 +133,25 @@ class Runner:
         if attempt.suspended:
             self._suspend(attempt)
             return
-        # As `_leave` would, which costs a call.
+        tx.under_way = False
         stack = self.stack
         if stack and stack[-1] is node:
             stack.pop()
         node.running, node.attempt = False, None
         if self.in_flight:
             self.in_flight.pop(node, None)
-        if node.removed or tx.status is not _OPEN:
-            # Its node is gone, or somebody has ended its transaction: nothing of it is kept.
+        if node.removed:
+            # Nothing of it is kept.
             if tx.is_open:
                 tx.abort()
             return
         error, value = attempt.error, None
-        if error is None and node.outputs:
+        if tx.status is not _OPEN:
+            if tx.left is None:
+                # Ended from outside, as when a space is closed.
+                return
+            error = no_result(node) if error is None else error
+        elif error is None and node.outputs:
             try:
                 value = node.spec.store(attempt.result)
             except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
@@ -156,7 +161,7 @@ class Runner:
             node.running = True
             self._invalidation.drain()
             node.running = False
-        journal = tx.journal
+        journal = tx.journal if tx.left is None else tx.left[0]
         reads = journal.entries if journal.is_plain else journal.reads()
         if tuple(reads) != node.reads or node.spec.declared_reads:
             self._graph.apply_reads(node, reads)
@@ -164,9 +169,11 @@ class Runner:
         if self._replica.version != attempt.version and self._is_outdated(tx, reads):
             self._outdated(attempt, error)
             return
-        if self.before is not None:
+        if self.before is not None and tx.left is None:
             self.before(attempt)
-        if error is not None:
+        if tx.left is not None:
+            self._ended_early(attempt, error, reads)
+        elif error is not None:
             self._failed(attempt, error, reads)
         elif node.outputs or tx.wrote or attempt.before is not None:
             self._commit(attempt, value, reads)
@@ -178,6 +185,19 @@ class Runner:
         if node.status is not _CLEAN:
             # Invalid while it waited, and as it was again at its end.
             self._invalidation.offer_again(node)
+
+    def _ended_early(self, attempt: Attempt, error: Exception | None, reads: Mapping[ReadKey, Mark | None]) -> None:
+        """Its function has ended the transaction itself: what it has read wakes it all the same."""
+        node, tx = attempt.node, attempt.tx
+        tx.left = None
+        if error is not None:
+            self._failed(attempt, error, reads)
+        else:
+            self._done(attempt, changed=False)
+        if tx.local_seq is not None:
+            # Committed: if the store does not take that, it has to be done again.
+            node.commit = tx
+            tx.on_settled(self._decided)
 
     def _leave(self, node: Node) -> None:
         stack = self.stack
@@ -204,8 +224,7 @@ class Runner:
                     # I1: from now on this commit stands for the one before: it must hold all that the node has to say.
                     # I7: and what is kept of a run rides on the write of its result, also of one that is as it was.
                     tx.put(node.outputs[0], value)
-                commit = self._commit_own if node.breadth else self._commit_shared
-                wrote = commit(node, tx, value)
+                wrote = commit_own(node, tx, value) if node.breadth else commit_result(tx, node.outputs[0], value)
                 if not wrote:
                     node.commit = before
                     if node.spec.print is not None:
@@ -229,20 +248,6 @@ class Runner:
             self._persistence.failing.drop(node)
             self._invalidation.failed_otherwise(node, tx)
         self._done(attempt, changed=wrote)
-
-    @staticmethod
-    def _commit_shared(node: Node, tx: Transaction, value: Value) -> bool:
-        return commit_result(tx, node.outputs[0], value)
-
-    @staticmethod
-    def _commit_own(node: Node, tx: Transaction, value: Value) -> bool:
-        """Made of what is one user's own, so it is that user's own.
-
-        In everybody's place stands a link that leads each reader to his.
-        """
-        doc = DocId(node.outputs[0].partition("/")[2])
-        put_result(tx, DocKey(f"{node.breadth}/{doc}"), value)
-        return commit_result(tx, node.outputs[0], Link(doc=doc, scope=node.breadth.partition(":")[0]).to_value())
 
     def _done(self, attempt: Attempt, *, changed: bool) -> None:
         node = attempt.node
@@ -298,7 +303,8 @@ class Runner:
     def _outdated(self, attempt: Attempt, error: Exception | None) -> None:
         """What it read changed while it ran. What it did outside is done; what it wrote is not kept."""
         node, tx = attempt.node, attempt.tx
-        tx.abort()
+        if tx.is_open:
+            tx.abort()
         if error is not None and node.spec.kind is Kind.EFFECT and not isinstance(error, NotReadyError):
             node.error = error
             self._report(told(node, attempt.causes, self._space))
@@ -348,6 +354,8 @@ class Runner:
             is_over = tx.error is None or is_final(tx.error)
             node.store_failures += not is_over
             if node.store_failures > FAILURES_MAX or is_over:
+                # Given up. What it has started stays registered until it runs again, with tries of its own.
+                node.store_failures = 0
                 self._report(unstorable(node, tx))
                 return
         self._invalidation.take_back(node, tx.triggers)

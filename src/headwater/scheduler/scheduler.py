@@ -115,7 +115,14 @@ class Scheduler(Onlooker, Receiver, Timing):
         )
         self._pull = Pull(self.graph, self.gates, self.queue, self.invalidation, self.runner)
         self.preflight = Preflight(self.graph, self.invalidation, self.runner)
-        ready = Ready(self.preflight, self._pull, self.gates, self.runner, is_settling=lambda: self._settle.settling)
+        ready = Ready(
+            self.preflight,
+            self._pull,
+            self.gates,
+            self.runner,
+            is_settling=lambda: self._settle.settling,
+            report=self._outside.report,
+        )
         self._receive_events(replica, ready, self.trace, self._outside)
         self._settle = Settle(
             graph=self.graph,

@@ -63,6 +63,17 @@ def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
     return told
 
 
+def no_result(node: Node) -> UserCodeError | None:
+    """Its function has ended its transaction, and so there is no way to store what it returned."""
+    if not node.outputs:
+        return None
+    message = (
+        f"{node.title} has ended its own transaction, with tx.abort() or tx.commit(), and so has no result; let the "
+        "function return, or raise an exception"
+    )
+    return UserCodeError(message, node=node.name)
+
+
 def unstorable(node: Node, tx: Transaction) -> UserCodeError:
     """What it made could not be stored."""
     found = tx.error or tx.verdict
@@ -83,6 +94,17 @@ def _event_facts(event: Event, space: str) -> dict[str, object]:
         "run": handler.runs,
         "payload": event.payload,
     }
+
+
+def never_quiet(node: Node, event: Event) -> UserCodeError:
+    """An event has waited for a function that waits for quiet, and there was none."""
+    handler = event.handler
+    message = (
+        f"{event.id} for {handler.title} has waited for {node.title}, which waits for quiet (debounce) while what it "
+        f"reads is changed without pause; the events behind it waited, too. {node.title} was run without its quiet. "
+        "Give it a throttle instead of a debounce, or do not read it in the handler"
+    )
+    return UserCodeError(message, **(facts_of(node, ()) | {"event": event.id}))
 
 
 def failed_event(event: Event, space: str, *, is_kept: bool, where: str = "") -> UserCodeError:

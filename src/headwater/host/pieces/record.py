@@ -11,11 +11,12 @@ from typing import Any, Final, cast
 
 from headwater.cells.doc import Doc
 from headwater.errors import DeclarationError, HeadwaterError
-from headwater.host.functions import Computed, Sink
+from headwater.host.functions import Computed
 from headwater.host.handlers import Handler, Stream
 from headwater.host.pieces.pattern import ARGUMENTS, Invocation, Pattern
 from headwater.host.pieces.piece import Piece, PieceStatus
 from headwater.host.resources.resource import Resource
+from headwater.host.sinks import Sink
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.ids import DocId, DocKey
 from headwater.values.link import Link

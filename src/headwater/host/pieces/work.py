@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.host.declaring import Function
-from headwater.host.functions import Computed, Sink
+from headwater.host.functions import Computed
 from headwater.host.handlers import Handler
 from headwater.host.pieces.piece import Build, Piece
 from headwater.host.pieces.seen import Seen, seen_by, take_over
+from headwater.host.sinks import Sink
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 

@@ -1,0 +1,56 @@
+"""`with hw.untracked():` what is read in the block is not what the run depends on.
+
+As `cell.peek()` does for one cell, for whatever can be read: cells, fields of documents, lists, results of functions.
+It still counts for conflicts. Functions that are called for their results, and have to run, depend on what they read
+themselves, as ever.
+
+Must never know: what is read.
+"""
+
+from __future__ import annotations
+
+from contextvars import Token
+from types import TracebackType
+
+from headwater.cells.here import HERE, PEEKING
+from headwater.cells.transaction import Transaction
+from headwater.errors import UsageError
+
+
+class UntrackedBlock:
+    """A block; for one use. It may be anywhere, and means something inside a run."""
+
+    __slots__ = ("_around", "_token")
+
+    def __init__(self) -> None:
+        self._around: list[Transaction] | None = None
+        self._token: Token[bool] | None = None
+
+    def __enter__(self) -> None:
+        if self._around is not None:
+            raise UsageError("a block of hw.untracked() is entered once; call hw.untracked() for each")
+        self._around = []
+        frame = HERE.get()
+        while frame is not None:
+            if frame.tx is not None and all(frame.tx is not tx for tx in self._around):
+                self._around.append(frame.tx)
+            frame = frame.outer
+        for tx in self._around:
+            tx.peeks += 1
+        self._token = PEEKING.set(True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._around is not None
+        assert self._token is not None
+        PEEKING.reset(self._token)
+        for tx in self._around:
+            tx.peeks -= 1
+            # What was read in the block would be found there after it, and not be noted.
+            tx.memo.clear()
+
+
+def untracked() -> UntrackedBlock:
+    """`with hw.untracked():` a change of what is read in the block does not run this function again."""
+    return UntrackedBlock()

@@ -1,0 +1,101 @@
+"""A debounced function behind others: its quiet is counted from the change at the beginning of the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from headwater.testing import probe
+
+
+def chain(length: int) -> tuple[hw.App, hw.Cell[int], list[hw.Computed[[], int]]]:
+    """So many functions in a row, the last of which waits for quiet."""
+    app = hw.App("a")
+    x = app.cell("x", 1)
+    found: list[hw.Computed[[], int]] = []
+
+    def reading(number: int) -> Callable[[], int]:
+        return lambda: x.value if number == 0 else found[number - 1]()
+
+    for number in range(length):
+        name, waits = f"f{number}", number == length - 1
+        found.append(app.computed(name=name, debounce="100ms" if waits else None)(reading(number)))
+    return app, x, found
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_a_call_after_any_length_of_quiet_gives_the_new_value(length: int) -> None:
+    app, x, functions = chain(length)
+    with probe(app) as t:
+        last = functions[-1]
+        assert last() == 1
+        x.value = 2
+        t.advance("24h")
+        assert last() == 2
+        x.value = 3
+        t.advance("50ms")
+        assert last() == 2
+        t.advance("50ms")
+        assert last() == 3
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_while_it_is_typed_a_call_gives_the_old_value(length: int) -> None:
+    app, x, functions = chain(length)
+    with probe(app) as t:
+        last = functions[-1]
+        assert last() == 1
+        for value in range(2, 8):
+            x.value = value
+            t.advance("50ms")
+            assert last() == 1
+        t.advance("50ms")
+        assert last() == 7
+
+
+def test_also_where_what_is_above_it_is_looked_at() -> None:
+    app, x, (first, last) = chain(2)
+    seen: list[int] = []
+
+    @app.sink
+    def looks() -> None:
+        seen.append(first())
+
+    with probe(app) as t:
+        assert last() == 1
+        x.value = 2
+        assert seen == [1, 2]
+        t.advance("24h")
+        assert last() == 2
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_an_event_does_not_wait_for_quiet_that_was(length: int) -> None:
+    app, x, functions = chain(length)
+    seen: list[int] = []
+
+    @app.handler
+    def look() -> None:
+        seen.append(functions[-1]())
+
+    with probe(app) as t:
+        functions[-1]()
+        x.value = 2
+        t.advance("24h")
+        look.send()
+        t.settle()
+        assert seen == [2]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_after_a_restart_the_change_is_long_ago(length: int, tmp_path: Path) -> None:
+    url = str(tmp_path / "a.db")
+    app, x, functions = chain(length)
+    with app.open(url):
+        assert functions[-1]() == 1
+        x.value = 2
+    with app.open(url):
+        assert functions[-1]() == 2
