@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headwater.host.flows.controls import user
 from tests.cli.conftest import Run, Terminal
 from tests.support.letters import Post
 
@@ -96,14 +98,72 @@ def test_a_person_goes_on_without_it(run: Run, post: Post) -> None:
     assert shown(run, number)["chain"][-1]["sentence"] == "Skipped: a person decided that it is not done."
 
 
-def test_it_is_looked_up_once_more(run: Run, post: Post) -> None:
+def test_it_is_not_looked_up_where_nothing_can_look(run: Run, post: Post) -> None:
     post.work("a=lost")
     number = head(run)
-    run("reconcile", number, "--again")
-    assert shown(run, number)["call"]["status"] == "needs_reconcile"
-    assert shown(run, number)["block_kind"] is None
+    refused = run("reconcile", number, "--again", exit=4).stderr
+    assert "Send has no `reconcile`" in refused and "--not-applied" in refused
+    assert shown(run, number)["block_kind"] == "indeterminate"
+
+
+# --- who, and why -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+def test_who_decided_is_recorded_and_told(run: Run, post: Post, verb: str) -> None:
+    post.work("a=ask")
+    number = head(run)
+    run(verb, number, "--by", "ann", "--reason", "it is due")
+    [made] = shown(run, number)["decisions"]
+    assert (made["actor"], made["verb"], made["reason"], made["run"]) == ("ann", verb, "it is due", number)
+    [told] = [line for line in run("runs", "show", number).stdout.splitlines() if line.startswith("decision\t")]
+    assert "ann: it is due" in told
+
+
+def test_without_a_name_it_is_the_user_of_this_machine(run: Run, post: Post) -> None:
+    post.work("a=ask")
+    number = head(run)
+    run("approve", number)
+    assert [made["actor"] for made in shown(run, number)["decisions"]] == [user()]
+
+
+def test_a_terminal_shows_who_decided(run: Run, terminal: Terminal, post: Post) -> None:
+    post.work("a=ask")
+    number = head(run)
+    run("approve", number, "--by", "ann")
+    assert "Approved by ann." in terminal(120, "runs", "show", number)
+
+
+# --- after the effect -------------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_next_never_succeeds_is_put_aside_and_taken_up_again(run: Run, post: Post) -> None:
+    post.work("a=unfiled", "b=fine")
+    number = head(run)
+    hints = [line for line in run("runs", "show", number).stdout.splitlines() if line.startswith("hint\t")]
+    assert f"hint\theadwater runs abandon {number}" in hints
+    assert f"headwater runs abandon {number}" in run("runs", "cancel", number, exit=4).stderr
+    assert run("runs", "abandon", number, "--by", "ann", "--reason", "filed by hand").stdout.startswith(
+        f"{number}\tabandoned\tapplied"
+    )
     post.work()
-    assert shown(run, number)["block_kind"] == "indeterminate", "nobody can tell: it has no reconcile"
+    assert sent(run) == 1, "the other one"
+    details = shown(run, number)
+    assert (details["result"], details["run"]["state"], details["run"]["aside"]) == (1, "abandoned", "kept")
+    assert details["decisions"][0]["sentence"] == "Put aside by ann: filed by hand"
+    assert json.loads(run("workflow", "show", "letters", "--json").stdout)["parked"] == 1
+    assert "put aside already" in run("runs", "abandon", number, exit=4).stderr
+    Path("opened").touch()
+    run("runs", "retry", number)
+    post.work()
+    assert sent(run) == 2
+    assert [each["outcome"] for each in shown(run, number)["chain"]] == ["applied", "applied"]
+
+
+def test_a_run_that_has_not_acted_is_not_abandoned(run: Run, post: Post) -> None:
+    post.work("a=ask")
+    number = head(run)
+    assert f"headwater runs cancel {number}" in run("runs", "abandon", number, exit=4).stderr
 
 
 @pytest.mark.parametrize(

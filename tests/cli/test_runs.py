@@ -147,7 +147,7 @@ def test_a_pipe_is_told_all_that_a_terminal_is(run: Run, post: Post) -> None:
     assert "TimeoutError: no answer" in told["error"][0]
     assert [line[1] for line in lines if line[0] == "traceback"][-1] == "TimeoutError: no answer"
     assert [line[1] for line in lines if line[0] == "hint"] == [
-        f"headwater reconcile {number} --{answer}" for answer in ("applied JSON", "not-applied", "skip", "again")
+        f"headwater reconcile {number} --{answer}" for answer in ("applied JSON", "not-applied", "skip")
     ]
 
 

@@ -35,9 +35,15 @@ def test_commands_to_type_can_be_pasted_whatever_the_file_is_called() -> None:
 
 def test_a_call_that_has_not_come_back_is_not_looked_up_before_it_has() -> None:
     place = Place(None, None)
-    lost = [command for command, _ in block_hints(place, "indeterminate", "post.letters", 3)]
+    lost = [command for command, _ in block_hints(place, "indeterminate", "post.letters", 3, can_ask=True)]
     assert lost[-1] == "headwater reconcile 3 --again"
-    assert [command for command, _ in block_hints(place, "hung", "post.letters", 3)] == lost[:-1]
+    assert [command for command, _ in block_hints(place, "hung", "post.letters", 3, can_ask=True)] == lost[:-1]
+
+
+def test_a_call_is_not_looked_up_where_there_is_no_reconcile() -> None:
+    hints = [command for command, _ in block_hints(Place(None, None), "indeterminate", "a.b", 3, can_ask=False)]
+    assert "headwater reconcile 3 --again" not in hints
+    assert "headwater reconcile 3 --skip" in hints
 
 
 def test_a_traceback_is_told_without_calls_inside_of_headwater() -> None:

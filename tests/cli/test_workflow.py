@@ -205,6 +205,8 @@ def test_producers_run_now_if_somebody_says_so(run: Run, post: Post) -> None:
     run("workflow", "now", "letters")
     assert listed(run)["post.letters"]["due_at"] == "2023-11-14T22:13:20.000Z"
     post.work()
+    polls = [each for each in json.loads(run("runs", "ls", "--all", "--json").stdout) if each["handler"] == "poll"]
+    assert polls[0]["why"] == "manual", "also if no host ran when it was asked for"
     run("workflow", "pause", "letters")
     assert "cannot run now: it is paused; resume it first" in run("workflow", "now", "letters", exit=4).stderr
 

@@ -248,7 +248,7 @@ def test_a_call_that_did_not_happen_is_made_anew_with_another_key() -> None:
     with post.open() as space:
         post.put("ann")
         space.workflows.drain()
-        assert (post.last.status, post.last.outcome) == ("failed:logic", "failed")
+        assert (post.last.status, post.last.outcome) == ("paused:transient", "failed")
         assert post.last.error == "ConnectionError: no answer"
         post.break_it = lambda: None
         post.flow.resume()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.errors import NotFoundError, NotOpen, UsageError
+from headwater.errors import NotFoundError, NotOpen, TransitionError, UsageError
 from tests.flows.mill import Mill
 
 
@@ -352,7 +352,9 @@ def test_who_is_signed_out_is_asked_to_sign_in(signed_in: bool) -> None:
         mill.put("a")
         space.workflows.drain()
         assert mill.last.status == "paused:approval"
-        assert mill.flow.status.sentence == "the token has expired. Sign in again, then resume."
+        assert mill.flow.status.sentence == "mail: the token has expired. Sign in to mail again, then resume."
+        assert mill.last.service == "mail"
+        assert mill.last.sentence == "Waits for a new sign-in to mail: the token has expired."
         with pytest.raises(hw.TransitionError):
             mill.flow.reject(mill.last.id)
         if signed_in:
@@ -439,16 +441,16 @@ def test_what_is_no_answer_is_refused(answer: Any) -> None:
         assert mill.last.outcome == "unknown"
 
 
-def test_without_a_reconcile_asking_again_ends_with_the_same_person() -> None:
+def test_without_a_reconcile_nobody_is_asked_again() -> None:
     mill = Mill()
     mill.take(mutate=lost)
     with mill.open() as space:
         mill.put("a")
         space.workflows.drain()
-        mill.flow.reconcile(mill.last.id, hw.Unknown())
-        space.workflows.drain()
+        with pytest.raises(TransitionError, match="has no `reconcile`"):
+            mill.flow.reconcile(mill.last.id, hw.Unknown())
         assert mill.flow.status.state == "Needs attention"
-        assert mill.last.outcome == "unknown"
+        assert (mill.last.outcome, mill.last.can_ask) == ("unknown", False)
 
 
 def test_whoever_is_asked_five_times_in_vain_is_not_asked_again() -> None:

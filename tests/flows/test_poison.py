@@ -122,14 +122,53 @@ def test_an_effect_that_may_be_there_is_never_parked() -> None:
         assert mill.flow.status.state == "Needs attention"
 
 
-def test_an_effect_that_is_there_is_never_parked() -> None:
-    mill = poisoned("next", "n0")
+@pytest.mark.parametrize("error", [ValueError, hw.TransientError])
+def test_after_the_effect_the_run_is_put_aside_with_its_result_and_the_others_go_on(error: Any) -> None:
+    mill = poisoned("next", "n1", error=error, peek=1, retry=hw.Retry(1))
+    with mill.open() as space:
+        mill.put("n0", "n1", "n2")
+        drain(mill, space)
+        assert mill.events() == {"n0": "consumed", "n1": "parked", "n2": "consumed"}
+        assert (mill.flow.status.state, mill.flow.status.parked) == ("Idle", 1)
+        [aside] = [run for run in mill.runs if run.aside is not None]
+        assert (aside.outcome, aside.state, mill.details(aside.id).result) == ("applied", "put aside", 1)
+        assert [one.status for one in mill.flow.inputs()] == ["done", "parked", "done"]
+
+
+def test_reprocessed_after_the_effect_it_goes_on_with_next_and_is_not_done_again(tmp_path: Path) -> None:
+    mill = poisoned("next", "n0", folder=tmp_path)
     with mill.open() as space:
         mill.put("n0")
         drain(mill, space)
-        assert mill.events() == {"n0": "reserved"}
-        assert mill.last.outcome == "applied"
-        assert mill.flow.status.state == "Needs attention"
+        assert mill.flow.reprocess() == 1
+        drain(mill, space)
+        assert mill.events() == {"n0": "parked"}, "it is still wrong"
+    mill.bad.clear()  # type: ignore[attr-defined]
+    with mill.open() as space:
+        assert mill.flow.reprocess(mill.flow.inputs()[0].id) == 1
+        drain(mill, space)
+        assert mill.events() == {"n0": "consumed"}
+        assert mill.log == ["n0"], "done once"
+        assert mill.last.retry_of is not None
+
+
+def test_without_parking_a_person_puts_it_aside_and_the_others_go_on() -> None:
+    mill = poisoned("next", "n0", on_poison="block", peek=1)
+    with mill.open() as space:
+        mill.put("n0", "n1")
+        drain(mill, space)
+        assert mill.events() == {"n0": "reserved", "n1": "pending"}
+        stuck = mill.last.id
+        mill.flow.abandon(stuck, by="ann", reason="booked by hand")
+        drain(mill, space)
+        assert mill.events() == {"n0": "parked", "n1": "consumed"}
+        [made] = mill.details(stuck).decisions
+        assert (made.actor, made.verb, made.reason) == ("ann", "abandon", "booked by hand")
+        mill.bad.clear()  # type: ignore[attr-defined]
+        mill.flow.retry(stuck)
+        drain(mill, space)
+        assert mill.events() == {"n0": "consumed", "n1": "consumed"}
+        assert mill.log == ["n0", "n1"]
 
 
 def test_without_events_there_is_nothing_to_park() -> None:

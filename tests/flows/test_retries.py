@@ -87,8 +87,9 @@ def test_jitter_makes_waits_shorter_and_never_longer() -> None:
         (hw.ApprovalError("sign in"), (), "paused:approval"),
         (hw.InternalError("odd"), (), "failed:internal"),
         (hw.IndeterminateError("odd"), (), "failed:logic"),
-        (TimeoutError("slow"), (), "failed:logic"),
-        (ExceptionGroup("several", [OSError("down")]), OSError, "failed:logic"),
+        (TimeoutError("slow"), (), "paused:transient"),
+        (ExceptionGroup("several", [OSError("down")]), OSError, "paused:transient"),
+        (ExceptionGroup("several", [TimeoutError("slow"), KeyError("odd")]), (), "failed:logic"),
     ],
     ids=repr,
 )

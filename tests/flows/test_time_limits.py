@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import headwater as hw
 from headwater.errors import TransitionError
-from headwater.workflow import inquiry
 from tests.flows.mill import SAFETY_S, Mill, until, waited
 
 SHORT = "250ms"
@@ -88,10 +87,6 @@ class Slow(Mill):
         finally:
             self.ended.set()
 
-    def runs_by(self, look: Callable[..., Any]) -> list[Any]:
-        """Asked in a way of the test's own."""
-        return list(look(lambda book: inquiry.runs(book, "mill.notes")))
-
     def status_is(self, status: str) -> bool:
         return any(run.status == status for run in self.runs)
 
@@ -149,7 +144,7 @@ def test_an_async_phase_that_is_late_is_cancelled(phase: str, started: bool) -> 
         assert slow.calls.count("mutate") == 1
 
 
-def test_a_timeout_of_the_authors_own_is_an_error_like_any_other() -> None:
+def test_a_timeout_of_the_authors_own_is_told_as_it_was_raised() -> None:
     mill = Mill()
 
     async def prepare(_: object, pending: Any) -> hw.Plan[Any]:
@@ -161,7 +156,7 @@ def test_a_timeout_of_the_authors_own_is_an_error_like_any_other() -> None:
     with mill.open() as space:
         mill.put("a")
         space.workflows.drain()
-        assert (mill.last.status, mill.last.error) == ("failed:logic", "TimeoutError: ")
+        assert (mill.last.status, mill.last.error) == ("paused:transient", "TimeoutError: ")
 
 
 # --- mutate ---------------------------------------------------------------------------------------------------
@@ -462,7 +457,7 @@ def test_an_async_phase_that_does_not_end_with_its_host_is_no_failure(phase: str
 
 @pytest.mark.parametrize("ends", ["returns", "refuses"])
 def test_a_call_that_ends_while_it_is_being_given_up_is_not_left_to_nobody(ends: str) -> None:
-    """What became of it is written first, and that it is late comes second: then it is not late."""
+    """That it is late is written first, and what became of it second: neither is lost."""
     slow = Slow("mutate", once=True)
     if ends == "refuses":
         slow.late_error = hw.TransientError("busy", definite=True)
@@ -474,7 +469,7 @@ def test_a_call_that_ends_while_it_is_being_given_up_is_not_left_to_nobody(ends:
             if threading.current_thread().name == "headwater-workflows":
                 # Whoever keeps the time is about to give it up: it ends right now.
                 slow.go.set()
-                until(lambda: any(run.outcome in ("applied", "failed") for run in slow.runs_by(look)))
+                waited(slow.ended)
             return look(question)
 
         hub.look = late  # type: ignore[method-assign]

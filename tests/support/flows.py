@@ -63,6 +63,7 @@ def flow_spec(
     producers: Mapping[str, Schedule | None] | None = None,
     on_poison: OnPoison = "block",
     peek: int = 100,
+    reconciles: bool = False,
     has_fixer: bool = False,
     keep_runs: int | None = None,
 ) -> FlowSpec:
@@ -72,7 +73,9 @@ def flow_spec(
         name=name,
         topics=tuple(dict.fromkeys(topic for topics in chosen.values() for topic in topics)),
         producers=tuple(ProducerSpec(name=each, schedule=when) for each, when in (producers or {}).items()),
-        consumers=tuple(ConsumerSpec(name=each, topics=topics, peek=peek) for each, topics in chosen.items()),
+        consumers=tuple(
+            ConsumerSpec(name=each, topics=topics, peek=peek, reconciles=reconciles) for each, topics in chosen.items()
+        ),
         on_poison=on_poison,
         has_fixer=has_fixer,
         keep_runs=keep_runs,
@@ -214,7 +217,6 @@ class Desk:
         found = self.do(transitions.begin, self.spec.name, self.spec, self.flags)
         if isinstance(found, Begun):
             self.flags.resumed = None
-            self.flags.asked.discard(found.run.handler)
             if found.run.phase == Phase.PREPARING and found.run.kind == "consumer":
                 self.flags.dirty.discard(found.run.handler)
                 self.flags.fresh.discard(found.run.handler)

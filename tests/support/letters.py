@@ -67,6 +67,8 @@ class Send(hw.Consumer[str, str, int]):
         return 1
 
     def next(self, run, data, outcome):
+        if data == "unfiled" and not Path("opened").exists():
+            raise ValueError("no such drawer")
         sent.value += 1
 
 flow.consumer(letters, retry=hw.Retry(1, backoff="1h", on=OSError))(Send)

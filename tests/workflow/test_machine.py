@@ -31,7 +31,7 @@ PHASES = ["poll", "prepare", "mutate", "reconcile", "next"]
 DEATHS = [*PHASES, "after poll", "after mutate", "after next"]
 PASSES = [SECOND, 10 * SECOND, 31 * SECOND, MINUTE, 5 * MINUTE, HOUR, DAY, 30 * DAY]
 SET_BACK = [-SECOND, -MINUTE, -HOUR, -30 * DAY]
-ANSWERS = ["approve", "reject", "retry", "cancel", "reconcile", "ask again", "skip call", "skip", "resume"]
+ANSWERS = ["approve", "reject", "retry", "cancel", "abandon", "reconcile", "ask again", "skip call", "skip", "resume"]
 ACTIONS = [*ANSWERS, "pause", "now", "archive", "restore", "reprocess", "publish", "set back", "put ahead"]
 behaviours = st.builds(
     Behaviour,

@@ -234,7 +234,6 @@ def test_a_producer_without_a_schedule_runs_when_it_is_deployed_and_when_it_is_a
     assert desk.handler("poll", "producer").next_run_at is None
     assert desk.next() == Rest()
     desk.do(resolution.run_now, FLOW)
-    desk.flags.asked.add("poll")
     assert desk.begin().why == Why.MANUAL
 
 
@@ -317,7 +316,7 @@ def test_after_a_restart_those_look_who_have_something_to_look_at(desk: Desk) ->
     desk.deploy(flow_spec(consumers=PLACES), "2")
     desk.publish("a", topic="parcels")
     flags = flags_after_restart(desk.book, desk.flow, desk.spec)
-    assert (flags.dirty, flags.fresh, flags.asked, flags.resumed) == ({"mail"}, set(), set(), None)
+    assert (flags.dirty, flags.fresh, flags.resumed) == ({"mail"}, set(), None)
 
 
 def test_who_took_up_a_chain_is_told_by_its_run(desk: Desk) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.errors import NotFoundError, TransitionError
-from headwater.workflow import resolution, transitions
+from headwater.workflow import inquiry, resolution, transitions
 from headwater.workflow.book import Book
 from headwater.workflow.deploy import deploy
 from headwater.workflow.limits import BACKOFF_MS
@@ -117,7 +117,6 @@ def test_running_now_makes_every_producer_due_and_is_refused_while_anything_is_u
     assert desk.handler("poll", "producer").next_run_at == desk.clock.now_ms() + 5 * 60_000
     desk.do(resolution.run_now, FLOW)
     desk.do(resolution.run_now, FLOW)
-    desk.flags.asked.add("poll")
     run = desk.begin()
     assert (run.handler, run.why) == ("poll", Why.MANUAL)
     with pytest.raises(TransitionError, match="at work already"):
@@ -373,7 +372,25 @@ def test_a_person_can_go_on_without_knowing(desk: Desk) -> None:
     assert desk.events() == {"a": EventStatus.SKIPPED}
 
 
+def test_without_a_reconcile_nothing_can_be_asked_again(desk: Desk) -> None:
+    run = desk.doubt("a")
+    with pytest.raises(TransitionError, match="has no `reconcile`") as refused:
+        desk.do(resolution.reconcile_again, run.id)
+    assert "--again" not in refused.value.message
+    with pytest.raises(TransitionError) as refused:
+        desk.do(resolution.resume, FLOW)
+    assert "--again" not in refused.value.message
+    view = inquiry.run_view(desk.book, desk.run(run.id))
+    assert (view.waits_for, view.can_ask, inquiry.flow(desk.book, FLOW).can_ask) == ("indeterminate", False, False)
+    desk.deploy(flow_spec(reconciles=True), "2")
+    view = inquiry.run_view(desk.book, desk.run(run.id))
+    assert (view.waits_for, view.can_ask, inquiry.flow(desk.book, FLOW).can_ask) == ("indeterminate", True, True)
+    desk.do(resolution.reconcile_again, run.id)
+    assert isinstance(desk.next(), Ask)
+
+
 def test_the_connector_is_asked_again_as_if_it_had_not_been(desk: Desk) -> None:
+    desk.deploy(flow_spec(reconciles=True), "2")
     run = desk.doubt("a", next_at=1)
     desk.do(transitions.still_uncertain, run.id, "no answer", 5, None)
     assert desk.next() == Rest() and desk.flow.block_kind == "indeterminate"

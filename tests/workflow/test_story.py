@@ -159,10 +159,10 @@ def test_somebody_who_has_to_sign_in_is_told_so(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.fail(run, Trouble.AUTH, "the token has expired")
-    assert view(desk, run).sentence == "Waits for somebody to sign in again: the token has expired."
+    assert view(desk, run).sentence == "Waits for a new sign-in: the token has expired."
     desk.do(resolution.approve, run.id)
     assert view(desk, desk.begin()).because == "what it waited for was granted"
-    waited = "Waited for somebody to sign in again: the token has expired."
+    waited = "Waited for a new sign-in: the token has expired."
     assert view(desk, run).sentence == f"{waited} Run {desk.flow.head} has followed it."
     assert view(desk, run).state == f"approved, followed by run {desk.flow.head}"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -18,9 +20,22 @@ if TYPE_CHECKING:
     from headwater.workflow.views import RunView
 
 
-def decide(act: FlowAct, place: Place, number: int, form: Form, sentence: str, *, value: str = "null") -> None:
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def by_whom(command: Command) -> Command:
+    """Options of everything that a person decides about a run: recorded with it."""
+    command = click.option("--reason", default="", metavar="TEXT", help="Why: recorded with the decision.")(command)
+    return click.option("--by", default="", metavar="NAME", help="Who decides; else the user of this machine.")(command)
+
+
+def decide(  # what is asked for, and how it is told
+    act: FlowAct, place: Place, number: int, form: Form, sentence: str, *, by: str, reason: str, value: str = "null"
+) -> None:
     """Have it done to a run, and tell so."""
-    found = done(place, act, number=number, value=value)
+    from headwater.host.flows.controls import user
+
+    found = done(place, act, number=number, value=value, by=by or user(), reason=reason)
     run = found.run
     assert run is not None
     record = {**record_of(run), "act": act}
@@ -34,23 +49,27 @@ def _named(run: RunView) -> str:
 
 @click.command
 @click.argument("number", metavar="RUN", type=click.IntRange(min=1))
+@by_whom
 @on_space
 @as_object
-def approve_run(*, number: int, url: str | None, space: str | None, form: Form) -> None:
+def approve_run(*, number: int, by: str, reason: str, url: str | None, space: str | None, form: Form) -> None:
     """Say yes to what a run has planned; or: what it waited for is granted.
 
     `headwater runs show RUN` tells what that is.
     """
-    decide("approve", Place(url, space), number, form, "approved: {what}; run {run} goes on")
+    sentence = "approved: {what}; run {run} goes on"
+    decide("approve", Place(url, space), number, form, sentence, by=by, reason=reason)
 
 
 @click.command
 @click.argument("number", metavar="RUN", type=click.IntRange(min=1))
+@by_whom
 @on_space
 @as_object
-def reject_run(*, number: int, url: str | None, space: str | None, form: Form) -> None:
+def reject_run(*, number: int, by: str, reason: str, url: str | None, space: str | None, form: Form) -> None:
     """Say no to what a run has planned: it is not done, and what it was about is skipped."""
-    decide("reject", Place(url, space), number, form, "rejected: {what}; what it was about is skipped")
+    sentence = "rejected: {what}; what it was about is skipped"
+    decide("reject", Place(url, space), number, form, sentence, by=by, reason=reason)
 
 
 @click.command
@@ -59,6 +78,7 @@ def reject_run(*, number: int, url: str | None, space: str | None, form: Form) -
 @click.option("--not-applied", is_flag=True, help="It did not happen: it is planned anew.")
 @click.option("--skip", is_flag=True, help="Go on without it; what it was about is skipped.")
 @click.option("--again", is_flag=True, help="Have the connector look it up once more.")
+@by_whom
 @on_space
 @as_object
 def reconcile_run(
@@ -68,6 +88,8 @@ def reconcile_run(
     not_applied: bool,
     skip: bool,
     again: bool,
+    by: str,
+    reason: str,
     url: str | None,
     space: str | None,
     form: Form,
@@ -78,15 +100,15 @@ def reconcile_run(
     """
     if [result is not None, not_applied, skip, again].count(True) != 1:
         raise click.UsageError("Say one of --applied JSON, --not-applied, --skip and --again.")
-    place = Place(url, space)
+    say = partial(decide, place=Place(url, space), number=number, form=form, by=by, reason=reason)
     if result is not None:
         from headwater.cli.change import read_json
 
         value = json.dumps(read_json(result))
-        decide("applied", place, number, form, "it happened: {what}; run {run} goes on from there", value=value)
+        say("applied", sentence="it happened: {what}; run {run} goes on from there", value=value)
     elif not_applied:
-        decide("not_applied", place, number, form, "it did not happen: {what}; it is planned anew")
+        say("not_applied", sentence="it did not happen: {what}; it is planned anew")
     elif skip:
-        decide("skip", place, number, form, "skipped: {what}; run {run} goes on without it")
+        say("skip", sentence="skipped: {what}; run {run} goes on without it")
     else:
-        decide("again", place, number, form, "whether it happened is looked up once more: {what}")
+        say("again", sentence="whether it happened is looked up once more: {what}")

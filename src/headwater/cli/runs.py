@@ -1,4 +1,4 @@
-"""Runs of workflows: runs ls, show, retry, cancel."""
+"""Runs of workflows: runs ls, show, retry, cancel, abandon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from headwater.cli.asking import Place, Source, changes, looking, runs_in_pages, told
-from headwater.cli.deciding import decide
+from headwater.cli.deciding import by_whom, decide
 from headwater.cli.group import Group
 from headwater.cli.options import as_list, as_object, on_space
 from headwater.cli.output import Column, Form, Record, console, is_terminal, json_text, note, show, write
@@ -31,7 +31,7 @@ _PAGE: Final = 200
 
 @click.group("runs", cls=Group, default="ls")
 def runs() -> None:
-    """Look at what workflows have done, try it again, cancel it.
+    """Look at what workflows have done, try it again, cancel it, put it aside.
 
     RUN is a number as `runs ls` shows it. An attempt that is made again is another run, of the same chain.
     """
@@ -263,17 +263,36 @@ def show_run(*, number: int, timeline: bool, url: str | None, space: str | None,
 
 @runs.command("retry")
 @click.argument("number", metavar="RUN", type=click.IntRange(min=1))
+@by_whom
 @on_space
 @as_object
-def retry_run(*, number: int, url: str | None, space: str | None, form: Form) -> None:
-    """Try again now what has failed, as if it had not failed before."""
-    decide("retry", Place(url, space), number, form, "it is tried again: {what}")
+def retry_run(*, number: int, by: str, reason: str, url: str | None, space: str | None, form: Form) -> None:
+    """Try again now what has failed, as if it had not failed before; or take up what was put aside."""
+    sentence = "it is tried again: {what}"
+    decide("retry", Place(url, space), number, form, sentence, by=by, reason=reason)
 
 
 @runs.command("cancel")
 @click.argument("number", metavar="RUN", type=click.IntRange(min=1))
+@by_whom
 @on_space
 @as_object
-def cancel_run(*, number: int, url: str | None, space: str | None, form: Form) -> None:
-    """Give a run up before it acts; what it was about is skipped. After it has acted, it only goes forward."""
-    decide("cancel", Place(url, space), number, form, "cancelled: {what}; what it was about is skipped")
+def cancel_run(*, number: int, by: str, reason: str, url: str | None, space: str | None, form: Form) -> None:
+    """Give a run up before it acts; what it was about is skipped. After it has acted: `runs abandon`."""
+    sentence = "cancelled: {what}; what it was about is skipped"
+    decide("cancel", Place(url, space), number, form, sentence, by=by, reason=reason)
+
+
+@runs.command("abandon")
+@click.argument("number", metavar="RUN", type=click.IntRange(min=1))
+@by_whom
+@on_space
+@as_object
+def abandon_run(*, number: int, by: str, reason: str, url: str | None, space: str | None, form: Form) -> None:
+    """Put a run aside after it has acted: `next` is not called, and its workflow goes on with other events.
+
+    The plan and what came of its call are kept, and what it was about is parked with them. `headwater runs retry RUN`
+    takes it up again, from `next` on.
+    """
+    sentence = "put aside: {what}; its result is kept, and the workflow goes on without it"
+    decide("abandon", Place(url, space), number, form, sentence, by=by, reason=reason)

@@ -79,7 +79,8 @@ def flow_hints(place: Place, view: FlowView, *, hosted: bool) -> list[tuple[str,
     name, run = view.name, view.run
     hints: list[tuple[str, str]] = []
     if view.block_kind is not None and run is not None and view.intent != "archived":
-        hints += block_hints(place, view.block_kind, name, run)
+        hints += block_hints(place, view.block_kind, name, run, can_ask=view.can_ask)
+        hints += _abandon(place, run) if view.has_effect else []
     if view.intent == "paused":
         hints.append((place.command("workflow", "resume", name), "go on"))
     elif view.intent == "archived":
@@ -101,7 +102,7 @@ def flow_hints(place: Place, view: FlowView, *, hosted: bool) -> list[tuple[str,
     return hints
 
 
-def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str, str]]:
+def block_hints(place: Place, kind: str, name: str, run: int, *, can_ask: bool) -> list[tuple[str, str]]:
     """What a person can do about what stands in the way."""
     if kind == "ask":
         return [
@@ -117,8 +118,8 @@ def block_hints(place: Place, kind: str, name: str, run: int) -> list[tuple[str,
             (applied, "it happened, and this came of it"),
             (place.command("reconcile", run, "--not-applied"), "it did not happen; do it anew"),
             (place.command("reconcile", run, "--skip"), "go on without it"),
-            # A call that has not come back is looked up when it has.
-            *([again] if kind == "indeterminate" else []),
+            # A call that has not come back is looked up when it has; without a `reconcile`, never.
+            *([again] if kind == "indeterminate" and can_ask else []),
         ]
     return [
         (place.command("runs", "show", run), "see what went wrong"),
@@ -130,7 +131,7 @@ def answers(place: Place, run: RunView) -> list[tuple[str, str]]:
     """What a person can do about a run that waits for one."""
     if run.waits_for is None:
         return []
-    hints = block_hints(place, run.waits_for, run.workflow, run.id)
+    hints = block_hints(place, run.waits_for, run.workflow, run.id, can_ask=run.can_ask)
     return hints if run.waits_for in ("ask", "indeterminate") else [*hints, *_cancel(place, run)]
 
 
@@ -141,14 +142,22 @@ def run_hints(place: Place, details: RunDetails) -> list[tuple[str, str]]:
         return answers(place, head)[1:]
     if head.retry_at is not None:
         return [(place.command("runs", "retry", head.id), "try again now"), *_cancel(place, head)]
+    if head.aside == "kept" and head.followed_by is None:
+        return [(place.command("runs", "retry", head.id), "take it up again, after its effect")]
     return []
 
 
 def _cancel(place: Place, head: RunView) -> list[tuple[str, str]]:
-    """Only before its effect, and only if it was about something."""
+    """Before its effect, if it was about something; after it, it can only be put aside."""
+    if head.kind == "consumer" and head.outcome in ("applied", "skipped"):
+        return _abandon(place, head.id)
     if head.kind != "consumer" or not head.taken or head.outcome not in ("none", "failed"):
         return []
     return [(place.command("runs", "cancel", head.id), "give it up; what it was about is skipped")]
+
+
+def _abandon(place: Place, run: int) -> list[tuple[str, str]]:
+    return [(place.command("runs", "abandon", run), "put it aside with its result; go on with other events")]
 
 
 def hints_drawn(hints: Sequence[tuple[str, str]], width: int) -> RenderableType:

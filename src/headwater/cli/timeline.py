@@ -39,8 +39,11 @@ def plainly(place: Place, found: RunTold) -> list[tuple[str, ...]]:
         lines.append(("call", str(call.run), call.operation, utc(call.at)))
         facts = _call_facts(call, now).items()
         lines += [("call error" if name == "error" else name, text) for name, text in facts if text]
+    lines += [("decision", str(made.run), utc(made.at), made.sentence) for made in details.decisions]
     if run.error and run.error_kind != "ask":
         lines.append(("error", run.error))
+    if run.service:
+        lines.append(("service", run.service))
     lines += [("event", event.id, event.topic, *_event_became(event)) for event in details.events]
     lines += [("input", title) for title in details.inputs]
     lines += [("hint", command) for command, _ in run_hints(place, details)]
@@ -67,7 +70,7 @@ def drawn(place: Place, found: RunTold, width: int) -> RenderableType:
     parts += [Text(), _attempts(details, now)]
     for call in details.calls:
         parts += [Text(), _call(call, now)]
-    about = _about(details)
+    about = _about(details, now)
     if about is not None:
         parts += [Text(), about]
     hints = run_hints(place, details)
@@ -175,12 +178,18 @@ def _call_facts(call: CallView, now: int, written: Callable[[object], str] = jso
     }
 
 
-def _about(details: RunDetails) -> Table | None:
-    """What it took, and what people know that by."""
+def _about(details: RunDetails, now: int) -> Table | None:
+    """What it took, what people know that by, and what they decided."""
     from rich.table import Table
     from rich.text import Text
 
-    facts = {"events": _listed([_event(event) for event in details.events]), "inputs": _listed(details.inputs)}
+    decisions = [f"run {made.run}, {clock(made.at, now)}: {made.sentence}" for made in details.decisions]
+    facts = {
+        "decisions": " ".join(decisions),
+        "service": details.run.service or "",
+        "events": _listed([_event(event) for event in details.events]),
+        "inputs": _listed(details.inputs),
+    }
     if not any(facts.values()):
         return None
     table = Table.grid(padding=(0, 2, 0, 0))

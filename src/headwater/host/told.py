@@ -50,6 +50,7 @@ FlowAct: TypeAlias = Literal[
     "reject",
     "retry",
     "cancel",
+    "abandon",
     "applied",
     "not_applied",
     "skip",
@@ -90,7 +91,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pieces: their pattern.
     """
     by: str = ""
-    """send: whose name that is."""
+    """send: whose name that is. workflow, of what is done to a run: who decides it;"""
+    reason: str = ""
+    """and why, in their own words."""
     app: str = ""
     """event and what is done: in which opening, as they are labelled; else in any that can."""
     space: str = ""

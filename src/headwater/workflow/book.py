@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from headwater.errors import NotFoundError
 from headwater.store.commit import Tables
 from headwater.values.ids import DocKey, Millis
@@ -33,6 +35,7 @@ from headwater.workflow.model import (
     Status,
     TopicRow,
 )
+from headwater.workflow.spec import FlowSpec
 
 # What is remembered, and of what.
 _FLOW: Final = "flow"
@@ -175,6 +178,13 @@ class Book:
         """The call to the outside of a run, or of the one it goes on from."""
         row = self.one(f"select {CALL} from flow_call where run = ?", run.call)
         return None if row is None else CallRow(*row)
+
+    def reconciles(self, run: RunRow) -> bool:
+        """The program, in its newest version, has a `reconcile` for the calls of this run's handler."""
+        query = "select config from flow_version where flow = ? and version = ?"
+        row = self.one(query, run.flow, self.flow(run.flow).version)
+        spec = None if row is None else msgspec.msgpack.decode(row[0], type=FlowSpec)
+        return spec is not None and any(each.name == run.handler and each.reconciles for each in spec.consumers)
 
     def handler(self, flow_id: int, kind: HandlerKind, name: str) -> HandlerRow:
         """What is remembered of a handler."""

@@ -109,7 +109,7 @@ def _upgrade(book: Book, flow: FlowRow, spec: FlowSpec, print_: str, config: byt
         )
     for row in book.handlers(flow.id):
         if (row.kind, row.name) not in wanted:
-            gone = {"gone": 1, "next_run_at": None, "wake_at": None}
+            gone = {"gone": 1, "next_run_at": None, "wake_at": None, "asked": 0}
             set_handler(book, row, **gone)
     flow = set_flow(book, flow, version=version, repairs=0, repairing=0)
     if flow.block_kind in ("logic", "crashes", "exhausted") and flow.head is not None:

@@ -15,6 +15,7 @@ import msgspec
 from headwater.values.codec import decode, to_json
 from headwater.values.ids import Millis
 from headwater.workflow.book import Book
+from headwater.workflow.decisions import Decision, decisions
 from headwater.workflow.hosts import Hosts, as_seen
 from headwater.workflow.inputs import input_view, inputs, outputs_of
 from headwater.workflow.limits import STALE_MS
@@ -24,9 +25,18 @@ from headwater.workflow.resolution import find_flow
 from headwater.workflow.schedule import in_words
 from headwater.workflow.spec import FlowSpec
 from headwater.workflow.status import sentence_of
-from headwater.workflow.story import HOST, because, call_sentence, reached, sentence, standing
+from headwater.workflow.story import (
+    HOST,
+    because,
+    call_sentence,
+    decision_sentence,
+    reached,
+    sentence,
+    standing,
+)
 from headwater.workflow.views import (
     CallView,
+    DecisionView,
     EventView,
     FlowView,
     HandlerView,
@@ -39,6 +49,9 @@ from headwater.workflow.words import inputs_of, listed, told
 
 EVENTS_SHOWN: Final = 1000
 """Events of one run that are listed: as many as one can be given at once."""
+
+_UNANSWERED: Final = ("indeterminate", "hung")
+"""Why a workflow waits to be told what became of a call."""
 
 # --- workflows ------------------------------------------------------------------------------------------------
 
@@ -95,6 +108,8 @@ def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
         due_at=_due_at(book, row, head, rows),
         failures=row.failures,
         run=None if current is None else current.id,
+        can_ask=head is not None and row.block_kind in _UNANSWERED and book.reconciles(head),
+        has_effect=head is not None and restart_of(Outcome(head.outcome)) is Restart.EMIT,
         waiting=int(row.block is not None and row.intent != Intent.ARCHIVED),
         stale=_stale(book, row.id),
         runs=book.execute("select count(*) from flow_run where flow = ?", row.id)[0][0],
@@ -178,6 +193,7 @@ def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None, hosts: Ho
         sentence=sentence(run, call, flow_row, later=followed_by, idle=idle),
         state=standing(run, call, flow_row, followed_by),
         waits_for=flow_row.block_kind if waits and flow_row.intent != Intent.ARCHIVED else None,
+        can_ask=waits and flow_row.block_kind in _UNANSWERED and book.reconciles(run),
         attempt=run.attempt,
         retry_of=run.retry_of,
         followed_by=followed_by,
@@ -188,8 +204,10 @@ def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None, hosts: Ho
         offered=run.offered,
         taken=run.taken,
         cancelled=bool(run.cancelled),
+        aside=run.aside,
         error_kind=None if run.error_kind is None else str(run.error_kind),
         error=run.error,
+        service=run.service,
         retry_at=flow_row.retry_at if waits else None,
         created_at=run.created_at,
         updated_at=run.updated_at,
@@ -294,6 +312,18 @@ def run_details(book: Book, run_id: int, hosts: Hosts | None = None) -> RunDetai
         chain=[run_view(book, each, flow_row, hosts) for each in chain],
         calls=[_call_view(CallRow(*row)) for row in calls],
         block_kind=flow_row.block_kind if is_open else None,
+        decisions=[_decision_view(each) for each in decisions(book, [each.id for each in chain])],
+    )
+
+
+def _decision_view(made: Decision) -> DecisionView:
+    return DecisionView(
+        run=made.run,
+        at=made.at,
+        actor=made.actor,
+        verb=made.verb,
+        reason=made.reason,
+        sentence=decision_sentence(made),
     )
 
 

@@ -176,6 +176,8 @@ def w5_effect_once(book: Book, rows: Rows | None = None) -> None:
     for event, runs in about.items():
         if len(runs) > 1:
             raise broken("W5", f"runs {runs} have acted on it, or may have", rows.events[event])
+        if rows.events[event].status == "pending":
+            raise broken("W5", f"run {runs[0]} has acted on it, or may have, and it waits again", rows.events[event])
     for take in rows.takes:
         if take.disposition != "consumed":
             continue
@@ -282,7 +284,11 @@ def _check_seen(flow: FlowRow, head: RunRow, call: CallRow | None) -> None:
 def _is_given_up(book: Book, flow: FlowRow, run: RunRow) -> bool:
     """By a person; or its event was parked, if the workflow is declared so."""
     is_fresh = run.kind == "consumer" and restart_of(Outcome(run.outcome)) is Restart.FRESH
-    return bool(run.cancelled) or (is_fresh and spec_of(book, flow, run.version).on_poison == "park")
+    return (
+        bool(run.cancelled)
+        or run.aside is not None
+        or (is_fresh and spec_of(book, flow, run.version).on_poison == "park")
+    )
 
 
 def w9_reserve(book: Book, rows: Rows | None = None) -> None:
@@ -324,6 +330,11 @@ def _check_take(take: Take, rows: Rows) -> None:
             fits = event.status == "skipped" and (
                 bool(run.cancelled) or (is_committed and run.outcome == Outcome.SKIPPED)
             )
+        case "parked":
+            # Put aside after the effect: from there it is only finished, or skipped.
+            heirs = [heir.id for heir in rows.after.get(run.id, ())]
+            is_moved = any(other.run in heirs and other.event == event.id for other in rows.takes)
+            fits = run.aside is not None and (event.status in ("parked", "skipped") or is_moved)
         case "moved":
             heirs = [heir.id for heir in rows.after.get(run.id, ())]
             fits = any(other.run in heirs and other.event == event.id for other in rows.takes)

@@ -13,6 +13,9 @@ BACKOFF_MAX_MS: Final = 600_000
 TRIES: Final = 5
 """Retries of what should pass by itself. With the waits between them that is five minutes; then a person is told."""
 
+RETRY_AFTER_MAX_MS: Final = 86_400_000
+"""How long a service that asks to be left alone is, at most: a day, whatever it says."""
+
 RECONCILE_TRIES: Final = 5
 """Times that a connector is asked what became of a call, before a person is."""
 
@@ -69,3 +72,6 @@ CONCURRENCY: Final = 16
 
 ERROR_MAX: Final = 20_000
 """Characters of an error that are kept with a run: a traceback, not a core dump."""
+
+SERVICE_MAX: Final = 200
+"""Characters of the name of a service that has to be signed in to."""

@@ -160,6 +160,10 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     error_details: str | None
     created_at: Millis
     updated_at: Millis
+    aside: Literal["kept", "again"] | None
+    """Put aside after its effect; `again`: it is to be taken up. See `workflow.aside`."""
+    service: str | None
+    """What has to be signed in to again, or granted."""
 
     @property
     def call(self) -> int:
@@ -207,6 +211,7 @@ class HandlerRow(msgspec.Struct, frozen=True, gc=False):
     wake_at: Millis | None
     span: int | None
     gone: int
+    asked: int
 
 
 class TopicRow(msgspec.Struct, frozen=True, gc=False):

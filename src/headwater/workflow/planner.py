@@ -25,8 +25,6 @@ class Flags:
     fresh: set[str] = field(default_factory=set)
     # Consumers with events that they have not looked at.
     dirty: set[str] = field(default_factory=set)
-    # Producers that somebody has asked for.
-    asked: set[str] = field(default_factory=set)
     # The chain that is not finished was taken up by somebody: that is why it goes on.
     resumed: Why | None = None
 
@@ -72,7 +70,7 @@ def choose(book: Book, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | Res
             continue
         times.append(row.next_run_at)
         if row.next_run_at <= book.now:
-            why = Why.MANUAL if producer.name in flags.asked else Why.SCHEDULE
+            why = Why.MANUAL if row.asked else Why.SCHEDULE
             waiting.append((row.next_run_at, len(waiting), Due(row, "producer", why)))
     return min(waiting, key=lambda each: each[:2])[2] if waiting else Rest(min(times, default=None))
 

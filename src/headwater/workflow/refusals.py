@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.errors import TransitionError
+from headwater.workflow.aside import is_held
 from headwater.workflow.book import Book
 from headwater.workflow.model import FlowRow, InputRow, Intent, Outcome, Phase, RunRow, Status
 from headwater.workflow.story import one_line, over
@@ -33,14 +34,15 @@ def wanted(flow: FlowRow) -> str:
     return f"it is paused; resume it first: `headwater workflow resume {flow.name}`"
 
 
-def unanswered(flow: FlowRow, head: RunRow, what: str) -> TransitionError:
+def unanswered(book: Book, flow: FlowRow, head: RunRow, what: str) -> TransitionError:
     """A run waits for an answer that nothing else takes the place of."""
     if flow.block_kind == "ask":
         why = f"run {head.id} waits for an answer first: `headwater approve {head.id}`, or `headwater reject {head.id}`"
     else:
+        others = "`--not-applied`, `--skip` or `--again`" if book.reconciles(head) else "`--not-applied` or `--skip`"
         why = (
             f"it waits to be told what became of run {head.id}: `headwater reconcile {head.id} --applied JSON`, "
-            "`--not-applied`, `--skip` or `--again`"
+            f"{others}"
         )
     return of_flow(flow, what, why, head.id)
 
@@ -77,7 +79,9 @@ def _how(book: Book, run: RunRow) -> str:
     said = "it failed" if word == "failed" else f"it was {word}"
     if later is not None:
         return f"{said}, and run {later} has followed it; `headwater runs show {_last(book, later)}` tells how that is"
-    if word == "put aside":
+    if is_held(book, run):
+        return put_aside(run)
+    if word == "put aside" and run.aside is None:
         return (
             f"what it was about was put aside; `headwater workflow reprocess {book.flow(run.flow).name}` tries it again"
         )
@@ -126,6 +130,39 @@ def waits_for_other(flow: FlowRow, run: RunRow) -> str:
     return f"it has stopped ({error}), and is tried again by itself; `headwater runs retry {run.id}` does so now"
 
 
+def put_aside(run: RunRow) -> str:
+    """Of one whose chain has ended after the effect."""
+    return f"it was put aside already, with what came of its call; `headwater runs retry {run.id}` takes it up again"
+
+
+def no_reconcile(run: RunRow) -> str:
+    """Of one whose call cannot be looked up by the program."""
+    return (
+        f"{run.handler} has no `reconcile` that could look it up; look outside, then say what became of it: "
+        f"`headwater reconcile {run.id} --applied JSON`, `--not-applied` or `--skip`"
+    )
+
+
+def no_handler(run: RunRow) -> str:
+    """Of one that the program cannot go on with."""
+    return f"its handler {run.handler} is not in the program any more; bring it back, then say it again"
+
+
+def no_effect(flow: FlowRow, run: RunRow, *, is_known: bool) -> TransitionError:
+    """It cannot be abandoned: that is for runs whose effect is there."""
+    if not is_known:
+        why = (
+            f"nobody knows whether its call happened; say so first: `headwater reconcile {run.id} --applied JSON`, "
+            "`--not-applied` or `--skip`"
+        )
+    elif run.kind == "producer":
+        pausing = f"`headwater workflow pause {flow.name}`"
+        why = f"it is of a producer, which changes nothing outside; pause the workflow: {pausing}"
+    else:
+        why = f"nothing was done outside; `headwater runs cancel {run.id}` gives it up"
+    return of_run(run, "abandoned", why)
+
+
 _EFFECTS: Final = {
     Outcome.APPLIED: "its effect is there, so `next` has to run",
     Outcome.SKIPPED: "it was skipped already, and `next` has to be told",
@@ -137,7 +174,9 @@ def has_effect(run: RunRow) -> TransitionError:
     """It cannot be given up any more."""
     advice = {
         Outcome.UNKNOWN: f": `headwater reconcile {run.id} --skip` goes on without it",
-        Outcome.APPLIED: f"; `headwater runs retry {run.id}` does that now",
+        Outcome.APPLIED: f"; `headwater runs retry {run.id}` does that now, `headwater runs abandon {run.id}` goes on "
+        "without it",
+        Outcome.SKIPPED: f"; `headwater runs abandon {run.id}` goes on without that",
     }
     outcome = Outcome(run.outcome)
     return of_run(run, "cancelled", f"{_EFFECTS[outcome]}{advice.get(outcome, '')}")

@@ -11,6 +11,7 @@ from typing import Final
 
 from headwater.errors import NotFoundError
 from headwater.workflow import refusals, runs
+from headwater.workflow.aside import WITH_A_RUN, held, is_held, put_aside, want_again
 from headwater.workflow.book import NUMBER_MAX, Book
 from headwater.workflow.flows import set_flow, set_handler
 from headwater.workflow.model import (
@@ -71,7 +72,7 @@ def resume(book: Book, name: str) -> FlowRow:
     if flow.intent == Intent.ARCHIVED:
         raise refusals.of_flow(flow, "be resumed", refusals.wanted(flow))
     if head is not None and flow.block_kind in _ANSWERED_ONLY:
-        raise refusals.unanswered(flow, head, "be resumed")
+        raise refusals.unanswered(book, flow, head, "be resumed")
     if flow.intent == Intent.ACTIVE and flow.block is None and (flow.retry_at is None or flow.retry_at <= book.now):
         why = "it is not paused, and nothing blocks it; nothing is to be done"
         raise refusals.of_flow(flow, "be resumed", why)
@@ -97,7 +98,8 @@ def run_now(book: Book, name: str) -> FlowRow:
         why = "it has no producer; it runs when something is published (`headwater publish`)"
         raise refusals.of_flow(flow, "run now", why)
     for row in producers:
-        set_handler(book, row, next_run_at=book.now)
+        # Kept: the run that begins says so, also if no host runs it before a restart.
+        set_handler(book, row, next_run_at=book.now, asked=1)
     return flow
 
 
@@ -184,9 +186,11 @@ def _decline(book: Book, flow: FlowRow, run: RunRow) -> RunRow:
 
 def retry(book: Book, run_id: int) -> RunRow:
     """Now, not later; and as if it had not failed before."""
+    if is_held(book, book.run(run_id)):
+        return _take_up_again(book, book.run(run_id))
     flow, run = _head(book, run_id, "tried again")
     if flow.block_kind in _ANSWERED_ONLY:
-        raise refusals.unanswered(flow, run, "be tried again")
+        raise refusals.unanswered(book, flow, run, "be tried again")
     if restart_of(Outcome(run.outcome)) is Restart.WAIT:
         return reconcile_again(book, run_id)
     if flow.block is None and not flow.repairing and flow.retry_at is not None and flow.retry_at <= book.now:
@@ -194,6 +198,30 @@ def retry(book: Book, run_id: int) -> RunRow:
         raise refusals.of_run(run, "tried again", why)
     set_flow(book, flow, block=None, block_kind=None, failures=0, repairs=0, repairing=0, retry_at=book.now)
     return run
+
+
+def _take_up_again(book: Book, run: RunRow) -> RunRow:
+    """A run that was put aside after its effect goes on with `next`."""
+    flow = book.flow(run.flow)
+    if run.aside == "again":
+        why = "it is taken up again anyway, as soon as a host runs it; nothing more is to be done"
+        raise refusals.of_run(run, "tried again", why)
+    if book.handler(run.flow, run.kind, run.handler).gone:
+        raise refusals.of_run(run, "tried again", refusals.no_handler(run))
+    want_again(book, flow, [run])
+    return book.run(run.id)
+
+
+def abandon(book: Book, run_id: int) -> RunRow:
+    """After its effect: `next` is not called any more. Plan and result are kept, and what it was about is parked."""
+    run = book.run(run_id)
+    if is_held(book, run):
+        raise refusals.of_run(run, "abandoned", refusals.put_aside(run))
+    flow, run = _head(book, run_id, "abandoned")
+    restart = restart_of(Outcome(run.outcome))
+    if restart is not Restart.EMIT:
+        raise refusals.no_effect(flow, run, is_known=restart is Restart.FRESH)
+    return put_aside(book, flow, run, cancelled=1)
 
 
 def cancel(book: Book, run_id: int) -> RunRow:
@@ -271,6 +299,8 @@ def reconcile_again(book: Book, run_id: int) -> RunRow:
             f"anew. Or say what became of it: `headwater reconcile {run_id} --applied JSON`, `--not-applied`, `--skip`"
         )
         raise refusals.of_run(run, "looked up", why)
+    if not book.reconciles(run):
+        raise refusals.of_run(run, "looked up", refusals.no_reconcile(run))
     if call.next_at is not None and call.next_at <= book.now and not call.tries:
         why = "that is about to be asked anyway, as soon as a host runs it; nothing more is to be done"
         raise refusals.of_run(run, "looked up", why)
@@ -327,14 +357,20 @@ def reprocess(book: Book, name: str, input_id: int | None = None) -> int:
     """Parked events wait again: those of one input, or all of a workflow. How many that are."""
     found = None if input_id is None else find_input(book, input_id)
     flow = find_flow(book, name) if found is None else book.flow(found.flow)
+    # W5: what was put aside with a run goes on with that run, after its effect.
+    asides = held(book, flow, input_id)
+    here = [run for run in asides if not book.handler(run.flow, run.kind, run.handler).gone]
     query = (
         "update flow_event set status = 'pending', attempt = attempt + 1 where status = 'parked' "
-        "and topic in (select id from flow_topic where flow = ?)"
+        f"and topic in (select id from flow_topic where flow = ?) and not {WITH_A_RUN}"
     )
     if input_id is None:
         count = book.change(query, flow.id)
     else:
         count = book.change(f"{query} and {_CITING}", flow.id, input_id)
+    count += want_again(book, flow, here)
+    if not count and asides:
+        raise refusals.of_run(asides[0], "tried again", refusals.no_handler(asides[0]))
     if not count and found is not None:
         raise refusals.of_input(book, found, "tried again", "nothing of it is put aside")
     if not count:

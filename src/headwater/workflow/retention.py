@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from headwater.workflow.aside import HELD
 from headwater.workflow.book import Book
 from headwater.workflow.limits import PRUNE_EVERY
 from headwater.workflow.model import RunRow
@@ -33,17 +34,20 @@ def prune(book: Book, flow: int, keep: int) -> int:
         return 0
     # Whole chains, by their first run; one that is not finished stays, however old it is.
     head = "(select coalesce(head, 0) from flow where id = run.flow)"
+    # One that was put aside has the only copy of what came of its call.
+    kept = f"(select run.chain from flow_run as run where run.flow = ? and run.aside is not null and {HELD})"
     query = (
         "select id from flow_run as run where flow = ? and id <= ? and retry_of is null and status <> 'active' "
-        f"and id <> {head} and not exists (select 1 from flow_run as other where other.chain = run.id "
+        f"and id <> {head} and id not in {kept} "
+        "and not exists (select 1 from flow_run as other where other.chain = run.id "
         f"and other.retry_of is not null and (other.id > ? or other.id = {head} or other.status = 'active')) "
         "order by id limit ?"
     )
-    chains = [row[0] for row in book.execute(query, flow, newest[0], newest[0], BATCH)]
+    chains = [row[0] for row in book.execute(query, flow, newest[0], flow, newest[0], BATCH)]
     if not chains:
         return 0
     among = ", ".join("?" * len(chains))
     them = f"(id in ({among}) or (retry_of is not null and chain in ({among})))"
-    for table in ("flow_take", "flow_call"):
+    for table in ("flow_take", "flow_call", "flow_decision"):
         book.execute(f"delete from {table} where run in (select id from flow_run where {them})", *chains, *chains)
     return book.change(f"delete from flow_run where {them}", *chains, *chains)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 from functools import cache
+from typing import Final
 
 import msgspec
 
@@ -29,6 +30,8 @@ from headwater.workflow.model import (
     Why,
 )
 from headwater.workflow.phases import Step, place_of, step
+
+_PARKED: Final = "select event from flow_take where run = ? and disposition = 'parked'"
 
 # --- runs -----------------------------------------------------------------------------------------------------
 
@@ -63,6 +66,11 @@ def insert_after(book: Book, flow: FlowRow, before: RunRow, why: Why, *, keeps: 
     }
     if not keeps:
         return _insert(book, flow, **common, offered=offered, phase=Phase.PREPARING, outcome=Outcome.NONE)
+    taken = before.taken
+    if before.aside is not None:
+        # A person may have skipped some of them meanwhile.
+        query = f"select count(*) from flow_event where status = 'parked' and id in ({_PARKED})"
+        taken = book.execute(query, before.id)[0][0]
     run = _insert(
         book,
         flow,
@@ -70,7 +78,7 @@ def insert_after(book: Book, flow: FlowRow, before: RunRow, why: Why, *, keeps: 
         phase=Phase.MUTATED,
         outcome=before.outcome,
         offered=before.offered,
-        taken=before.taken,
+        taken=taken,
         title=before.title,
         prepare_result=before.prepare_result,
         mutation_result=before.mutation_result,
@@ -240,7 +248,14 @@ def release(book: Book, run: RunRow, status: str = "pending", disposition: str =
 
 
 def _hand_over(book: Book, before: RunRow, run: RunRow) -> None:
-    """What one run of a chain holds, the next one holds."""
+    """What one run of a chain holds, the next one holds. If it was put aside, that is what is still parked with it."""
+    if before.aside is not None:
+        parked = f"status = 'parked' and id in ({_PARKED})"
+        query = f"insert into flow_take select ?, id, attempt, 'reserved' from flow_event where {parked}"
+        book.execute(query, run.id, before.id)
+        query = f"update flow_event set status = 'reserved', reserved_by = ? where {parked}"
+        book.execute(query, run.id, before.id)
+        return
     book.execute(
         "insert into flow_take select ?, event, attempt, 'reserved' from flow_take "
         "where run = ? and disposition = 'reserved'",

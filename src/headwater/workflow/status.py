@@ -134,7 +134,7 @@ _ADVICE: Final = {
     "hung": "It may still act. Restart the host, or say whether it happened.",
     "exhausted": "When the reason is gone, resume.",
     "logic": "It needs a new version of the code, or resume to try again.",
-    "auth": "Sign in again, then resume.",
+    "auth": "Sign in{service} again, then resume.",
     "permission": "Grant it, then resume.",
     "internal": "This is a fault of the host or of a connector. Report it; resume tries again.",
     "crashes": "Look for what ends the host, then resume.",
@@ -147,4 +147,5 @@ def _blocked(flow: FlowRow, head: RunRow | None) -> str:
     if flow.block_kind == "indeterminate" and head is not None:
         return f"Nobody knows whether {told(head)} happened. {_ADVICE['indeterminate']}"
     text = (flow.block or "").rstrip(". \n")
-    return f"{text}. {_ADVICE.get(flow.block_kind or '', '')}".strip()
+    service = f" to {head.service}" if head is not None and head.service else ""
+    return f"{text}. {_ADVICE.get(flow.block_kind or '', '').replace('{service}', service)}".strip()

@@ -12,9 +12,10 @@ import msgspec
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import runs
+from headwater.workflow.aside import put_aside
 from headwater.workflow.book import Book
 from headwater.workflow.flows import set_flow, set_handler
-from headwater.workflow.limits import CRASHES, ERROR_MAX, REPAIRS
+from headwater.workflow.limits import CRASHES, ERROR_MAX, REPAIRS, SERVICE_MAX
 from headwater.workflow.model import FlowRow, Outcome, Phase, RunRow, Status, Trouble
 from headwater.workflow.phases import Restart, Step, restart_of
 from headwater.workflow.policy import DEFAULT, Retry
@@ -29,6 +30,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     details: str = ""
     service: str = ""
+    after_ms: int = 0
+    """How long whoever was asked wants to be left alone, if that was said."""
 
 
 _STEPS = {
@@ -77,7 +80,8 @@ def failed(  # noqa: PLR0917  # what is known where it happens
     elif why.kind is Trouble.LOGIC:
         _wrong(book, flow, run, why, spec)
     else:
-        set_flow(book, flow, block=why.message[:ERROR_MAX], block_kind=why.kind.value)
+        text = f"{why.service}: {why.message}" if why.service else why.message
+        set_flow(book, flow, block=text[:ERROR_MAX], block_kind=why.kind.value)
     return run
 
 
@@ -87,7 +91,8 @@ def _later(  # noqa: PLR0917  # likewise
     """L6: when it is tried again, and how often it was, outlives the process."""
     failures = flow.failures + 1
     if failures <= retry.tries:
-        set_flow(book, flow, failures=failures, retry_at=Millis(book.now + retry.delay_ms(failures, chance)))
+        wait = max(retry.delay_ms(failures, chance), why.after_ms)
+        set_flow(book, flow, failures=failures, retry_at=Millis(book.now + wait))
     elif not _is_parked(book, flow, run, spec):
         text = f"{run.handler} failed {failures} times: {why.message}"
         set_flow(book, flow, failures=failures, block=text[:ERROR_MAX], block_kind="exhausted")
@@ -107,11 +112,18 @@ def _wrong(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec) 
 def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
     """If the workflow would rather go on: the events of the run one at a time, and the one that fails alone is parked.
 
+    After the effect, the run is put aside with all of them.
+
     Each round shows fewer events, or parks some; or has found that fewer are not enough, and then it parks what was
     taken together: so it ends.
     """
-    if spec.on_poison != "park" or run.kind != "consumer" or restart_of(Outcome(run.outcome)) is not Restart.FRESH:
+    if spec.on_poison != "park" or run.kind != "consumer":
         return False
+    if restart_of(Outcome(run.outcome)) is Restart.EMIT:
+        # It is known which events these are. The effect is there, so they wait for this run and for nothing else.
+        book.said[flow.id] = f"{told(run, book)}: parked after it was done, {run.error}"
+        put_aside(book, flow, run)
+        return True
     shown = _poison(book, flow, run, spec)
     if not shown:
         return False
@@ -188,6 +200,8 @@ def unknown(book: Book, run_id: int) -> RunRow:
 def end(book: Book, run: RunRow, steps: list[Step], why: Failed, **more: object) -> RunRow:
     """Take steps that end it, and keep why."""
     columns = {"error_kind": why.kind, "error": why.message[:ERROR_MAX], "error_details": why.details[:ERROR_MAX]}
+    if why.service:
+        columns["service"] = why.service[:SERVICE_MAX]
     run = runs.move(book, run, *steps, **columns, **more)
     book.touch(run.flow)
     return run

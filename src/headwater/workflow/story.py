@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from headwater.workflow.decisions import Decision
 from headwater.workflow.model import CallRow, CallStatus, FlowRow, Outcome, Phase, RunRow, Status, Trouble, Why
 
 ERROR_SHOWN: Final = 300
@@ -83,6 +84,8 @@ def over(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) ->
 
     `later` is the next attempt of its chain, if there is one.
     """
+    if run.aside is not None and later is None and flow.head != run.id:
+        return "abandoned" if run.cancelled else "put aside"
     if run.status == Status.APPROVAL:
         return _answer(run, flow)
     own = call if run.effect_of is None and run.status in (Status.RECONCILIATION, Status.CRASHED) else None
@@ -106,7 +109,7 @@ _RECONCILED: Final = {
 def _answer(run: RunRow, flow: FlowRow) -> str | None:
     """What somebody has said to a run that waited for a person."""
     if run.cancelled:
-        return "cancelled"
+        return "cancelled" if run.aside is None else "abandoned"
     if run.error_kind == Trouble.ASK and run.outcome == Outcome.SKIPPED:
         return "rejected"
     if run.error_kind == Trouble.ASK and run.approval is not None:
@@ -133,7 +136,11 @@ def sentence(run: RunRow, call: CallRow | None, flow: FlowRow, *, later: int | N
     return text
 
 
-def _became(run: RunRow, call: CallRow | None, flow: FlowRow, *, followed: bool, idle: bool) -> str:
+def _became(  # noqa: PLR0911  # one for each way to end
+    run: RunRow, call: CallRow | None, flow: FlowRow, *, followed: bool, idle: bool
+) -> str:
+    if run.aside is not None and not followed:
+        return _put_aside(run)
     match Status(run.status):
         case Status.ACTIVE:
             return _at_work(run)
@@ -147,6 +154,13 @@ def _became(run: RunRow, call: CallRow | None, flow: FlowRow, *, followed: bool,
             return f"{_why_unknown(run, call)}; {_known(run, call, idle=idle)}."
         case Status.TRANSIENT | Status.LOGIC | Status.INTERNAL:
             return _failed(run, flow, followed=followed)
+
+
+def _put_aside(run: RunRow) -> str:
+    who = "A person put it aside" if run.cancelled else "It was put aside"
+    after = " after its call had happened" if run.outcome == Outcome.APPLIED else ""
+    then = f"; {_AGAIN[0].lower()}{_AGAIN[1:]}" if run.aside == "again" else ", with its plan and what came of it."
+    return f"Failed{after}: {_error(run)}. {who}{then}"
 
 
 def _at_work(run: RunRow) -> str:
@@ -210,10 +224,11 @@ def _known(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
 def _asked(run: RunRow, flow: FlowRow) -> str:
     waits = flow.head == run.id and flow.block is not None
     soon = f" {_SOON}" if flow.head == run.id else ""
-    if run.cancelled:
+    if run.cancelled and run.aside is None:
         return "A person cancelled it."
     if run.error_kind != Trouble.ASK:
-        need = "a permission" if run.error_kind == Trouble.PERMISSION else "somebody to sign in again"
+        service = f" to {one_line(run.service)}" if run.service else ""
+        need = f"a permission{service}" if run.error_kind == Trouble.PERMISSION else f"a new sign-in{service}"
         return f"Waits for {need}: {_error(run)}." if waits else f"Waited for {need}: {_error(run)}.{soon}"
     if run.outcome == Outcome.SKIPPED:
         return "A person rejected its plan."
@@ -232,7 +247,7 @@ def _failed(run: RunRow, flow: FlowRow, *, followed: bool) -> str:
     undone = "; its call had no effect" if run.outcome == Outcome.FAILED else ""
     what = "Failed inside of the host or a connector" if run.status == Status.INTERNAL else "Failed"
     text = f"{what}{after}: {_error(run)}{undone}"
-    if run.cancelled:
+    if run.cancelled and run.aside is None:
         return f"{text}. A person cancelled it."
     if followed or flow.head != run.id:
         return f"{text}."
@@ -265,6 +280,25 @@ _RESOLVED: Final = {
     ("user_not_applied", False): "It did not happen: a person said so.",
     ("user_skip", False): "Nobody knows whether it happened: a person decided to go on without it.",
 }
+
+
+_DECIDED: Final = {
+    "approve": "Approved by {}",
+    "reject": "Rejected by {}",
+    "cancel": "Cancelled by {}",
+    "retry": "{} had it tried again",
+    "abandon": "Put aside by {}",
+    "applied": "{} said that its call had happened",
+    "not_applied": "{} said that its call had not happened",
+    "skip": "{} decided to go on without its call",
+    "again": "{} had its call looked up again",
+}
+
+
+def decision_sentence(made: Decision) -> str:
+    """What a person decided, in words."""
+    text = _DECIDED.get(made.verb, f"{{}}: {made.verb}").format(one_line(made.actor))
+    return f"{text}: {one_line(made.reason)}" if made.reason else f"{text}."
 
 
 def _asked_about(call: CallRow) -> str:

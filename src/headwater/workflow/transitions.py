@@ -19,6 +19,7 @@ import msgspec
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import runs
+from headwater.workflow.aside import take_up, waits
 from headwater.workflow.book import Book
 from headwater.workflow.flows import set_flow, set_handler
 from headwater.workflow.limits import ERROR_MAX, PAGE, WAKE_MAX_MS
@@ -88,6 +89,8 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
     if book.active(flow.id) is not None:
         return Rest()
     flow = _mend_clock(book, flow, spec)
+    if flow.head is None:
+        flow = take_up(book, flow)
     if flow.head is not None:
         return _go_on(book, flow, book.run(flow.head), spec, flags)
     due = choose(book, flow, spec, flags)
@@ -112,7 +115,7 @@ def begin_after(book: Book, handler: str, name: str, spec: FlowSpec, flags: Flag
         # Nor is what it has published.
         news = {topic for known, topic in book.published if known == flow.id}
         dirty |= {consumer.name for consumer in spec.consumers if news & set(consumer.topics)}
-    return begin(book, name, spec, Flags(flags.fresh, dirty, flags.asked, flags.resumed))
+    return begin(book, name, spec, Flags(flags.fresh, dirty, flags.resumed))
 
 
 def peek(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Rest:
@@ -123,7 +126,7 @@ def peek(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Rest:
         return Rest()
     if flow.head is None:
         due = choose(book, flow, spec, flags)
-        return due if isinstance(due, Rest) else Rest(book.now)
+        return due if isinstance(due, Rest) and waits(book, flow) is None else Rest(book.now)
     head = book.run(flow.head)
     if flow.repairing:
         return Rest(book.now)
@@ -171,6 +174,8 @@ def _begins(book: Book, due: Due) -> None:
     """D17: a time that a consumer has asked for is used up when its run begins."""
     if due.kind == "consumer" and due.handler.wake_at is not None and due.handler.wake_at <= book.now:
         set_handler(book, due.handler, wake_at=None)
+    if due.handler.asked:
+        set_handler(book, due.handler, asked=0)
 
 
 def _shown(book: Book, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec) -> tuple[list[EventRow], int]:
@@ -357,10 +362,10 @@ def hung(book: Book, run_id: int, error: str) -> RunRow:
     return run
 
 
-def came_back(book: Book, name: str | None = None) -> None:
-    """A call that was late has ended: by itself, or, of any workflow, with the process that made it."""
-    for flow_id, known in book.execute("select id, name from flow where block_kind = 'hung'"):
-        if name in (None, known):
+def came_back(book: Book, run_id: int | None = None) -> None:
+    """A call that was late has ended: that of one run by itself; or, of any run, with the process that made it."""
+    for flow_id, head in book.execute("select id, head from flow where block_kind = 'hung'"):
+        if run_id in (None, head):
             set_flow(book, book.flow(flow_id), block=None, block_kind=None)
 
 

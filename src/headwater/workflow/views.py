@@ -54,6 +54,10 @@ class FlowView(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     run: int | None
     """The run that is at work, or that has to be finished first."""
+    can_ask: bool = False
+    """There is a `reconcile`, which can be asked again what became of the call of this run."""
+    has_effect: bool = False
+    """The call of this run had its effect, or was skipped: only `next` is left."""
     waiting: int
     """Runs that wait for a person."""
     stale: int
@@ -87,6 +91,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """Its status, as long as that holds; then what became of it: "approved, followed by run 7"."""
     waits_for: str | None
     """Why it waits for a person, if it does: as `FlowView.block_kind`."""
+    can_ask: bool = False
+    """There is a `reconcile`, which can be asked again what became of its call."""
     attempt: int
     retry_of: int | None
     followed_by: int | None
@@ -99,8 +105,12 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     offered: int
     taken: int
     cancelled: bool
+    aside: str | None = None
+    """Put aside after its effect, with its plan and result: `kept`; or `again`, if it is to be taken up."""
     error_kind: str | None
     error: str | None
+    service: str | None = None
+    """What has to be signed in to again, or granted, if the error names it."""
     retry_at: Millis | None
     """When its chain goes on, if it waits for that."""
     created_at: Millis
@@ -132,6 +142,19 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     resolved_at: Millis | None
 
 
+class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person decided about a run."""
+
+    run: int
+    at: Millis
+    actor: str
+    verb: str
+    """approve, reject, cancel, retry, abandon, applied, not_applied, skip or again."""
+    reason: str
+    sentence: str
+    """In words: "approved by ann"."""
+
+
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
     """An event that a run has taken, and what became of it there."""
 
@@ -160,6 +183,8 @@ class RunDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the chain, oldest first."""
     block_kind: str | None
     """Why the chain waits for a person, if it does."""
+    decisions: list[DecisionView] = []
+    """What people decided about the runs of the chain, oldest first."""
 
 
 class InputView(msgspec.Struct, frozen=True, kw_only=True):

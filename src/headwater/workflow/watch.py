@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from headwater.workflow.aside import waits
 from headwater.workflow.book import Book
 from headwater.workflow.invariants import Kept, broken, check_all, events, spec_of
 from headwater.workflow.limits import WAKE_MAX_MS, WAKE_MIN_MS
@@ -65,6 +66,7 @@ class Watch:
 
     def rest(self, book: Book) -> None:
         """A host has looked at everything, and found nothing that is due."""
+        w8_taken_up(book)
         w10_wake(book, self._seen)
         w11_schedule(book)
 
@@ -167,6 +169,14 @@ def _idle(book: Book) -> list[FlowRow]:
         for flow in found
         if flow.intent == Intent.ACTIVE and flow.block is None and flow.head is None and book.active(flow.id) is None
     ]
+
+
+def w8_taken_up(book: Book) -> None:
+    """No run that was put aside is still to be taken up."""
+    for flow in _idle(book):
+        run = waits(book, flow)
+        if run is not None:
+            raise broken("W8", f"it is to be taken up again, and {flow.name} does nothing", run)
 
 
 def w10_wake(book: Book, seen: Seen) -> None:

@@ -247,25 +247,25 @@ def _act_on_flow(hub: Hub, ask: Ask) -> Done:
 
 def _act_on_run(hub: Hub, ask: Ask) -> Done:
     controls, number = _Named(hub), ask.number
-    match ask.act:
-        case "approve":
-            controls.approve(number)
-        case "reject":
-            controls.reject(number)
-        case "retry":
-            controls.retry(number)
-        case "cancel":
-            controls.cancel(number)
-        case "applied":
-            controls.reconcile(number, Applied(_result(hub, number, ask.value)))
-        case "not_applied":
-            controls.reconcile(number, NotApplied())
-        case "skip":
-            controls.reconcile(number, Skipped())
-        case "again":
-            controls.reconcile(number, Unknown())
-        case _:
-            raise UsageError(f"{ask.act!r} is nothing that can be done to a run")
+    acts = {
+        "approve": controls.approve,
+        "reject": controls.reject,
+        "retry": controls.retry,
+        "cancel": controls.cancel,
+        "abandon": controls.abandon,
+    }
+    answers: dict[str, Callable[[], Applied[Value] | NotApplied | Skipped | Unknown]] = {
+        "applied": lambda: Applied(_result(hub, number, ask.value)),
+        "not_applied": NotApplied,
+        "skip": Skipped,
+        "again": Unknown,
+    }
+    if ask.act in acts:
+        acts[ask.act](number, by=ask.by, reason=ask.reason)
+    elif ask.act in answers:
+        controls.reconcile(number, answers[ask.act](), by=ask.by, reason=ask.reason)
+    else:
+        raise UsageError(f"{ask.act!r} is nothing that can be done to a run")
     run = hub.look(lambda book: inquiry.run_view(book, book.run(number), hosts=_hosts(hub)))
     return Done(at=hub.now(), hosted=hosted_by(hub), flow=_flow(hub, run.workflow), run=run)
 

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from headwater.errors import HeadwaterError, InvariantError, StoreError, TransitionError
 from headwater.host.flows.connector import Operation
 from headwater.host.flows.declared import Declared, Producer
+from headwater.host.flows.hub import Hub
+from headwater.host.flows.plan import Applied, NotApplied
 from headwater.values.codec import encode
+from headwater.workflow import transitions
 from headwater.workflow.model import CallRow
 
 
@@ -25,9 +29,14 @@ def operation_of(handler: Declared, name: str) -> Operation[..., Any] | None:
 
 def can_reconcile(handler: Declared | Producer, call: CallRow | None) -> bool:
     """Somebody can be asked what became of a call."""
-    if not isinstance(handler, Declared) or call is None:
+    return call is not None and reconciles(handler, call.operation)
+
+
+def reconciles(handler: Declared | Producer, name: str) -> bool:
+    """The same, of any call of an operation."""
+    if not isinstance(handler, Declared):
         return False
-    operation = operation_of(handler, call.operation)
+    operation = operation_of(handler, name)
     return handler.has_reconcile if operation is None else operation.reconciler is not None
 
 
@@ -38,3 +47,28 @@ def answered_bytes(handler: Declared | Producer, call: CallRow | None, result: o
     operation = operation_of(handler, call.operation)
     sealed = handler.types.result if operation is None else operation.result
     return encode(sealed.seal(result))
+
+
+def settle(hub: Hub, handler: Declared | Producer, call: CallRow | None, answer: object) -> str | None:
+    """Write what a reconciliation found. None: what became of the call is known; else why not.
+
+    Raises TransitionError if it was known already: what was said first counts.
+    """
+    assert call is not None
+    run_id = call.run
+    match answer:
+        case Applied():
+            try:
+                kept = answered_bytes(handler, call, answer.result)
+            except (InvariantError, StoreError, TransitionError):
+                raise
+            except HeadwaterError as misfit:
+                return misfit.message
+            hub.do(lambda book: transitions.applied(book, run_id, kept, "reconciliation"))
+            return None
+        case NotApplied():
+            error = answer.reason or "it was looked up, and did not happen"
+            hub.do(lambda book: transitions.not_applied(book, run_id, error, "reconciliation"))
+            return None
+        case _:
+            return getattr(answer, "reason", "") or "it cannot tell yet"

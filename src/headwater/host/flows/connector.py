@@ -82,6 +82,8 @@ class Operation(Generic[P, R]):
         run = CURRENT.get()
         if run is not None:
             run.check_direct(self)
+        if run is not None and not self.mutates:
+            return run.read(self, *args, **kwargs)
         return self.fn(*args, **kwargs)
 
     def params(self, *args: object, **kwargs: object) -> Value:
@@ -173,6 +175,11 @@ class Connector:
     def mutates(self) -> bool:
         """Any of its operations does."""
         return any(operation.mutates for operation in self.operations.values())
+
+    @property
+    def reconciles(self) -> bool:
+        """Of any of its operations, it can be asked whether it happened."""
+        return any(operation.reconciler is not None for operation in self.operations.values())
 
     def __repr__(self) -> str:
         return f"<Connector {self.name}: {', '.join(self.operations) or 'no operations'}>"

@@ -5,7 +5,10 @@ Must never know: how it is asked for.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headwater.errors import TransitionError, UsageError
@@ -14,11 +17,23 @@ from headwater.values.codec import encode
 from headwater.values.tree import freeze
 from headwater.workflow import inquiry, resolution
 from headwater.workflow.book import Book
+from headwater.workflow.decisions import By, record
 from headwater.workflow.inquiry import InputView, RunView
 from headwater.workflow.model import CallRow, RunRow
 
 if TYPE_CHECKING:
     from headwater.host.flows.hub import Hub
+
+
+def user() -> str:
+    """Who this process runs as, for what is decided in it."""
+    from getpass import getuser  # noqa: PLC0415  # only where a person decides
+
+    try:
+        return getuser()
+    except (KeyError, OSError, ImportError):
+        # A number without a name, as in many containers.
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
 
 
 class Controls(ABC):
@@ -41,15 +56,7 @@ class Controls(ABC):
     def now(self) -> None:
         """Run every producer now. Refused while anything is under way."""
         hub, name = self._place()
-        hosted = hub.hosted.get(name)
-
-        def part(book: Book) -> None:
-            resolution.run_now(book, name)
-            if hosted is not None:
-                # In the same breath: a run that begins right then has to say what it was started for.
-                hosted.flags.asked |= {producer.name for producer in hosted.spec.producers}
-
-        hub.do(part)
+        hub.do(lambda book: resolution.run_now(book, name))
 
     def archive(self) -> None:
         """Out of the way, with everything that is known of it."""
@@ -63,27 +70,46 @@ class Controls(ABC):
 
     # -- runs ----------------------------------------------------------------------------------------------
 
-    def approve(self, run: int) -> None:
+    # Each records who decided it, and why: `by`, else the actor of the open space, else the user of this process.
+
+    def approve(self, run: int, *, by: str = "", reason: str = "") -> None:
         """Yes to what a run has planned; or: what it waited for is granted."""
-        hub, _ = self._place()
-        hub.do(lambda book: resolution.approve(self._own(book, run), run))
+        self._decide("approve", run, resolution.approve, by, reason)
 
-    def reject(self, run: int) -> None:
+    def reject(self, run: int, *, by: str = "", reason: str = "") -> None:
         """No: it is not done, and what it was about is skipped."""
-        hub, _ = self._place()
-        hub.do(lambda book: resolution.reject(self._own(book, run), run))
+        self._decide("reject", run, resolution.reject, by, reason)
 
-    def retry(self, run: int) -> None:
-        """Try again now what has failed."""
-        hub, _ = self._place()
-        hub.do(lambda book: resolution.retry(self._own(book, run), run))
+    def retry(self, run: int, *, by: str = "", reason: str = "") -> None:
+        """Try again now what has failed, or was put aside."""
+        self._decide("retry", run, resolution.retry, by, reason)
 
-    def cancel(self, run: int) -> None:
+    def cancel(self, run: int, *, by: str = "", reason: str = "") -> None:
         """Before its mutation: do not act, and skip what it was about."""
-        hub, _ = self._place()
-        hub.do(lambda book: resolution.cancel(self._own(book, run), run))
+        self._decide("cancel", run, resolution.cancel, by, reason)
 
-    def reconcile(self, run: int, answer: Answer[object] | Skipped) -> None:
+    def abandon(self, run: int, *, by: str = "", reason: str = "") -> None:
+        """After its mutation: do not call `next` any more, and go on with other events.
+
+        Its plan and what came of its call are kept, and what it was about is put aside with them; `retry` takes it up.
+        """
+        self._decide("abandon", run, resolution.abandon, by, reason)
+
+    def _decide(self, verb: str, run: int, part: Callable[[Book, int], object], by: str, reason: str) -> None:
+        hub, _ = self._place()
+        who = By(self._actor(by), reason)
+
+        def both(book: Book) -> object:
+            done = part(self._own(book, run), run)
+            record(book, run, verb, who)
+            return done
+
+        hub.do(both)
+
+    def _actor(self, by: str) -> str:
+        return by or user()
+
+    def reconcile(self, run: int, answer: Answer[object] | Skipped, *, by: str = "", reason: str = "") -> None:
         """Say what became of a call: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`.
 
         With `hw.Unknown()`, the connector is asked again.
@@ -101,19 +127,15 @@ class Controls(ABC):
             row, call = hub.look(lambda book: self._asked_about(book, run))
             kept = self._kept(row, call, answer.result)
 
-        def part(book: Book) -> object:
-            self._own(book, run)
-            match answer:
-                case Applied():
-                    return resolution.reconcile_applied(book, run, kept)
-                case NotApplied():
-                    return resolution.reconcile_not_applied(book, run)
-                case Skipped():
-                    return resolution.reconcile_skip(book, run)
-                case Unknown():
-                    return resolution.reconcile_again(book, run)
-
-        hub.do(part)
+        match answer:
+            case Applied():
+                self._decide("applied", run, partial(resolution.reconcile_applied, result=kept), by, reason)
+            case NotApplied():
+                self._decide("not_applied", run, resolution.reconcile_not_applied, by, reason)
+            case Skipped():
+                self._decide("skip", run, resolution.reconcile_skip, by, reason)
+            case Unknown():
+                self._decide("again", run, resolution.reconcile_again, by, reason)
 
     def _asked_about(self, book: Book, run: int) -> tuple[RunRow, CallRow | None]:
         row = self._own(book, run).run(run)

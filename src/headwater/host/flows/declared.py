@@ -167,7 +167,7 @@ class Declared:
             topics=tuple(self.topics),
             peek=self.peek,
             mutates=self.has_mutate,
-            reconciles=self.has_reconcile or self.by_call,
+            reconciles=self.has_reconcile or (self.by_call and any(each.reconciles for each in self.uses)),
         )
 
 

@@ -19,6 +19,7 @@ from copy import copy
 from hashlib import blake2b
 from inspect import getsource, isawaitable, isclass
 from textwrap import dedent
+from time import monotonic
 from types import FunctionType
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from headwater.host.flows.flow import Workflow
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.loop import ElapsedError
 from headwater.host.flows.trouble import text_of
+from headwater.host.flows.watched import Watched
 from headwater.host.report import log
 from headwater.values.describe import traceback_text
 from headwater.workflow import repairs
@@ -73,7 +75,31 @@ def source_of(handler: Declared | Producer) -> str:
 # --- asking ---------------------------------------------------------------------------------------------------
 
 
-def repair(hub: Hub, hosted: Hosted, found: Repair, awaiting: Callable[..., Any]) -> None:
+class Repairing(Watched):
+    """A fixer at work."""
+
+    def __init__(self, hub: Hub, hosted: Hosted, found: Repair) -> None:
+        super().__init__(found.run.id, hosted.spec.name)
+        self._hub, self._found = hub, found
+
+    def give_up(self) -> None:
+        """A person is told, unless one has gone on without the repair already."""
+        run = self._found.run
+        text = f"{run.handler} is wrong: {run.error}. The repair failed: the fixer took longer than {FIXER_S:g} s"
+        with self.turn:
+            if not self.is_late(monotonic()):
+                raise TransitionError(f"the fixer of {self.workflow} has come back in the last moment")
+            _settle(self._hub, self.workflow, lambda book: repairs.gave_up(book, self._found.flow.id, run.id, text))
+            self.is_given_up = True
+
+
+def repair(
+    hub: Hub,
+    hosted: Hosted,
+    found: Repair,
+    awaiting: Callable[..., Any],
+    watch: Callable[[Watched], None] = lambda _: None,
+) -> None:
     """Ask the fixer; what it says becomes a version, or a person is told."""
     run, name = found.run, hosted.spec.name
     # The program's own is what is repaired: what was put in its place has no surroundings any more.
@@ -89,13 +115,23 @@ def repair(hub: Hub, hosted: Hosted, found: Repair, awaiting: Callable[..., Any]
         attempt=found.flow.repairs + 1,
     )
     text = f"{run.handler} is wrong: {run.error}"
+    repairing = Repairing(hub, hosted, found)
+    watch(repairing)
+    repairing.may_take(FIXER_S)
     try:
-        source = _asked(hosted.flow, broken, awaiting)
+        try:
+            source = _asked(hosted.flow, broken, awaiting)
+        finally:
+            repairing.comes_back()
+        if repairing.is_given_up:
+            return
         patched = None if source is None else patch(own, source, hosted.flow)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             # The program ends: the repair is still to be made.
             raise
+        if repairing.is_given_up:
+            return
         # A fixer that fails has not repaired anything.
         log.warning("workflow %s: %s", name, traceback_text(error))
         told = f"{text}. The repair failed: {text_of(error)}"

@@ -314,9 +314,15 @@ class Workflow(Controls):
         return answered_bytes(handler, call, result)
 
     def _place(self) -> tuple[Hub, str]:
+        return self._space().flows, self.full_name
+
+    def _space(self) -> BaseSpace:
         space, _ = find(self.owner, self.full_name, UNTRACKED)
         assert isinstance(space, BaseSpace)
-        return space.flows, self.full_name
+        return space
+
+    def _actor(self, by: str) -> str:
+        return by or self._space().actor or super()._actor(by)
 
 
 def _policy(retry: object, where: str) -> Retry:

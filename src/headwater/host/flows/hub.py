@@ -164,7 +164,6 @@ class Hub:
             if hosted is not None:
                 flags, name = hosted.flags, answer.run.handler
                 flags.resumed = None
-                flags.asked.discard(name)
                 if answer.run.phase == Phase.PREPARING and answer.run.kind == "consumer":
                     flags.dirty.discard(name)
                     flags.fresh.discard(name)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from inspect import isawaitable
 from random import random
-from threading import get_ident
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -30,13 +29,13 @@ from headwater.errors import (
     StoreError,
     TransientError,
     TransitionError,
-    UserCodeError,
     WorkflowError,
 )
 from headwater.host.flows.around import around
-from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_of, own_operation
+from headwater.host.flows.calls import answered_bytes, can_reconcile, operation_of, own_operation, reconciles, settle
 from headwater.host.flows.consumer import Consumer
 from headwater.host.flows.declared import Declared, Producer
+from headwater.host.flows.ending import Ending
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.loop import ElapsedError
 from headwater.host.flows.plan import (
@@ -49,12 +48,10 @@ from headwater.host.flows.plan import (
     moment,
     wake_ms,
 )
-from headwater.host.flows.run import CURRENT, PHASES, Acted, Doing, Run
-from headwater.host.flows.trouble import LateError, kind_of, text_of
-from headwater.host.flows.values import Values
+from headwater.host.flows.run import CURRENT, Acted, Doing, Run
+from headwater.host.flows.trouble import LateError, text_of
 from headwater.host.report import log
 from headwater.values.codec import encode
-from headwater.values.describe import traceback_text
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.book import Book
@@ -76,38 +73,29 @@ Await = Callable[[Coroutine[Any, Any, Any], float], Any]
 """Runs a coroutine to its end, for at most so many seconds."""
 
 
-class Performance(Values):
+class Performance(Ending):
     """One run under way. `execute` comes to an end whatever happens in it."""
 
     def __init__(self, hub: Hub, hosted: Hosted, begun: Begun, awaiting: Await) -> None:
+        super().__init__(begun.run.id, hosted.spec.name)
         self.hub = hub
         self.hosted = hosted
         self.space: BaseSpace = hosted.space
         self.begun = begun
         self.row: RunRow = begun.run
         self.handler: Declared | Producer = self._handler()
-        self.run = Run(begun.flow, begun.run, self.handler.uses)
+        self.run = Run(begun.flow, begun.run, self.handler.uses, self.handler.retry.on)
         self._await = awaiting
         self.operation = ""
         # What was planned here, as `mutate` gets it.
         self.data: Any = None
         # `next` has its turn.
         self.is_emitting = False
-        # For whoever looks after time: since when and how long the phase may take, and whether it is over for us.
         self.doing: Doing | None = None
-        self.deadline: float | None = None
-        self.is_given_up = False
-        # The host is about to end: what has not acted yet does not.
-        self.is_stopping = False
-        self.on_deadline: Callable[[float], None] | None = None
-        self.thread: int | None = None
+        self.seconds: dict[str, float] = dict(self.handler.timeouts.seconds)
         # What is begun in the transaction that ends this run, if nobody else waits for a turn.
         self.then: Callable[[str, Book], Next] | None = None
         self.followed_by: Next | None = None
-
-    def is_late(self, now: float) -> bool:
-        """Its phase takes longer than it may."""
-        return self.deadline is not None and now >= self.deadline and not self.is_given_up
 
     def _handler(self) -> Declared | Producer:
         flow, row = self.hosted.flow, self.row
@@ -120,7 +108,6 @@ class Performance(Values):
 
     def execute(self) -> None:
         """From the phase that the run is in, to its end or to where it stops."""
-        self.thread = get_ident()
         try:
             if isinstance(self.handler, Producer):
                 self._produce(self.handler)
@@ -174,10 +161,9 @@ class Performance(Values):
         """One function of the author's, with what is around it; for as long as its phase may take."""
         run = self.run
         run.doing = self.doing = doing
-        seconds = self.handler.timeouts.seconds[phase]
-        self.deadline = monotonic() + seconds
-        if self.on_deadline is not None:
-            self.on_deadline(self.deadline)
+        run.failed = None
+        seconds = self.seconds[phase]
+        self.may_take(seconds)
         token = CURRENT.set(run)
         try:
             result = fn(*args)
@@ -189,8 +175,8 @@ class Performance(Values):
             if frame is not None and frame.tx is not None and frame.tx.refused:
                 # Also if it was caught: like whatever else is done against the phases.
                 run.violated(frame.tx.refused)
+            self.comes_back()
             run.doing = self.doing = None
-            self.deadline = None
         return result
 
     def _wait(self, awaitable: Any, seconds: float) -> Any:  # noqa: ANN401  # whatever the author awaits
@@ -202,9 +188,6 @@ class Performance(Values):
         except ElapsedError:
             raise LateError(f"{self._named()} took longer than {seconds:g} s") from None
 
-    def _named(self) -> str:
-        return f"{self.row.handler}.{self.doing}" if self.row.kind == "consumer" else f"{self.row.handler}()"
-
     def _inside(self, read_only: str, work: Callable[[], T]) -> T:
         """With a transaction around it that only reads."""
         tx = self.space.begin(self._title(), read_only=read_only)
@@ -214,9 +197,6 @@ class Performance(Values):
         finally:
             if tx.is_open:
                 tx.abort()
-
-    def _title(self) -> str:
-        return f"{self.hosted.spec.name}.{self.row.handler}"
 
     # -- producing -----------------------------------------------------------------------------------------
 
@@ -387,11 +367,12 @@ class Performance(Values):
 
     def _applied(self, kept: bytes) -> None:
         row_id = self.row.id
-        if self.is_given_up:
+        if self.is_given_up or not reconciles(self.handler, self._operation()):
+            # On disk before `next` is called: if the process ends in that, nobody could be asked what came of it.
             self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
             return
         # Not waited for: it is on disk with the end of the run, or within moments if that takes longer. If the process
-        # ends before that, it is as if it had ended before the call came back.
+        # ends before that, it is as if it had ended before the call came back: `reconcile` tells.
         self.hub.post(lambda book: transitions.applied(book, row_id, kept), soon=False)
         self.row = replace(self.row, phase=Phase.MUTATED, outcome=Outcome.APPLIED, mutation_result=kept)
 
@@ -413,6 +394,8 @@ class Performance(Values):
         can_ask = can_reconcile(self.handler, self._call_row())
         if can_ask:
             answer = self.reconcile()
+        if self._is_learnt_late(answer):
+            return False
         match answer:
             case Applied():
                 try:
@@ -435,6 +418,12 @@ class Performance(Values):
         self._do(lambda book: transitions.uncertain(book, self.row.id, told, next_at, why.details))
         log.warning("nobody knows what became of run %s of %s: %s", self.row.id, self._title(), told)
         return False
+
+    def _is_learnt_late(self, answer: object) -> bool:
+        """The run was given up meanwhile, and is no longer its own: what became of the call is noted all the same."""
+        if self.is_given_up:
+            settle(self.hub, self.handler, self._call_row(), answer)
+        return self.is_given_up
 
     # -- finding out ---------------------------------------------------------------------------------------
 
@@ -461,6 +450,9 @@ class Performance(Values):
             consumer.run = self.run
             consumer.state = self._state(handler.types.state, handler.types.default)
             answer = self._call(Doing.RECONCILE, "reconcile", consumer.reconcile, self.run, self._data(handler))
+        if self.run.failed is not None:
+            # What it was to read is not known: whatever it made of that, it cannot tell.
+            raise self.run.failed
         if not isinstance(answer, Applied | NotApplied | Unknown):
             raise LogicError(
                 f"reconcile returned {answer!r}; hw.Applied(...), hw.NotApplied() or hw.Unknown() is expected"
@@ -528,69 +520,3 @@ class Performance(Values):
             else:
                 self.row, self.followed_by = ride.answers[-2:]
             return
-
-    # -- what goes wrong -----------------------------------------------------------------------------------
-
-    def _do(self, part: Callable[[Any], T]) -> T:
-        return self.hub.do(part)
-
-    def _check_violation(self) -> None:
-        """What was done against the phases ends the run, also if the author's code has caught it."""
-        if self.run.violation is not None:
-            raise self.run.violation
-
-    def _failed(self, error: BaseException) -> None:
-        if self.is_given_up:
-            return
-        self._fail(self._classified(error))
-
-    def _fail(self, why: Failed, *, undone: str = "") -> None:
-        retry, spec, run_id = self.handler.retry, self.hosted.spec, self.row.id
-        chance = random()  # noqa: S311  # for jitter, not for secrets
-        emitting = self.is_emitting
-        try:
-            self._do(
-                lambda book: transitions.failed(
-                    book, run_id, why, spec, retry, chance, undone=undone, emitting=emitting
-                )
-            )
-        except TransitionError as error:
-            log.info("run %s: %s", run_id, error.message)
-        self._report(why)
-
-    def _report(self, why: Failed) -> None:
-        text = f"run {self.row.id} of {self._title()} failed: {why.message}"
-        if why.kind in (Trouble.LOGIC, Trouble.INTERNAL):
-            self.space.report(
-                UserCodeError(text, run=self.row.id, workflow=self.hosted.spec.name, event=None, triggers=())
-            )
-        elif why.kind is not Trouble.STOPPED:
-            log.warning("%s", text)
-
-    def _classified(self, error: BaseException) -> Failed:
-        """The class of a failure, by what was raised: never by what it says."""
-        details = traceback_text(error)
-        return Failed(kind=kind_of(error, self.handler.retry.on), message=text_of(error), details=details)
-
-    def give_up(self) -> None:
-        """It is late: what it comes to is not waited for. Called by whoever looks after time."""
-        self.is_given_up = True
-        seconds = self.handler.timeouts.seconds
-        doing = self.doing
-        text = f"{self._named()} took longer than {seconds.get(PHASES.get(doing, ''), 0):g} s"
-        if doing is Doing.MUTATE and self.row.outcome == Outcome.UNKNOWN:
-            can_ask = can_reconcile(self.handler, self._call_row())
-            try:
-                self._do(
-                    lambda book: (
-                        transitions.hung(book, self.row.id, text)
-                        if can_ask
-                        else transitions.uncertain(book, self.row.id, text, None)
-                    )
-                )
-            except TransitionError:
-                # It was faster by a hair: then it goes on.
-                self.is_given_up = False
-                raise
-        else:
-            self._fail(Failed(kind=Trouble.TRANSIENT, message=text))

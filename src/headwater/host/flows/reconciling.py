@@ -5,11 +5,13 @@ Must never know: what else a run does.
 
 from __future__ import annotations
 
-from headwater.errors import HeadwaterError, TransitionError
-from headwater.host.flows.calls import answered_bytes, can_reconcile
+from collections.abc import Callable
+
+from headwater.errors import TransitionError
+from headwater.host.flows.calls import can_reconcile, settle
 from headwater.host.flows.hub import Hosted, Hub
 from headwater.host.flows.performing import Await, Performance
-from headwater.host.flows.plan import Applied, NotApplied, Unknown
+from headwater.host.flows.watched import Watched
 from headwater.host.report import log
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
@@ -18,38 +20,43 @@ from headwater.workflow.policy import DEFAULT
 from headwater.workflow.transitions import Ask, Begun
 
 
-def ask_again(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
+class Question(Performance):
+    """A `reconcile` that is called for a run which has stopped."""
+
+    def __init__(self, hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
+        state = hub.look(lambda book: book.handler(ask.run.flow, "consumer", ask.run.handler)).state
+        super().__init__(hub, hosted, Begun(ask.flow, ask.run, state), awaiting)
+        self.call = ask.call
+        self.seconds["reconcile"] = min(self.seconds["reconcile"], RECONCILE_MS / 1000)
+
+    def unanswered(self, why: str) -> None:
+        """It is asked again later; after the last time, a person is."""
+        tries = self.call.tries + 1
+        next_at = None if tries >= RECONCILE_TRIES else Millis(self.hub.now() + DEFAULT.delay_ms(tries))
+        self.hub.do(lambda book: transitions.still_uncertain(book, self.run_id, why, tries, next_at))
+
+    def _give_up(self, text: str) -> None:
+        self.unanswered(text)
+
+
+def ask_again(
+    hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await, watch: Callable[[Watched], None] = lambda _: None
+) -> None:
     """In the background, or after a restart: what became of a call that nobody knows of."""
     try:
-        _ask(hub, hosted, ask, awaiting)
+        _ask(hub, hosted, ask, awaiting, watch)
     except TransitionError as error:
         # A person has said it meanwhile.
         log.info("run %s: %s", ask.run.id, error.message)
 
 
-def _ask(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
-    begun = Begun(ask.flow, ask.run, hub.look(lambda b: b.handler(ask.run.flow, "consumer", ask.run.handler)).state)
-    performance = Performance(hub, hosted, begun, awaiting)
-    handler, run_id = performance.handler, ask.run.id
-    if not can_reconcile(handler, ask.call):
-        hub.do(lambda book: transitions.still_uncertain(book, run_id, ask.call.error or "", ask.call.tries, None))
+def _ask(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await, watch: Callable[[Watched], None]) -> None:
+    question = Question(hub, hosted, ask, awaiting)
+    if not can_reconcile(question.handler, ask.call):
+        hub.do(lambda book: transitions.still_uncertain(book, ask.run.id, ask.call.error or "", ask.call.tries, None))
         return
-    performance.handler.timeouts.seconds["reconcile"] = min(
-        performance.handler.timeouts.seconds["reconcile"], RECONCILE_MS / 1000
-    )
-    answer = performance.reconcile()
-    told = getattr(answer, "reason", "") or "it cannot tell yet"
-    if isinstance(answer, Applied):
-        try:
-            kept = answered_bytes(handler, ask.call, answer.result)
-        except HeadwaterError as misfit:
-            answer, told = Unknown(misfit.message), misfit.message
-        else:
-            hub.do(lambda book: transitions.applied(book, run_id, kept, "reconciliation"))
-            return
-    if isinstance(answer, NotApplied):
-        hub.do(lambda book: transitions.not_applied(book, run_id, told, "reconciliation"))
-        return
-    tries = ask.call.tries + 1
-    next_at = None if tries >= RECONCILE_TRIES else Millis(hub.now() + DEFAULT.delay_ms(tries))
-    hub.do(lambda book: transitions.still_uncertain(book, run_id, told, tries, next_at))
+    watch(question)
+    answer = question.reconcile()
+    why = settle(hub, question.handler, ask.call, answer)
+    if why is not None and not question.is_given_up:
+        question.unanswered(why)

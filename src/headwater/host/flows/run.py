@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from enum import StrEnum
+from inspect import iscoroutinefunction
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from headwater.errors import PhaseError
 from headwater.host.flows.connector import Connector, Operation
+from headwater.host.flows.trouble import kind_of
 from headwater.host.report import log
-from headwater.workflow.model import FlowRow, RunRow
+from headwater.workflow.model import FlowRow, RunRow, Trouble
 from headwater.workflow.runs import key_of
 
 P = ParamSpec("P")
@@ -49,7 +51,9 @@ class Acted(BaseException):  # no error: mutate has said what is to be done, and
 class Run:
     """One attempt, as its handlers see it."""
 
-    def __init__(self, flow: FlowRow, row: RunRow, uses: tuple[Connector, ...]) -> None:
+    def __init__(
+        self, flow: FlowRow, row: RunRow, uses: tuple[Connector, ...], on: tuple[type[BaseException], ...] = ()
+    ) -> None:
         self.id: int = row.id
         self.workflow: str = flow.name
         self.handler: str = row.handler
@@ -62,9 +66,12 @@ class Run:
         self._flow = flow
         self._call = row.call
         self._uses = uses
+        self._on = on
         self.doing: Doing | None = None
         # Broken against the phases: the run ends with this, whatever its code has caught.
         self.violation: PhaseError | None = None
+        # What a read of this phase failed with, unless it is for the author to deal with: the run ends with this, too.
+        self.failed: BaseException | None = None
         # The one mutation that `mutate` has asked for. It is made when `mutate` has ended, by whoever performs the run.
         self.asked: tuple[Operation[..., Any], tuple[object, ...], dict[str, object]] | None = None
 
@@ -78,9 +85,33 @@ class Run:
         """Call an operation of a connector. A mutation is the end of `mutate`: nothing after it is executed."""
         self._check(operation)
         if not operation.mutates:
-            return operation.fn(*args, **kwargs)
+            return self.read(operation, *args, **kwargs)
         self.asked = (operation, args, kwargs)
         raise Acted
+
+    def read(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a read. That a service is away, or wants a sign-in, is not for the author's code to catch."""
+        if iscoroutinefunction(operation.fn):
+            reading: Any = self._awaited(operation, *args, **kwargs)
+            # For the warning that it was never awaited.
+            reading.__qualname__ = operation.name
+            return cast("R", reading)
+        try:
+            return operation.fn(*args, **kwargs)
+        except BaseException as error:
+            self._read_failed(error)
+            raise
+
+    async def _awaited(self, operation: Operation[P, Any], *args: P.args, **kwargs: P.kwargs) -> object:
+        try:
+            return await operation.fn(*args, **kwargs)
+        except BaseException as error:
+            self._read_failed(error)
+            raise
+
+    def _read_failed(self, error: BaseException) -> None:
+        if isinstance(error, Exception) and kind_of(error, self._on) is not Trouble.LOGIC:
+            self.failed = self.failed or error
 
     def _check(self, operation: Operation[P, R]) -> None:
         if not isinstance(cast("object", operation), Operation):
