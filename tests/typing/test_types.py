@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 import headwater as hw
+from tests.docs.blocks import find_blocks
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = [
@@ -54,8 +55,7 @@ def project(tmp_path: Path) -> Path:
     for program in PROGRAMS:
         shutil.copy(program, tmp_path)
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}), encoding="utf-8")
-    # A program whose methods leave their types to the base class.
-    (tmp_path / "mypy.ini").write_text("[mypy]\n[mypy-inbox]\ndisallow_untyped_defs = False\n", encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text("[mypy]\n", encoding="utf-8")
     return tmp_path
 
 
@@ -154,6 +154,16 @@ def test_marked_lines_are_refused_and_no_others(project: Path, checker: Callable
     refused = {(complaint.file, complaint.line) for complaint in complaints if not complaint.is_echo}
     missing = [f"{file}:{line}" for file, line in sorted(wanted - refused)]
     assert not missing, f"{checker.__name__} accepts {', '.join(missing)}"
+
+
+def test_programs_of_the_readme_pass_as_they_stand_there(tmp_path: Path) -> None:
+    text = (HERE.parents[1] / "README.md").read_text(encoding="utf-8")
+    programs = {block.file: block.source for block in find_blocks(text) if block.file is not None}
+    assert {"counter.py", "order.py", "report.py", "inbox.py", "seats.py"} <= programs.keys()
+    for name, source in programs.items():
+        (tmp_path / name).write_text(source, encoding="utf-8")
+    checked = run(tmp_path, "-m", "mypy", "--strict", "--cache-dir=cache", *programs)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.parametrize("program", ["api.py", "outside.py", "started.py"])
