@@ -34,6 +34,7 @@ from headwater.host.report import OnError
 from headwater.host.resources.resource import Resource
 from headwater.host.sinks import Sink
 from headwater.host.space import Space
+from headwater.host.tracebacks import install
 from headwater.scheduler.limits import FAILED_MAX
 from headwater.values.ids import MAIN
 from headwater.workflow.limits import KEEP_RUNS
@@ -61,6 +62,8 @@ class App(Declaring):
         if not _is_name(name):
             message = f"{name!r} is not a name for an app: printable characters without '.', '/' and '!' are expected"
             raise NameRefusedError(message, name=name)
+        # The author's lines, without ours between them, if an error ends the program.
+        install()
         self.name = name
         self._declared: dict[str, object] = {}
         self._functions: dict[str, Function] = {}

@@ -32,6 +32,7 @@ def test_space_that_is_open_elsewhere_names_the_process(run: Run, shop: str, com
     with holding(shop) as pid:
         result = run(*command, "--url", shop, exit=4)
         assert f"process {pid}" in result.output
+        assert "`headwater serve --store FOLDER`" in result.output
         assert "HW202" in result.stderr or command == ["verify"]
     run(*command, "--url", shop)
 

@@ -14,8 +14,6 @@ from typing import Final
 import click
 
 from headwater import errors
-from headwater.values.describe import describe, text_of, traceback_text
-from headwater.values.text import inert
 
 
 class Exit(IntEnum):
@@ -67,25 +65,32 @@ def exit_of(kind: type[BaseException]) -> Exit:
 def report(error: BaseException) -> Exit:
     """Say on stderr what happened, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
     if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
+        from headwater.values.describe import traceback_text
+
         sys.stderr.write(traceback_text(error))
-    match error:
-        case click.UsageError():
-            error.show()
-        case click.Abort() | KeyboardInterrupt():
-            _say("interrupted")
-        case errors.InvariantError():
-            _say(f"{_named(error)} {_ASK}")
-        case errors.HeadwaterError():
-            _say(_named(error))
-        case RefusalError() | click.ClickException():
-            _say(f"refused: {text_of(error)}" if isinstance(error, RefusalError) else error.format_message())
-        case OSError():
-            _say(_system(error))
-        case MemoryError():
-            _say("not enough memory for this")
-        case _:
-            _say(f"{describe(error)}. This is a bug in Headwater. {_ASK}")
+    if isinstance(error, click.UsageError):
+        error.show()
+    else:
+        _say(_told(error))
     return exit_of(type(error))
+
+
+def _told(error: BaseException) -> str:
+    from headwater.values.describe import describe, text_of
+
+    match error:
+        case click.Abort() | KeyboardInterrupt():
+            return "interrupted"
+        case errors.InvariantError():
+            return f"{_named(error)} {_ASK}"
+        case errors.HeadwaterError():
+            return _named(error)
+        case RefusalError() | click.ClickException():
+            return f"refused: {text_of(error)}" if isinstance(error, RefusalError) else error.format_message()
+        case OSError() | MemoryError():
+            return _system(error) if isinstance(error, OSError) else "not enough memory for this"
+        case _:
+            return f"{describe(error)}. This is a bug in Headwater. {_ASK}"
 
 
 _ASK: Final = (
@@ -107,4 +112,6 @@ def _system(error: OSError) -> str:
 
 
 def _say(line: str) -> None:
+    from headwater.values.text import inert
+
     click.echo(inert(line), err=True)

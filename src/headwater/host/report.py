@@ -12,6 +12,7 @@ from typing import Final
 
 from headwater.cells.here import HERE, without_transactions
 from headwater.errors import UserCodeError
+from headwater.host.tracebacks import author_calls
 from headwater.values.describe import describe, is_printable, text_of, traceback_text
 
 log: Final = logging.getLogger("headwater")
@@ -27,7 +28,7 @@ def log_error(error: UserCodeError) -> None:
 def log_raised(error: BaseException | None, message: str) -> None:
     """Log what an author's function raised, with its traceback: also of an exception that `logging` cannot show."""
     if error is None or is_printable(error):
-        log.error("%s", message, exc_info=error)
+        log.error("%s", message, exc_info=None if error is None else (type(error), error, author_calls(error)))
     else:
         log.error("%s\n%s", message, traceback_text(error))
 

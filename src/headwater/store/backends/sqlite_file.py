@@ -210,7 +210,10 @@ def held(path: str) -> SpaceHeldError:
     """The error that names the process holding a space's file."""
     pid = holder(path)
     who = "another process" if pid is None else f"process {pid} ({_command(pid)})"
-    message = f"{path} is open in {who}; one process at a time owns a space: close it there first"
+    message = (
+        f"{path} is open in {who}; one process at a time owns a space: close it there first; or, for several processes "
+        "at once, have a server own it: `headwater serve --store FOLDER`, and open ws://HOST:PORT/SPACE in each of them"
+    )
     return SpaceHeldError(message, path=path, pid=pid)
 
 
