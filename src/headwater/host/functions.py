@@ -1,5 +1,7 @@
 """Declared functions: what `@app.computed` makes of an author's function.
 
+Length: what a call of a function can mean is read in one piece, and all of it needs the function's private fields.
+
 Must never know: apps (an owner is whoever knows which space is meant), and when a function runs.
 """
 
@@ -13,14 +15,17 @@ from headwater.cells.cell import Cell
 from headwater.cells.here import HERE, Frame, Owner, find
 from headwater.cells.transaction import Transaction
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
+from headwater.host.arguments import remade_arguments, stored_arguments
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import NO_PARAMETERS, is_async, signature_of
 from headwater.host.declared import Declared, check_nothing, returned
-from headwater.host.instances import Instance, Instances, Key, key_of, label_of
+from headwater.host.instances import Instance, Instances, key_of, label_of
 from headwater.host.pieces.pattern import Invocation
 from headwater.scheduler.node import Kind, Node, NodeSpec
+from headwater.store.observations import Arguments
 from headwater.values.address import Depth, doc_key
 from headwater.values.hints import freeze_with, schema_of
+from headwater.values.ids import DocKey
 from headwater.values.schema import ANY, Schema
 from headwater.values.tree import ABSENT, Value
 
@@ -267,16 +272,33 @@ class Computed(Generic[P, R]):
         key = key_of(bound.arguments)
         if key is None:
             return None
-        return home.instances_of(self).get(key) or home.add_instance(self, key, lambda: self._made(home, key, bound))
+        found = home.instances_of(self).get(key)
+        if found is None:
+            doc = Instances.doc_of(self._doc, key)
+            found = home.add_instance(self, key, lambda: self._made(home, doc, bound))
+        return found
 
-    def _made(self, home: BaseSpace, key: Key, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
+    def _made(self, home: BaseSpace, doc: str, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
         self._resolve()
-        doc = Instances.doc_of(self._doc, key)
         fn = self.__wrapped__
         given, named = bound.args, bound.kwargs
         label = f"{self.name}({label_of(bound.arguments)})"
         spec = self._spec(home, label, lambda: fn(*given, **named), doc)
+        spec.called_with = stored_arguments(fn, self._app, bound)
         return spec, Cell(self._app, doc, schema=self._type)
+
+    def called_again(self, home: BaseSpace, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
+        """Makes the node of a call that a run of an earlier opening made; None if that cannot be made.
+
+        The node is not taken over: whoever asks for it does that.
+        """
+        bound = remade_arguments(self.__wrapped__, self._signature, self._app, home, stored)
+        key = None if bound is None else key_of(bound.arguments)
+        name = "" if key is None else Instances.doc_of(self._doc, key)
+        if bound is None or key is None or doc_key(name) != doc:
+            return None
+        instances = home.instances_of(self)
+        return lambda: (instances.get(key) or instances.put(key, *self._made(home, name, bound))).node
 
     def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the one for these arguments if there is one."""

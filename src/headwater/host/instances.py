@@ -30,6 +30,8 @@ from headwater.values.tree import freeze
 Key: TypeAlias = tuple[tuple[str, ...], ...]
 """For each parameter, what kind of thing was given and which."""
 
+_KIND = "instance"
+
 LABEL_MAX = 40
 """Characters of an argument in a name."""
 
@@ -111,7 +113,12 @@ class Instances:
     @staticmethod
     def doc_of(doc: str, key: Key) -> str:
         """Where its result stands: derived from the arguments, the same in every run."""
-        return f"{doc}:{derive_id('instance', doc, [list(part) for part in key])}"
+        return f"{doc}:{derive_id(_KIND, doc, [list(part) for part in key])}"
+
+    @staticmethod
+    def function_of(doc: str) -> str:
+        """What the name of such a document begins with; the names of pieces have colons too."""
+        return doc.rpartition(f":{_KIND}:")[0]
 
 
 def label_of(arguments: Mapping[str, object]) -> str:

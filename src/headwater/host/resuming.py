@@ -6,7 +6,7 @@ Must never know: apps, and when a function runs.
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
@@ -15,10 +15,12 @@ import msgspec
 from headwater.cells.lifecycle import SETTLED
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
+from headwater.host.instances import Instances
 from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Node
 from headwater.scheduler.persistence import NOTHING, Resumed
 from headwater.store.backend import ObservationRow
+from headwater.store.observations import Arguments
 from headwater.store.resumption import Listing
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import BranchId, DocKey, Seq
@@ -26,6 +28,7 @@ from headwater.values.tree import Path
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
+    from headwater.host.declared import Declared
 
 GONE_MAX: Final = 256
 """Rows that are dropped from the store together. Each time it is asked, and what waits to be folded is."""
@@ -38,6 +41,15 @@ class Kept(Protocol):
     @property
     def doc(self) -> str:
         """What the names of its results begin with."""
+        ...
+
+    @property
+    def declared(self) -> Declared:
+        """What its author said of it."""
+        ...
+
+    def called_again(self, home: BaseSpace, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
+        """Makes the node of a call; None if that cannot be made."""
         ...
 
 
@@ -69,6 +81,8 @@ class Resuming:
         self._left: Listing | None = None
         # The same of pieces that are at work, by what the names of their documents begin with.
         self._left_of: dict[str, Listing] = {}
+        # Functions with parameters, by what the names of their results begin with; made anew when one is not found.
+        self._functions: dict[str, Kept] = {}
         # Of whom nothing is to be kept any more, with the last commit that took something along.
         self._gone: dict[DocKey, Transaction | None] = {}
 
@@ -77,11 +91,11 @@ class Resuming:
         space = self._space
         start = doc_key(f"{app}.")
         nodes = [node for node in space.nodes.values() if node.spec.print is not None]
-        besides = {doc for node in nodes for doc in node.outputs[1:]}
+        besides = {doc for node in nodes for doc in node.outputs[1:]} | self._written_besides()
         found = space.memory.listing(self._branch, start, besides)
         if found.rows:
             with _uncollected():
-                space.scheduler.persistence.restore_all(nodes, found, self._is_changed)
+                self._restore(nodes, found)
             if any(node.restored for node in nodes):
                 # It is the program that these are of, and not another one that only has its name.
                 self._forget(found, start, declared)
@@ -97,23 +111,79 @@ class Resuming:
             self._gone.pop(key, None)
         if left is None or key not in left.rows or node.spec.print is None or node.has_value:
             return
-        row = left.rows[key]
-        now = self._space.memory.places_of(left, row, node.outputs)
-        self._space.scheduler.persistence.restore_all([node], now, self._is_changed)
-        del left.rows[key]
+        self._restore([node], Listing(left.branch, left.seq, {}, {}))
 
     def take_over_piece(self, prefix: str, nodes: list[Node]) -> None:
         """A piece is started again: install what is kept of it, before anything of it runs."""
         kept = [node for node in nodes if node.spec.print is not None and not node.has_value]
-        besides = {doc for node in kept for doc in node.outputs[1:]}
+        besides = {doc for node in kept for doc in node.outputs[1:]} | self._written_besides()
         # Also of its runs that had nothing to write.
         self.keep()
         found = self._space.memory.listing(self._branch, doc_key(prefix), besides)
         if found.rows:
-            self._space.scheduler.persistence.restore_all(kept, found, self._is_changed)
+            self._restore(kept, found)
         if found.rows:
             found.places.clear()
             self._left_of[prefix] = found
+
+    # -- calls ---------------------------------------------------------------------------------------------
+
+    def _restore(self, nodes: Sequence[Node], found: Listing) -> None:
+        """Install what is kept of nodes, and of what their runs called with arguments, and so on."""
+        persistence = self._space.scheduler.persistence
+        batch, todo, unmade = dict.fromkeys(nodes), list(nodes), set[Node]()
+        while todo:
+            node = todo.pop()
+            row = self._row_of(node, found)
+            calls = [] if row is None else persistence.calls_of(node, row, found)
+            made = self._remake(calls) if calls else []
+            if made is None:
+                unmade.add(node)
+                continue
+            for each in made:
+                if each not in batch and each.spec.print is not None and not each.has_value:
+                    batch[each] = None
+                    todo.append(each)
+        persistence.restore_all(batch, found, self._is_changed, unmade)
+
+    def _row_of(self, node: Node, found: Listing) -> ObservationRow | None:
+        """Its row; if it is in another listing, it is moved, with how new everything is now that it names."""
+        key = node.spec.kept_as or node.outputs[0]
+        if key in found.rows:
+            return found.rows[key]
+        pieces = (left for prefix, left in self._left_of.items() if key.startswith(doc_key(prefix)))
+        left = next(pieces, self._left)
+        if left is None or left is found or key not in left.rows:
+            return None
+        row = left.rows.pop(key)
+        found.places |= self._space.memory.places_of(left, row, node.outputs).places
+        if key in left.inherited:
+            found.inherited |= {key}
+        found.rows[key] = row
+        return row
+
+    def _remake(self, calls: Sequence[tuple[DocKey, Arguments]]) -> list[Node] | None:
+        """Nodes for these calls: all, or none if one cannot be made."""
+        makers: list[Callable[[], Node]] = []
+        for doc, arguments in calls:
+            function = self._function_of(doc)
+            make = None if function is None else function.called_again(self._space, doc, arguments)
+            if make is None:
+                return None
+            makers.append(make)
+        return [make() for make in makers]
+
+    def _function_of(self, doc: DocKey) -> Kept | None:
+        """The function with parameters that a result is of."""
+        name = Instances.function_of(doc)
+        if self._functions.get(name) not in self._space.instances:
+            self._functions = {doc_key(each.doc): each for each in self._space.instances if isinstance(each, Kept)}
+        return self._functions.get(name)
+
+    def _written_besides(self) -> set[DocKey]:
+        """What functions with parameters write besides their results."""
+        functions = [each for each in self._space.instances if isinstance(each, Kept)]
+        return {doc for each in functions for doc in each.declared.write_surface(self._space)[0]}
 
     def leave_piece(self, prefix: str) -> None:
         """A piece is stopped."""

@@ -14,7 +14,7 @@ Must never know: how rows are stored, and when a node runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
@@ -59,6 +59,9 @@ NOTHING: Final = "nothing is kept of it"
 
 FAILED: Final = "its last run failed: it is tried again"
 """Why a node is fresh of which a run is kept."""
+
+UNMADE: Final = "a function that it called with arguments does not exist any more, or takes others"
+"""Why a node is fresh whose calls cannot be made again."""
 
 CHANGED_CODE: Final = "its code, or something that it uses, has changed"
 """Why a node is fresh whose print is another one."""
@@ -139,10 +142,9 @@ class Persistence:
     def _note_failed(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], error: Exception) -> None:
         if node.spec.print is None:
             return
-        extra = self._extra(node)
-        if extra is None or node.breadth or tx.reaches_out:
+        if node.breadth or tx.reaches_out:
             return
-        failed = Extra(error=fingerprint_of(error), calls=extra.calls)
+        failed = Extra(error=fingerprint_of(error))
         self._put_note(node, encode_observation(node.spec.print(), node.reads, failed), reads)
 
     def _put_note(self, node: Node, body: bytes, reads: Mapping[ReadKey, Mark | None], *values: Maybe) -> None:
@@ -218,19 +220,27 @@ class Persistence:
         if _CALLS not in row.body:
             return []
         observation, _ = self._valid(node, row, listing)
-        if observation is None or observation.extra is None:
+        if observation is None or observation.extra is None or observation.extra.error is not None:
             return []
         reads = reads_of(observation)
         calls = observation.extra.calls
         return [(reads[call.read][0], call.arguments) for call in calls if call.arguments is not None]
 
-    def restore_all(self, nodes: Iterable[Node], listing: Listing, changed: Changed) -> None:
-        """Install what is kept. Nothing runs, and no document is looked at that has not changed."""
+    def restore_all(
+        self, nodes: Iterable[Node], listing: Listing, changed: Changed, unmade: Collection[Node] = ()
+    ) -> None:
+        """Install what is kept. Nothing runs, and no document is looked at that has not changed.
+
+        `unmade`: nodes whose calls cannot be made again.
+        """
         rows = [(listing.rows.pop(_key(node), None), node) for node in nodes if node.spec.print is not None]
         # Those that ran first are above the others, mostly: so ranks are right at once.
         rows.sort(key=lambda each: 0 if each[0] is None else each[0].seq)
         restored: dict[Node, tuple[ObservationRow, Observation]] = {}
         for row, node in rows:
+            if node in unmade:
+                self._tell(node, "fresh", UNMADE)
+                continue
             observation = self._restore(node, row, listing)
             if row is not None and observation is not None:
                 restored[node] = (row, observation)
@@ -238,15 +248,18 @@ class Persistence:
         outdated = {node: self._since(node, *found, listing, changed) for node, found in restored.items()}
         for _, node in rows:
             if node.known_failure is not None:
-                for reader in self._graph.readers_of(node.outputs[0]) if node.outputs else ():
-                    if reader not in restored and reader.has_value and reader is not node:
-                        # It was here before, and has not been told of this failure.
-                        self._invalidation.mark(reader, (node.outputs[0], ()), SINCE)
+                self._tell_readers_before(node, restored)
         for node, causes in outdated.items():
             for cause in causes:
                 self._invalidation.mark(node, cause, SINCE)
             if causes:
                 self._gates.at_once(node)
+
+    def _tell_readers_before(self, node: Node, restored: Collection[Node]) -> None:
+        """Readers that were here before a node that failed have not been told of this failure."""
+        for reader in self._graph.readers_of(node.outputs[0]):
+            if reader not in restored and reader.has_value and reader is not node:
+                self._invalidation.mark(reader, (node.outputs[0], ()), SINCE)
 
     def _restore(self, node: Node, row: ObservationRow | None, listing: Listing) -> Observation | None:
         """Install one, if what is kept of it is good."""

@@ -280,9 +280,12 @@ class Probe:
             and node.has_value
             and node.error is None
             and node.spec.print is not None
-            # Of what is one user's own nothing is kept, nor of whoever calls functions with arguments.
+            # Of what is one user's own nothing is kept, nor of calls with arguments that cannot be stored.
             and not node.breadth
-            and not any(source.spec.is_instance for source in space.scheduler.graph.sources(node))
+            and not any(
+                source.spec.is_instance and source.spec.called_with is None
+                for source in space.scheduler.graph.sources(node)
+            )
         }
 
         def kept(engine: Engine) -> dict[object, Node]:
