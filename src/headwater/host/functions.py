@@ -1,7 +1,5 @@
 """Declared functions: what `@app.computed` makes of an author's function.
 
-Length: what a call of a function can mean is read in one piece, and all of it needs the function's private fields.
-
 Must never know: apps (an owner is whoever knows which space is meant), and when a function runs.
 """
 
