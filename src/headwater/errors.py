@@ -93,6 +93,21 @@ class HeadwaterError(Exception):
         return f"{self.code}: {self.message}"
 
 
+class Reject(Exception):  # noqa: N818  # what a handler says, not a fault: `raise hw.Reject("sold out")`
+    """Raised by a handler that refuses an event: nothing is written, and the sender is told the reason.
+
+    `facts` are values that are kept beside it: `hw.Reject("sold out", left=0)`.
+    """
+
+    def __init__(self, reason: str, /, **facts: object) -> None:
+        given: object = reason
+        if not isinstance(given, str) or not given.strip():
+            raise TypeError(f"hw.Reject takes a reason in words, not {given!r}")
+        super().__init__(reason)
+        self.reason = reason
+        self.facts = facts
+
+
 class UsageError(HeadwaterError):
     """The caller can fix this by calling differently."""
 

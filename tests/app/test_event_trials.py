@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.errors import UsageError
 from headwater.testing import simulate
 
 
@@ -53,7 +52,7 @@ def test_event_that_failed_is_not_sent_again_with_another_payload_under_its_name
 
     with app.open("memory:", on_error=lambda _: None) as space:
         assert take.once("k").send(1).state == "failed"
-        with pytest.raises(UsageError, match="failed before with another payload; an id names one event for ever"):
+        with pytest.raises(hw.EventReusedError, match="failed before with another payload"):
             take.once("k").send(2)
         refuse.value = False
         assert take.once("k").send(1).result() == 1

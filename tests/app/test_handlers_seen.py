@@ -102,7 +102,7 @@ def test_event_that_is_parked_says_what_for_and_those_behind_it_that_they_are() 
                 f"It does not run yet: {tickets[2].id} waits: it is behind 2 others, the first of which waits: "
                 "quiet() waits for its time, for 200 ms more"
             )
-            assert space.stats.events == {"confirmed": 1, "refused": 0, "failed": 0, "waiting": 3}
+            assert space.stats.events == {"confirmed": 1, "refused": 0, "failed": 0, "waiting": 3, "rejected": 0}
             await pause(300)
             assert hw.why(other).splitlines()[0] == "other() is a handler, idle"
             assert space.stats.events["waiting"] == 0
@@ -163,7 +163,7 @@ def test_runs_and_events_are_counted(bench: Bench) -> None:
             space.sync()
         assert space.runs(submit) == 2
         assert space.stats.runs == {"submit": 2}
-        assert space.stats.events == {"confirmed": 1, "refused": 1, "failed": 1, "waiting": 0}
+        assert space.stats.events == {"confirmed": 1, "refused": 1, "failed": 1, "waiting": 0, "rejected": 0}
         assert "waiting" in space._repr_html_()
 
 

@@ -403,3 +403,47 @@ def test_result_on_a_terminal_is_the_value_and_what_became_of_the_event() -> Non
     assert "was handled by submit()" in text
     assert "Traceback" not in text
     assert sys.modules.get("orders") is None
+
+
+# --- rejected, and sent again as another ----------------------------------------------------------------------
+
+STOCK = """
+import headwater as hw
+app = hw.App("stock")
+left = app.cell("left", 5)
+@app.handler
+def take(count: int) -> int:
+    if count > left.value:
+        raise hw.Reject("not enough in stock", left=left.value)
+    left.value -= count
+    return left.value
+"""
+
+
+@pytest.fixture
+def stock() -> tuple[str, ...]:
+    Path("stock.py").write_text(STOCK, encoding="utf-8")
+    return ("--app", "stock:app", "--url", "stock.db")
+
+
+def test_a_rejection_is_told_in_one_line_and_kept_with_the_receipt(run: Run, stock: tuple[str, ...]) -> None:
+    result = run("send", "take", "count=7", "--id", "a", *stock, exit=4)
+    assert "EventRejectedError HW164: take() rejected event:" in result.stderr
+    assert ": not enough in stock. Nothing of it was written" in result.stderr
+    assert "Traceback" not in result.stderr
+    full = run("send", "take", "count=7", "--id", "a", "--full", *stock, exit=4)
+    told = json.loads(full.stdout)
+    assert (told["state"], told["reason"], told["facts"]) == ("rejected", "not enough in stock", {"left": 5})
+    assert run("events", "ls", "--url", "stock.db").stdout == ""
+    shown = json.loads(run("events", "show", told["event"], "--url", "stock.db", "--json").stdout)
+    assert (shown["state"], shown["reason"], shown["facts"]) == ("rejected", "not enough in stock", {"left": 5})
+    assert "rejected by its handler" in run("events", "drop", told["event"], "--url", "stock.db", exit=3).stderr
+    run("get", "stock.left", "--url", "stock.db", exit=3)
+
+
+def test_an_id_is_not_used_for_another_payload(run: Run, stock: tuple[str, ...]) -> None:
+    assert run("send", "take", "count=2", "--id", "a", *stock).stdout == "3\n"
+    result = run("send", "take", "count=1", "--id", "a", *stock, exit=4)
+    assert "EventReusedError HW165" in result.stderr
+    assert run("send", "take", "count=2", "--id", "a", *stock).stdout == "3\n"
+    assert run("get", "stock.left", "--url", "stock.db").stdout == "3\n"

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from headwater.core import DeleteDoc, Event, Transaction, compact, doc_key
-from headwater.errors import UsageError
+from headwater.errors import EventReusedError
 from headwater.scheduler.outcome import HANDLED
 from headwater.store.branching import fork
+from headwater.values.codec import digest
 from headwater.values.ids import DocKey
 from headwater.values.patch import Increment
 from tests.events.office import CONFIRMED, PENDING, REFUSED, Clerk, Office, put, states
@@ -53,7 +54,7 @@ def test_a_handler_that_writes_nothing_leaves_a_receipt(office: Office) -> None:
     event = deliver(ann)
     assert event.state is PENDING
     office.decide()
-    assert receipts(office) == {event.receipt: {"stream": "add", "result": None}}
+    assert receipts(office) == {event.receipt: {"stream": "add", "result": None, "payload": digest(1).hex()}}
     assert event.state is CONFIRMED
 
 
@@ -62,7 +63,8 @@ def test_a_receipt_holds_what_the_handler_returned(office: Office) -> None:
     ann.handler("add", lambda _, more: {"more": [more, None, 1.5]})
     event = deliver(ann)
     office.decide()
-    assert receipts(office) == {event.receipt: {"stream": "add", "result": {"more": [1, None, 1.5]}}}
+    result = {"more": [1, None, 1.5]}
+    assert receipts(office) == {event.receipt: {"stream": "add", "result": result, "payload": digest(1).hex()}}
     assert event.receipt == doc_key(f"receipt:{event.id.removeprefix('event:')}")
 
 
@@ -113,7 +115,7 @@ def test_an_event_that_comes_again_with_another_payload_is_a_mistake(office: Off
     ann = office.clerk()
     ann.adder()
     ann.send("add", 1, outside=ORDER)
-    with pytest.raises(UsageError, match="another payload"):
+    with pytest.raises(EventReusedError, match="is on its way with another payload"):
         ann.send("add", 2, outside=ORDER)
     ann.run()
 

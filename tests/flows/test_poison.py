@@ -253,3 +253,19 @@ def test_publishing_what_is_parked_again_does_not_wake_it() -> None:
         mill.put("n1")
         drain(mill, space)
         assert mill.events() == {"n1": "parked"}
+
+
+@pytest.mark.parametrize("phase", ["prepare", "next"])
+def test_a_phase_that_raises_reject_is_wrong_code_and_says_so(tmp_path: Path, phase: str) -> None:
+    """It answers the sender of an event that a handler handles; a workflow has none."""
+    mill = Mill(tmp_path)
+
+    def reject(*_: object) -> Any:
+        raise hw.Reject("sold out")
+
+    mill.take(mutate=None, **{phase: reject})
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        assert mill.statuses == ["failed:logic"]
+        assert "hw.Reject answers the sender of an event" in str(mill.last.error)

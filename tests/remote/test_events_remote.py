@@ -452,3 +452,50 @@ def test_failed_events_of_a_server_are_delivered_again_by_the_app_that_is_named(
     assert ran(at, "events", "ls", "--jsonl") == []
     (told,) = ran(at, "events", "show", event, "--json")
     assert (told["state"], told["result"]) == ("confirmed", 6)
+
+
+# --- rejected, and sent again as another ----------------------------------------------------------------------
+
+
+class Stock:
+    """A program that takes from a stock, and does not take more than there is."""
+
+    def __init__(self) -> None:
+        self.app = app = hw.App("stock")
+        self.left = app.cell("left", 5)
+        self.calls: list[int] = []
+
+        @app.handler
+        def take(count: int) -> int:
+            self.calls.append(count)
+            if count > self.left.value:
+                raise hw.Reject("not enough", left=self.left.value)
+            self.left.value -= count
+            return self.left.value
+
+        self.take = take
+
+
+def test_a_rejection_is_the_same_for_every_client(at: Behind) -> None:
+    ann, bob = Stock(), Stock()
+    with ann.app.open(at.url, token=at.token):
+        with pytest.raises(hw.EventRejectedError, match="not enough") as told:
+            ann.take.once("a", by="bank").send(7).result(timeout=DEADLINE_S)
+        assert told.value.facts["left"] == 5
+    with bob.app.open(at.url, token=at.token):
+        ticket = bob.take.once("a", by="bank").send(7)
+        with pytest.raises(hw.EventRejectedError, match="not enough") as told:
+            ticket.result(timeout=DEADLINE_S)
+        assert (ticket.state, told.value.facts["left"], bob.calls, bob.left.value) == ("rejected", 5, [], 5)
+        assert bob.take.send(2).result(timeout=DEADLINE_S) == 3
+
+
+def test_an_id_of_another_clients_event_is_not_used_for_another_payload(at: Behind) -> None:
+    ann, bob = Stock(), Stock()
+    with ann.app.open(at.url, token=at.token):
+        assert ann.take.once("a", by="bank").send(2).result(timeout=DEADLINE_S) == 3
+    with bob.app.open(at.url, token=at.token):
+        with pytest.raises(hw.EventReusedError, match="another payload"):
+            bob.take.once("a", by="bank").send(1).result(timeout=DEADLINE_S)
+        assert bob.take.once("a", by="bank").send(2).result(timeout=DEADLINE_S) == 3
+        assert (bob.calls, bob.left.value) == ([], 3)

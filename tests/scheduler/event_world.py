@@ -24,7 +24,7 @@ from headwater.core import (
     doc_key,
     freeze,
 )
-from headwater.errors import UserCodeError
+from headwater.errors import Reject, UserCodeError
 from headwater.scheduler.event_invariants import i11_log
 from headwater.scheduler.invariants import Watch, check
 from headwater.scheduler.trace import Record
@@ -58,6 +58,8 @@ class HandlerPlan:
     sends: tuple[str, ...] = ()
     # It waits in the middle of what it does.
     waits: bool = False
+    # It refuses every second event, after it has done all of its work.
+    rejects: bool = False
 
     def __repr__(self) -> str:
         said = [
@@ -194,6 +196,8 @@ class EventWorld(World):
             tx.set(doc_key(plan.writes), (), value % 4)
         for index, stream in enumerate(plan.sends):
             side.send(stream, follow_up(entry, index), origin=tx)
+        if plan.rejects and value % 2:
+            raise Reject(payload["key"], attempt=attempt)
         return attempt
 
     def judge_current(self, name: str, value: Any) -> None:
@@ -262,7 +266,7 @@ class EventWorld(World):
             next(steps)
         except StopIteration as end:
             handling.result = end.value
-        except TrialError as error:
+        except (TrialError, Reject) as error:
             handling.error = error
         else:
             handling.suspended = True
@@ -371,17 +375,31 @@ class EventWorld(World):
         keys = [line.key for line in lines]
         assert len(set(keys)) == len(keys), f"something was handled twice: {keys}"
         by_key = {line.key: line for line in lines}
-        for key in [*keys, *self.kept()]:
+        receipts = self.receipts()
+        rejected = self.rejected(receipts)
+        assert not rejected.keys() & by_key.keys(), "something was rejected, and what its handler wrote is there"
+        for key in [*keys, *self.kept(), *rejected]:
             parent, _, rest = key.rpartition("/")
             if parent and not parent.startswith("tx"):
                 assert parent in by_key, f"{key} was handled or has failed, and what sent it was not handled"
                 attempt = int(rest.partition("@")[2])
                 assert by_key[parent].attempt == attempt, f"{key} was sent in an attempt that does not count"
-        engine = self.hub.engine
-        receipts = i11_log(decode_entry(row.body) for row in engine.backend.log(Seq(0), engine.head)).get(MAIN, set())
-        assert len(receipts) == len(lines) == self.hub.space.value("tally")
+        assert len(lines) == self.hub.space.value("tally")
+        assert len(receipts) == len(lines) + len(rejected)
         noted = self.hub.space.value("events:outbox")
         assert noted is NOTHING or not receipts & set(noted), "something was handled and is still to be handled"
+
+    def receipts(self) -> set[str]:
+        """The letters of what was handled or rejected."""
+        engine = self.hub.engine
+        return i11_log(decode_entry(row.body) for row in engine.backend.log(Seq(0), engine.head)).get(MAIN, set())
+
+    def rejected(self, receipts: set[str]) -> dict[str, int]:
+        """Which keys were rejected, and in which attempt."""
+        told = [self.hub.space.value(f"receipt:{letters}").get("rejected") for letters in sorted(receipts)]
+        found = {each["reason"]: each["facts"]["attempt"] for each in told if each is not None}
+        assert len(found) == sum(each is not None for each in told), "something was rejected twice"
+        return found
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -432,16 +450,16 @@ class EventWorld(World):
         self.scheduler.resume_events()
         self.come_to_rest()
         handled = {line.key: line for line in self.ledger()}
-        failed = self.failed()
+        failed, rejected = self.failed(), self.rejected(self.receipts())
         wanted = [key for _, key in self.outside]
         for line in self.ledger():
             wanted += [follow_up(line, index) for index in range(line.sent)]
-        missing = [key for key in wanted if key not in handled and key not in failed]
+        missing = [key for key in wanted if key not in {*handled, *failed, *rejected}]
         assert not missing, f"{missing} was sent, and never handled"
         assert self.hub.space.value("events:outbox") in (NOTHING, {}), "something was left in the outbox"
         for side in self.sides:
             for sent in side.sent:
-                self.verify_end(sent, handled, failed)
+                self.verify_end(sent, handled, failed, rejected)
 
     def kept(self) -> list[str]:
         """The keys of what is kept as failed."""
@@ -456,7 +474,7 @@ class EventWorld(World):
         return {*self.kept(), *lost}
 
     @staticmethod
-    def verify_end(sent: Sent, handled: dict[str, Handled], failed: set[str]) -> None:
+    def verify_end(sent: Sent, handled: dict[str, Handled], failed: set[str], rejected: dict[str, int]) -> None:
         """Its sender knows what became of it; if it was handled, whoever did that, what came of it."""
         key, event, _ = sent
         state, line = event.state.value, handled.get(key)
@@ -464,6 +482,10 @@ class EventWorld(World):
         if state == "confirmed" or is_refused:
             assert line is not None, f"{key} is {state}, and was not handled"
             assert event.result == line.attempt, f"{key} is {state} with the result of another attempt"
+        elif state == "rejected":
+            assert line is None, f"{key} was rejected, and was handled"
+            assert event.rejection is not None
+            assert event.rejection == (key, {"attempt": rejected[key]}), f"{key} was told of another attempt"
         elif state == "refused":
             assert line is None, f"{key} was refused, because {event.reason}, and was handled"
         else:

@@ -34,6 +34,7 @@ def handlers(draw: st.DrawFn, stream: str) -> HandlerPlan:
         writes=draw(st.sampled_from(["", *CELLS])),
         sends=tuple(draw(st.lists(st.sampled_from(later), max_size=2))) if later else (),
         waits=sometimes(draw),
+        rejects=sometimes(draw),
     )
 
 

@@ -319,7 +319,7 @@ def use_events() -> None:
     assert_type(ticket.result(timeout="5s"), int)
     assert_type(ticket.result(2.5), int)
     assert_type(ticket.id, str)
-    assert_type(ticket.state, Literal["queued", "running", "pending", "confirmed", "refused", "failed"])
+    assert_type(ticket.state, Literal["queued", "running", "pending", "confirmed", "refused", "rejected", "failed"])
     assert_type(ticket.reason, str)
     assert_type(ticket.is_done, bool)
     assert_type(ticket.on_commit(lambda done: print(done.id)), hw.Ticket[int])

@@ -352,6 +352,10 @@ class Transaction:
             self._writers = []
         return len(self._preconditions), documents, len(self._writers), len(self.launched)
 
+    def beginning(self) -> Savepoint:
+        """The savepoint of a transaction that has written nothing: to keep what was read, and nothing else."""
+        return len(self._preconditions), {}, 0, 0
+
     def roll_back(self, point: Savepoint, part: Frame | None = None) -> None:
         """Undo what was written and required since. What was read stays read: it may have decided what was undone.
 

@@ -5,6 +5,7 @@ Must never know: how the answer looks.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -219,6 +220,9 @@ def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | He
 
 def trouble_in(told: EventTold) -> HeadwaterError | None:
     """Why an event has no result; None if it has one."""
+    from headwater.host.ticket import rejected, reused
+    from headwater.scheduler.receipts import REUSED
+
     handler, event, reason = told.handler, told.event, told.reason
     if told.result is not None:
         return None
@@ -226,6 +230,10 @@ def trouble_in(told: EventTold) -> HeadwaterError | None:
         case "failed":
             message = f"{handler} did not handle {event}: {reason}. Nothing of it was written; it is kept"
             return EventFailedError(f"{message}, see `headwater events show {event[:_NAMED]}`", event=event)
+        case "rejected":
+            return rejected(event, handler, reason, None if told.facts is None else json.loads(told.facts))
+        case "refused" if reason == REUSED:
+            return reused(event, handler)
         case "refused":
             return EventRefusedError(f"{event} was not handled by {handler}: {reason}", event=event)
         case state:

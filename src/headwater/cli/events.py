@@ -94,6 +94,8 @@ def _record(event: EventTold) -> dict[str, object]:
         record["payload"] = json.loads(event.payload)
     if event.result is not None:
         record["result"] = json.loads(event.result)
+    if event.facts is not None:
+        record["facts"] = json.loads(event.facts)
     return record
 
 
@@ -166,7 +168,7 @@ def show_event(
     """Tell all that is known of one event.
 
     What it carried, why it failed and where, or what it waits for. Of one that was handled, by its whole id: its
-    result.
+    result, or why it was rejected.
     """
     told = shown(_target(branch, url, space, token_file), event)
     record = _record(told)
@@ -176,7 +178,7 @@ def show_event(
         write("\n".join(_story(told)))
     else:
         for name, value in record.items():
-            text = json_text(value) if name in ("payload", "result") else str(value).rstrip("\n")
+            text = json_text(value) if name in ("payload", "result", "facts") else str(value).rstrip("\n")
             # Lines of one text stand below each other, and the name before the first.
             write(f"{name}\t" + inert_lines(text).replace("\n", "\n\t"))
 
@@ -197,7 +199,7 @@ def _story(event: EventTold) -> list[str]:
         if text:
             first, *more = inert_lines(text).split("\n")
             lines += [f"  {name:8} {first}", *(f"{'':11}{line}" for line in more)]
-    for name, told in (("payload", event.payload), ("result", event.result)):
+    for name, told in (("payload", event.payload), ("result", event.result), ("facts", event.facts)):
         if told is not None:
             lines += ["", f"{name}:", *_indented(json_text(json.loads(told), indent=2))]
     if event.traceback:

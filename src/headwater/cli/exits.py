@@ -47,6 +47,7 @@ EXITS: Final[dict[type[BaseException], Exit]] = {
     errors.NotFoundError: Exit.NOT_FOUND,
     errors.EventRefusedError: Exit.REFUSED,
     errors.EventTimeoutError: Exit.TIMED_OUT,
+    errors.EventRejectedError: Exit.REFUSED,
     errors.EventReusedError: Exit.REFUSED,
     errors.HistoryError: Exit.NOT_FOUND,
     errors.SpaceHeldError: Exit.REFUSED,

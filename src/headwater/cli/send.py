@@ -96,6 +96,7 @@ def _print(told: EventTold, *, full: bool) -> None:
             "handled_before": told.handled_before,
             "result": None if told.result is None else json.loads(told.result),
             "reason": told.reason,
+            **({} if told.facts is None else {"facts": json.loads(told.facts)}),
         }
         write(json_text(record))
     elif told.result is not None:

@@ -284,6 +284,7 @@ def told_of(window: Window, event: Event) -> EventTold:
     """How an event stands that was sent here."""
     handler = event.handler
     is_ours = event.state is State.CONFIRMED or event.reason is HANDLED
+    rejection = event.rejection if event.state is State.REJECTED else None
     reason = event.reason
     if not event.is_settled:
         # What is looked at may change meanwhile: then it is told without a reason.
@@ -299,5 +300,6 @@ def told_of(window: Window, event: Event) -> EventTold:
         attempts=event.attempts,
         reason=reason,
         result=json_of(event.result) if is_ours else None,
+        facts=None if rejection is None or not rejection.facts else json_of(rejection.facts),
         handled_before=event.reason is HANDLED,
     )

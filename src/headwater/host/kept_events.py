@@ -19,7 +19,7 @@ from headwater.cells.transaction import Transaction
 from headwater.errors import NotFoundError, UsageError
 from headwater.host import kept_pieces
 from headwater.host.told import EventTold
-from headwater.scheduler import failures, outbox
+from headwater.scheduler import failures, outbox, receipts
 from headwater.store.browse import read
 from headwater.store.engine import Engine
 from headwater.values.address import doc_key
@@ -98,8 +98,9 @@ def drop(replica: Replica, event: str) -> bool:
 
 def droppable(event: EventTold) -> EventTold:
     """The same. Raises NotFoundError if it was handled."""
-    if event.state in ("pending", "confirmed"):
-        raise NotFoundError(f"{event.event} was handled: there is nothing to drop", event=event.event)
+    if event.state in ("pending", "confirmed", "rejected"):
+        how = "rejected by its handler" if event.state == "rejected" else "handled"
+        raise NotFoundError(f"{event.event} was {how}: there is nothing to drop", event=event.event)
     return event
 
 
@@ -142,7 +143,7 @@ def _missing(look: Look, text: str) -> NotFoundError:
     if _matching(letters, stored):
         why = "it has not failed, but waits to be handled; `headwater events ls --waiting` lists those"
     elif _receipt(look, letters) is not None:
-        why = f"it was handled; `headwater events show {text}` tells its result"
+        why = f"it was handled or rejected; `headwater events show {text}` tells what came of it"
     else:
         why = "`headwater events ls` lists them"
     return NotFoundError(f"there is no failed event {text}: {why}", event=text)
@@ -205,22 +206,17 @@ def _handled(look: Look, letters: str) -> EventTold:
     if told is None:
         message = f"there is no event {_WORD}{letters}: none failed, none waits, and there is no receipt of one"
         raise NotFoundError(f"{message}; `headwater events ls` lists those that failed", event=f"{_WORD}{letters}")
-    return EventTold(
-        event=f"{_WORD}{letters}",
-        stream=str(told["stream"]),
-        state="confirmed",
-        result=json_of(told["result"]),
-    )
+    event, stream = f"{_WORD}{letters}", str(told["stream"])
+    rejection = receipts.rejection_in(cast("Value", told))
+    if rejection is not None:
+        facts = json_of(rejection.facts) if rejection.facts else None
+        return EventTold(event=event, stream=stream, state="rejected", reason=rejection.reason, facts=facts)
+    return EventTold(event=event, stream=stream, state="confirmed", result=json_of(told["result"]))
 
 
 def _receipt(look: Look, letters: str) -> Mapping[str, Value] | None:
     found = look(doc_key(f"receipt:{letters}"))
-    return cast("Mapping[str, Value]", found) if is_receipt(found) else None
-
-
-def is_receipt(value: Maybe) -> bool:
-    """Whether a document is one. Authors may call a class of theirs so, too."""
-    return outbox.is_map(value) and {"stream", "result"} == set(cast("Mapping[str, Value]", value))
+    return cast("Mapping[str, Value]", found) if receipts.is_receipt(found) else None
 
 
 SYSTEM: Final = ("receipt:", "failed:", "events:")
@@ -238,7 +234,7 @@ def is_system(doc: DocKey, value: Callable[[], Maybe]) -> bool:
     if found is ABSENT:
         return True
     if kind == "receipt":
-        return is_receipt(found)
+        return receipts.is_receipt(found)
     return outbox.is_map(found) and cast("Mapping[str, Value]", found).get("event") == f"{_WORD}{letters}"
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast
 
-from headwater.errors import ClosedError, EventFailedError, EventRefusedError
+from headwater.errors import ClosedError, EventFailedError, EventRefusedError, EventRejectedError, EventReusedError
 from headwater.scheduler.event import Event, State
 from headwater.scheduler.outcome import HANDLED
+from headwater.scheduler.receipts import REUSED
+from headwater.values.codec import to_json
 from headwater.values.duration import Duration, to_ms
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 R_co = TypeVar("R_co", covariant=True)
 
-TicketState = Literal["queued", "running", "pending", "confirmed", "refused", "failed"]
+TicketState = Literal["queued", "running", "pending", "confirmed", "refused", "rejected", "failed"]
 
 
 class Ticket(Generic[R_co]):
@@ -39,12 +41,12 @@ class Ticket(Generic[R_co]):
 
     @property
     def state(self) -> TicketState:
-        """queued, running, pending (handled here), then confirmed, refused or failed."""
+        """queued, running, pending (handled here), then confirmed, refused, rejected or failed."""
         return self._event.state.value
 
     @property
     def reason(self) -> str:
-        """Why it was refused or failed, in words."""
+        """Why it was refused, rejected or failed, in words."""
         return self._event.reason
 
     @property
@@ -55,8 +57,8 @@ class Ticket(Generic[R_co]):
     def result(self, timeout: Duration | None = None) -> R_co:
         """What its handler returned, once that is on disk, or confirmed by the server.
 
-        An event that was handled before has the result of then. Raises EventFailedError, EventRefusedError, and
-        EventTimeoutError if it takes longer than `timeout`.
+        An event that was handled before has the result of then. Raises EventFailedError, EventRejectedError,
+        EventRefusedError, EventReusedError, and EventTimeoutError if it takes longer than `timeout`.
         """
         if not self._event.is_settled:
             limit = None if timeout is None else to_ms(timeout, "ticket.result(...)")
@@ -89,6 +91,10 @@ class Ticket(Generic[R_co]):
             failed = EventFailedError(f"{message}; {kept}", event=event.id)
             failed.__cause__ = event.error
             raise failed
+        if event.rejection is not None and event.state is State.REJECTED:
+            raise rejected(event.id, title, event.rejection.reason, to_json(event.rejection.facts))
+        if event.reason is REUSED:
+            raise reused(event.id, title)
         if event.state is State.REFUSED:
             raise EventRefusedError(f"{event.id} was not handled by {title}: {event.reason}", event=event.id)
         message = f"{event.id} was not handled by {title}: space {self._space.name!r} was closed before its turn"
@@ -96,3 +102,16 @@ class Ticket(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"<Ticket {self.id} for {self._event.handler.title}: {self.state}>"
+
+
+def rejected(event: str, handler: str, reason: str, facts: object) -> EventRejectedError:
+    """What is raised for an event that its handler has rejected, with what that said beside the reason."""
+    told = facts if isinstance(facts, dict) else {}
+    message = f"{handler} rejected {event}: {reason}. Nothing of it was written"
+    return EventRejectedError(message, **{**told, "event": event, "reason": reason})
+
+
+def reused(event: str, handler: str) -> EventReusedError:
+    """What is raised for an event whose id was used before for another."""
+    message = f"{handler} was not sent {event}: an event with this id was handled with another payload"
+    return EventReusedError(f"{message}; use an id of its own for what is another event", event=event)

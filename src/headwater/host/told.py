@@ -197,12 +197,14 @@ class EventTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it failed, or was sent; 0 if that is not known."""
     attempts: int = 0
     reason: str = ""
-    """Why it failed, was refused, or waits."""
+    """Why it failed, was refused or rejected, or waits."""
     traceback: str = ""
     payload: str | None = None
     """As JSON; None: it is not told here."""
     result: str | None = None
     """What its handler returned, as JSON."""
+    facts: str | None = None
+    """What its handler said beside the reason when it rejected it, as JSON."""
     handled_before: bool = False
 
 

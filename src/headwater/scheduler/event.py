@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headwater.cells.transaction import Transaction
-from headwater.errors import InvariantError
+from headwater.cells.transaction import Savepoint, Transaction
+from headwater.errors import InvariantError, Reject
 from headwater.scheduler.limits import BACKLOG_MAX
 from headwater.scheduler.lineage import Fate
+from headwater.scheduler.receipts import Rejection, rejection_of
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey, EventId
 from headwater.values.tree import Value, freeze
@@ -42,6 +43,8 @@ class State(Enum):
     """Handled, once and for all."""
     REFUSED = "refused"
     """Not handled, and never will be by this delivery: it was handled before, or what sent it did not come to be."""
+    REJECTED = "rejected"
+    """Its handler refused it with `hw.Reject`, once and for all: nothing is written but why."""
     FAILED = "failed"
     """Not handled: its handler raised, or could not get through. It is kept, to be looked at and delivered again."""
 
@@ -56,6 +59,7 @@ class Signal(Enum):
     ACCEPTED = "accepted"
     TAKEN_BACK = "taken-back"
     REFUSED = "refused"
+    REJECTED = "rejected"
     FAILED = "failed"
 
 
@@ -63,6 +67,8 @@ TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
     (State.QUEUED, Signal.DISPATCHED): State.RUNNING,
     # What it follows from was taken back, or it was handled already.
     (State.QUEUED, Signal.REFUSED): State.REFUSED,
+    # It was rejected before.
+    (State.QUEUED, Signal.REJECTED): State.REJECTED,
     # The space is closed, or what it waits for cannot be had.
     (State.QUEUED, Signal.FAILED): State.FAILED,
     (State.RUNNING, Signal.APPLIED): State.PENDING,
@@ -74,11 +80,12 @@ TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
     # Somebody was faster: once more, from the head of its lane.
     (State.PENDING, Signal.TAKEN_BACK): State.QUEUED,
     (State.PENDING, Signal.REFUSED): State.REFUSED,
+    (State.PENDING, Signal.REJECTED): State.REJECTED,
     (State.PENDING, Signal.FAILED): State.FAILED,
 }
 """A pair that is missing cannot happen."""
 
-SETTLED: Final = frozenset({State.CONFIRMED, State.REFUSED, State.FAILED})
+SETTLED: Final = frozenset({State.CONFIRMED, State.REFUSED, State.REJECTED, State.FAILED})
 
 _NO_DOCS: Final[dict[DocKey, None]] = {}
 
@@ -196,6 +203,8 @@ class Event:
     result: Value = None
     error: Exception | None = None
     reason: str = ""
+    # events, outcome: why its handler has rejected it, if it has.
+    rejection: Rejection | None = None
     # outcome: why it is not kept although it failed, in words.
     unkept: str = ""
     # events: it needs what only the server has, which was away.
@@ -253,6 +262,8 @@ class Handling:
         self.started = started
         # What was visible when it began.
         self.version = version
+        # Nothing is written yet: what a rejection goes back to.
+        self.start: Savepoint = tx.beginning()
         # Documents that nodes write and it has looked at.
         self.looked: dict[DocKey, None] = {}
         spec = event.handler.spec
@@ -261,6 +272,23 @@ class Handling:
         self.arguments: tuple[Value, ...] = (event.payload,)
         self.is_async = spec.is_async
         self.timeout_ms = spec.timeout_ms
+
+    def outcome(self) -> tuple[Value | Rejection, Exception | None]:
+        """What its receipt is to say: what the handler returned, or why it rejects the event; or the error there is."""
+        error = self.error
+        try:
+            if isinstance(error, Reject):
+                rejection = rejection_of(error)
+                # What it wrote and sent is undone. What it read stays: of old data, the rejection is a conflict.
+                self.tx.roll_back(self.start)
+                # Its traceback leads back to here: a circle for each rejection, which only the collector would end.
+                self.error = None
+                return rejection, None
+            if error is None:
+                return self.event.handler.spec.store(self.result), None
+        except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
+            return None, refused
+        return None, error
 
     def cancel(self) -> None:
         """Stop it, if it is under way: whoever starts it puts the way to do so here."""

@@ -16,7 +16,7 @@ from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, OfflineError
-from headwater.scheduler import failures, outbox
+from headwater.scheduler import failures, outbox, receipts
 from headwater.scheduler.attempt import RetryImmediately
 from headwater.scheduler.closure import closure_of, learn
 from headwater.scheduler.event import Event, Handling, Signal, State
@@ -27,13 +27,14 @@ from headwater.scheduler.node import Node
 from headwater.scheduler.outcome import TAKEN_BACK, Outcomes
 from headwater.scheduler.outside import Outside
 from headwater.scheduler.ready import Ready
+from headwater.scheduler.receipts import Rejection
 from headwater.scheduler.steps import Step, drive
 from headwater.scheduler.streams import Streams
 from headwater.scheduler.trace import Dispatched, Parked, Trace
 from headwater.store.commit import Absent, OriginCommitted
 from headwater.values.describe import text_of
 from headwater.values.ids import DocKey
-from headwater.values.tree import ABSENT, Value, map_of
+from headwater.values.tree import ABSENT, Value
 
 
 class NotYet(RetryImmediately):
@@ -263,19 +264,14 @@ class Events:
         if tx.status is not TxStatus.OPEN:
             self._outcomes.fail(event, None, "its transaction was ended by other code")
             return
-        error, result = handling.error, None
-        try:
-            if error is None:
-                result = event.handler.spec.store(handling.result)
-        except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
-            error = refused
+        outcome, error = handling.outcome()
         if error is not None:
             tx.abort()
             self._fail(event, error)
             return
         if self.before_commit is not None:
             self.before_commit(handling)
-        self._commit(event, tx, result)
+        self._commit(event, tx, outcome)
 
     def _fail(self, event: Event, error: Exception) -> None:
         if isinstance(error, OfflineError) and error.facts.get("url") == self.server:
@@ -283,16 +279,21 @@ class Events:
         else:
             self._outcomes.fail(event, error)
 
-    def _commit(self, event: Event, tx: Transaction, result: Value) -> None:
+    def _commit(self, event: Event, tx: Transaction, outcome: Value | Rejection) -> None:
         tx.gate = None
         # I11: whoever handled it first has created this document, and nobody can again.
         tx.require(Absent(event.receipt))
-        tx.set(event.receipt, (), map_of({"stream": event.handler.spec.stream, "result": result}))
+        repeatable = ABSENT if event.is_fresh else event.payload
+        tx.set(event.receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
         if event.is_stored or not event.is_fresh:
             # Whoever else has it may have left it there, or have failed.
             outbox.take(tx, event.letters)
             failures.forget(tx, event.letters)
-        event.result, event.met = result, None
+        event.result = event.rejection = event.met = None
+        if isinstance(outcome, Rejection):
+            event.rejection = outcome
+        else:
+            event.result = outcome
         event.signal(Signal.APPLIED)
         tx.callbacks = (*tx.callbacks, self._outcomes.decided)
         try:

@@ -45,6 +45,7 @@ class EventCounts(msgspec.Struct, frozen=True):
     refused: int
     failed: int
     waiting: int
+    rejected: int
 
 
 class Inquiry:
@@ -67,7 +68,9 @@ class Inquiry:
         """How many came to which end, and how many are on their way."""
         ends = self._outcomes.counts
         waiting = sum(event.state is not State.PENDING for event in list(self._outcomes.live.values()))
-        return EventCounts(ends[State.CONFIRMED], ends[State.REFUSED], ends[State.FAILED], waiting)
+        return EventCounts(
+            ends[State.CONFIRMED], ends[State.REFUSED], ends[State.FAILED], waiting, ends[State.REJECTED]
+        )
 
     # -- what waits ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What becomes of an event: confirmed, refused, tried again or failed; and whoever asked is told, once.
+"""What becomes of an event: confirmed, refused, rejected, tried again or failed; each listener is called once.
 
 Must never know: whose turn it is, and how a handler is called.
 """
@@ -6,28 +6,28 @@ Must never know: whose turn it is, and how a handler is called.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.rejection import refusal
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
-from headwater.scheduler import failures, outbox
+from headwater.scheduler import failures, outbox, receipts
 from headwater.scheduler.books import write_down
-from headwater.scheduler.event import Event, LastFailure, Signal, State
+from headwater.scheduler.event import SETTLED, Event, LastFailure, Signal, State
 from headwater.scheduler.lane import Lanes, Parking
 from headwater.scheduler.limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
 from headwater.scheduler.lineage import Fate
 from headwater.scheduler.outside import Outside
+from headwater.scheduler.receipts import Rejection
 from headwater.scheduler.trace import Ended, Parked, Trace
 from headwater.scheduler.trouble import failed_event, is_final, unkept_event
 from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
 from headwater.values.describe import describe, text_of
 from headwater.values.ids import EventId
-from headwater.values.tree import Value
 
 HANDLED: Final = "it was handled before"
 """Why an event is refused of which there is a receipt."""
@@ -59,7 +59,7 @@ class Outcomes:
         self.unkeepable: Callable[[], HeadwaterError | None] = lambda: None
         self.where = ""
         # How many have come to each end.
-        self.counts: dict[State, int] = {State.CONFIRMED: 0, State.REFUSED: 0, State.FAILED: 0}
+        self.counts: dict[State, int] = dict.fromkeys(SETTLED, 0)
 
     # -- the verdict ---------------------------------------------------------------------------------------
 
@@ -71,8 +71,11 @@ class Outcomes:
             # In the latter case it was never sent, and whoever wanted that is told by what was raised.
             return
         if tx.status is TxStatus.COMMITTED:
-            event.signal(Signal.ACCEPTED)
-            self._end(event)
+            if event.rejection is None:
+                event.signal(Signal.ACCEPTED)
+                self._end(event)
+            else:
+                self._reject(event, event.rejection)
             # Nobody reads the receipt here, and there will be one for every event.
             self._replica.let_go(event.receipt)
             return
@@ -122,9 +125,16 @@ class Outcomes:
     def handled_before(self, event: Event) -> None:
         """I11: for good. What came of it then is what the sender gets."""
         receipt = self._replica.read(event.receipt)
+        rejection = receipts.rejection_in(receipt)
         # Not what an attempt here came to, which does not count.
-        event.result = cast("Mapping[str, Value]", receipt).get("result") if outbox.is_map(receipt) else None
-        self.refuse(event, HANDLED)
+        event.result = None
+        if not event.is_fresh and receipts.is_of_another(receipt, event.payload):
+            self.refuse(event, receipts.REUSED)
+        elif rejection is not None:
+            self._reject(event, rejection)
+        else:
+            event.result = receipts.result_in(receipt)
+            self.refuse(event, HANDLED)
         # By another, perhaps, who did not know that it was noted here.
         write_down(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
         self._replica.let_go(event.receipt)
@@ -138,6 +148,12 @@ class Outcomes:
         """It is not handled, and not tried again: that is as it should be."""
         event.reason = reason
         event.signal(Signal.REFUSED)
+        self._end(event)
+
+    def _reject(self, event: Event, rejection: Rejection) -> None:
+        """Its handler does not want it: an answer, and no failure. Nothing is logged, nothing is kept to be redone."""
+        event.rejection, event.reason = rejection, rejection.reason
+        event.signal(Signal.REJECTED)
         self._end(event)
 
     def orphan(self, event: Event) -> None:

@@ -12,8 +12,8 @@ from typing import cast
 from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.errors import HandlerTakenError, LimitError, NotFoundError, UsageError, WriteError
-from headwater.scheduler import failures, outbox
+from headwater.errors import EventReusedError, HandlerTakenError, LimitError, NotFoundError, WriteError
+from headwater.scheduler import failures, outbox, receipts
 from headwater.scheduler.books import write_down
 from headwater.scheduler.event import Event, Handler, HandlerSpec, State
 from headwater.scheduler.lane import EVERYTHING, Lanes
@@ -157,21 +157,28 @@ class Streams:
     def _sent_twice(event: Event, payload: Value, on_commit: OnCommit | None) -> Event:
         """It is on its way already: that is it."""
         if not same(event.payload, payload):
-            message = f"event {event.id} is on its way with another payload; an id names one event for ever"
-            raise UsageError(f"{message}: give each event its own", event=event.id)
+            raise _reused(event, "is on its way")
         if on_commit is not None:
             event.callbacks.append(on_commit)
         return event
 
     def _recall(self, event: Event) -> None:
-        """One that failed before is sent again: it is the same event, if it is the same."""
+        """One that waits, failed or was handled before is sent again: it is the same event, if it is the same.
+
+        What is not here is not looked for: whether it was handled is asked again when its turn comes.
+        """
+        waiting = self._replica.read(outbox.OUTBOX)
+        entry = waiting.get(event.letters) if isinstance(waiting, Mapping) else None
+        if isinstance(entry, Mapping) and not same(entry.get("payload"), event.payload):
+            raise _reused(event, "waits already")
         record = self._replica.read(failures.record_of(event.letters))
         if outbox.is_map(record):
             told = cast("Mapping[str, Value]", record)
             if not same(told.get("payload"), event.payload):
-                message = f"event {event.id} failed before with another payload; an id names one event for ever"
-                raise UsageError(f"{message}: give each event its own, or drop the one that failed", event=event.id)
+                raise _reused(event, "failed before", "; or drop the one that failed")
             self._count_on(event, told)
+        elif not self.is_shared and receipts.is_of_another(self._replica.read(event.receipt), event.payload):
+            raise _reused(event, "was handled before")
 
     @staticmethod
     def _count_on(event: Event, record: Mapping[str, Value]) -> None:
@@ -259,6 +266,11 @@ class Streams:
             outbox.take(tx, letters)
 
         write_down(self._replica, f"dropping event:{letters}", forget)
+
+
+def _reused(event: Event, how: str, other: str = "") -> EventReusedError:
+    message = f"{event.handler.title} was not sent {event.id}: an event with this id {how} with another payload"
+    return EventReusedError(f"{message}; use an id of its own for what is another event{other}", event=event.id)
 
 
 def _check_backlog(handler: Handler) -> None:

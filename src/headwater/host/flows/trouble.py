@@ -23,6 +23,7 @@ from headwater.errors import (
     InternalError,
     InvariantError,
     OfflineError,
+    Reject,
     TransientError,
 )
 from headwater.values.describe import clean, message_of, traceback_text
@@ -31,6 +32,12 @@ from headwater.workflow.model import Trouble
 from headwater.workflow.transitions import Failed
 
 T = TypeVar("T")
+
+_NO_SENDER = (
+    ". hw.Reject answers the sender of an event that a @app.handler handles, and a workflow has no sender: take the "
+    "event and do nothing about it, or raise hw.LogicError"
+)
+"""The hint for a phase that raises it."""
 
 
 class LateError(TransientError):
@@ -184,4 +191,6 @@ def _after_ms(error: BaseException, now: int) -> int:
 
 def text_of(error: BaseException) -> str:
     """What went wrong, for people: also if the error cannot say it."""
+    if isinstance(error, Reject):
+        return f"{message_of(error)}{_NO_SENDER}"
     return message_of(error)

@@ -1,0 +1,76 @@
+"""Receipts: the document that says what came of an event, once and for all.
+
+    {"stream": ..., "result": ...}                           handled
+    {"stream": ..., "rejected": {"reason": ..., "facts": ...}}   its handler raised `hw.Reject`
+    "payload": digest                                        besides, of an event that may be sent again
+
+Must never know: how an event is handled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from headwater.errors import Reject
+from headwater.values.codec import digest
+from headwater.values.tree import ABSENT, Maybe, Value, freeze, map_of
+
+_STREAM: Final = "stream"
+_RESULT: Final = "result"
+_REJECTED: Final = "rejected"
+_PAYLOAD: Final = "payload"
+_EITHER: Final = ({_STREAM, _RESULT}, {_STREAM, _REJECTED})
+
+REUSED: Final = "its id was used before, for an event with another payload"
+"""Why an event is refused whose id names another."""
+
+
+class Rejection(NamedTuple):
+    """Why a handler has rejected an event: a sentence, and facts beside it as values."""
+
+    reason: str
+    # A map.
+    facts: Value
+
+
+def rejection_of(error: Reject) -> Rejection:
+    """As it is kept. Raises AddressError or LimitError if a fact cannot be stored."""
+    return Rejection(error.reason, freeze(error.facts, "the facts of hw.Reject"))
+
+
+def made(stream: str, outcome: Value | Rejection, payload: Maybe) -> Value:
+    """A receipt; with a digest of the payload, unless that is ABSENT."""
+    fields: dict[str, Value] = {_STREAM: stream}
+    if isinstance(outcome, Rejection):
+        fields[_REJECTED] = map_of({"reason": outcome.reason, "facts": outcome.facts})
+    else:
+        fields[_RESULT] = outcome
+    if payload is not ABSENT:
+        fields[_PAYLOAD] = digest(payload).hex()
+    return map_of(fields)
+
+
+def is_receipt(value: Maybe) -> bool:
+    """Whether a document is one: a class of an author's may be called so, too."""
+    return isinstance(value, Mapping) and value.keys() - {_PAYLOAD} in _EITHER
+
+
+def rejection_in(receipt: Maybe) -> Rejection | None:
+    """Why the event was rejected; None if it was not."""
+    told = receipt.get(_REJECTED) if isinstance(receipt, Mapping) else None
+    if not isinstance(told, Mapping):
+        return None
+    facts = told.get("facts")
+    return Rejection(str(told.get("reason", "")), facts if isinstance(facts, Mapping) else map_of({}))
+
+
+def result_in(receipt: Maybe) -> Value:
+    """What its handler returned, as stored."""
+    return receipt.get(_RESULT) if isinstance(receipt, Mapping) else None
+
+
+def is_of_another(receipt: Maybe, payload: Value) -> bool:
+    """Whether it is the receipt of an event with the same id and another payload. Older ones do not say."""
+    kept = receipt.get(_PAYLOAD) if isinstance(receipt, Mapping) else None
+    return kept is not None and kept != digest(payload).hex()
