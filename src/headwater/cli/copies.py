@@ -86,8 +86,6 @@ def _fetch(server: Server, file: Path, *, verified: bool) -> int:
     from headwater.cli.pages import download
 
     with unfinished(file.parent) as part:
-        # Everything of the space is in it.
-        part.chmod(0o600)
         with progress("downloading") as advance:
             seq = download(server, part, advance)
         if verified:

@@ -36,6 +36,10 @@ _NETWORK: Final = re.compile(
 _PYTHON_OLDEST: Final = (3, 11)
 
 
+_SHOWN: Final = 3
+"""Files that are named in one line."""
+
+
 class Check(NamedTuple):
     """One thing looked at."""
 
@@ -101,6 +105,7 @@ def _examine(url: str | None, token_file: Path | None) -> Iterator[Check]:
     if target != folder:
         yield _file(target)
     yield _permissions(folder)
+    yield _private(target)
     yield _network(folder)
     yield _free(folder)
     yield _works(folder)
@@ -169,6 +174,24 @@ def _permissions(folder: Path) -> Check:
     if folder.stat().st_mode & stat.S_IWOTH:
         return Check("folder", "warning", f"{folder} can be written by everyone on this machine; chmod o-w it")
     return Check("folder", "ok", f"{folder} is writable, and not by everyone")
+
+
+def _private(target: Path) -> Check:
+    """Whether only this user can use the files. A folder is looked at if it was named as one of spaces."""
+    from headwater.host.opening import files_of, spaces_in
+    from headwater.host.serving.private import opened_up
+
+    if target.is_dir():
+        spaces = spaces_in(target)
+        wide = opened_up(
+            [*([target] if spaces and target != Path.cwd() else []), *(p for s in spaces for p in files_of(s))]
+        )
+    else:
+        wide = opened_up(files_of(target))
+    if not wide:
+        return Check("private", "ok", "only this user can use the files of spaces")
+    shown = ", ".join(wide[:_SHOWN]) + (f" and {len(wide) - _SHOWN} more" if len(wide) > _SHOWN else "")
+    return Check("private", "warning", f"others on this machine can use {shown}; chmod go= them, or share by a server")
 
 
 def _free(folder: Path) -> Check:

@@ -31,10 +31,13 @@ def check_free(path: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def unfinished(folder: Path) -> Iterator[Path]:
-    """A new, empty file in a folder, gone in the end unless it was put in place. Its name is no space's."""
+def unfinished(folder: Path, *, private: bool = True) -> Iterator[Path]:
+    """A new, empty file in a folder, gone in the end unless it was put in place. Its name is no space's.
+
+    Only this user can use it: what is in a space is in it. Without `private` it is as the mask of this process says.
+    """
     path = folder / f".headwater-{os.urandom(6).hex()}.part"
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
     try:
         yield path
     finally:

@@ -69,7 +69,7 @@ def show_graph(
     if output is None:
         write((inert_lines(text) if is_terminal() else text).removesuffix("\n"))
         return
-    with unfinished(output.parent) as part:
+    with unfinished(output.parent, private=False) as part:
         part.write_text(text, encoding="utf-8")
         put_in_place(part, output)
 

@@ -14,6 +14,8 @@ from headwater.cli.output import note
 from headwater.cli.streams import last
 
 _PORT_MAX: Final = 65535
+_SHOWN: Final = 3
+"""Files that are named in one line."""
 _LISTEN: Final = "127.0.0.1:8400"
 
 
@@ -107,10 +109,27 @@ def serve(
     async def run() -> None:
         end_on(asyncio.get_running_loop(), server, (signal.SIGINT, signal.SIGTERM))
         say(f"serving {store} at {server.url}; Ctrl-C ends it", "server started")
+        _complain(store, log, quiet=quiet)
         await server.serve()
 
     asyncio.run(run())
     say("the server has ended; everything that was acknowledged is on disk", "server ended")
+
+
+def _complain(store: Path, log: str, *, quiet: bool) -> None:
+    """Of files that others on this machine can read past the server: rights of tokens do not hold there."""
+    from headwater.host.opening import files_of, spaces_in
+    from headwater.host.serving.private import opened_up
+
+    wide = opened_up([store, *(file for space in spaces_in(store) for file in files_of(space))])
+    if not wide:
+        return
+    shown = ", ".join(wide[:_SHOWN]) + (f" and {len(wide) - _SHOWN} more" if len(wide) > _SHOWN else "")
+    message = f"others on this machine can use {shown}, whatever tokens say; close them with: chmod -R go= {store}"
+    if log != "off":
+        logging.getLogger("headwater.server").warning(message)
+    elif not quiet:
+        note(message)
 
 
 def _place(text: str) -> tuple[str, int]:

@@ -146,6 +146,12 @@ def spaces_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*.db") if path.is_file() and not path.is_symlink())
 
 
+def files_of(space: Path) -> list[Path]:
+    """The file of a space, and those that SQLite keeps beside it, as far as they are there."""
+    beside = (space.with_name(space.name + side) for side in ("-wal", "-shm", "-journal"))
+    return [space, *(path for path in beside if path.exists())]
+
+
 def open_space(
     url: str,
     space: str | None = None,

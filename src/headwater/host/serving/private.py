@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -40,6 +40,17 @@ def complaint(found: os.stat_result, owners: Collection[int]) -> str | None:
     if found.st_mode & _OTHERS:
         return f"others may use it too (mode {stat.S_IMODE(found.st_mode):04o}); `chmod 600` it if it can be trusted"
     return None
+
+
+def opened_up(paths: Iterable[Path]) -> list[str]:
+    """Those that others on this machine can use, each with its permissions."""
+    found = []
+    for path in paths:
+        with suppress(OSError):
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & _OTHERS:
+                found.append(f"{path} ({mode:04o})")
+    return found
 
 
 def open_private(path: Path, owners: Collection[int]) -> int:

@@ -12,6 +12,7 @@ import os
 import struct
 import sys
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -38,6 +39,9 @@ Durability: TypeAlias = Literal["full", "normal"]
 
 APPLICATION_ID: Final = 0x48445752
 """The letters HDWR in the file's header: what `file` and other tools can tell a space by."""
+
+MODE: Final = 0o600
+"""Permissions of a space's file. A document is for this user; a server lets others in."""
 
 FORMAT: Final = 4
 """Raised when the tables change; every later version opens every earlier format."""
@@ -73,6 +77,8 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
     A file of an earlier format is brought to this one. Nothing is written to a file that is refused.
     """
     check_library()
+    if create and vfs is None:  # a VFS of a test need not have files
+        make_private(path)
     try:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         db = apsw.Connection(path, flags=flags, vfs=vfs)
@@ -101,6 +107,19 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
         message = f"{path} is damaged: a text in it is not UTF-8 ({error}); restore a backup"
         raise CorruptError(message, path=path, found=str(error)) from error
     return db
+
+
+def make_private(path: str) -> None:
+    """Make an empty file that only this user can use, if there is none: SQLite would make one that all can read.
+
+    What SQLite keeps beside it gets the same permissions. What stands in the way is found by SQLite, too.
+    """
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, MODE)
+        try:
+            os.fchmod(descriptor, MODE)  # whatever the mask of this process takes away
+        finally:
+            os.close(descriptor)
 
 
 def abandon(db: apsw.Connection, path: str) -> None:
