@@ -3,6 +3,7 @@
 import json
 import os
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,9 +20,10 @@ GOOD = '{"doc":"a","value":1}\n'
 @pytest.mark.usefixtures("shop")
 def test_export_is_one_line_per_document(run: Run) -> None:
     first, *rest = map(json.loads, run("export").stdout.splitlines())
-    assert first == {"headwater": "documents", "format": 1, "space": "shop", "seq": 4, "branch": "main", "ends": True}
+    told = {"headwater": "documents", "format": 2, "space": "shop", "seq": 4, "branch": "main", "ends": True}
+    assert first == told | {"features": []}
     assert [one["doc"] for one in rest[:-1]] == ["notes", "other"]
-    assert rest[-1] == {"end": 2}
+    assert (rest[-1]["end"], len(rest[-1]["digest"])) == (2, 64)
     assert len(run("export", "--at", "1").stdout.splitlines()) == 3
 
 
@@ -31,7 +33,7 @@ def test_export_that_was_cut_off_between_two_lines_is_refused(run: Run, tmp_path
     cut = run("import", "-", "--url", "copy.db", stdin="".join(lines[:-1]), exit=2)
     assert "the export is cut off: after 2 documents its last line is missing" in cut.stderr
     missing = run("import", "-", "--url", "copy.db", stdin="".join([lines[0], *lines[2:]]), exit=2)
-    assert "line 3 says that 2 documents came before it" in missing.stderr
+    assert "the digest in line 3 is not that of the lines before it" in missing.stderr
     assert not (tmp_path / "copy.db").exists()
 
 
@@ -44,7 +46,7 @@ def test_import_is_the_inverse_of_export(run: Run) -> None:
     done = run("import", "-", "--url", "copy.db", stdin=text)
     assert done.stdout == "5\t5\t1\n"
     copied = run("export", "--url", "copy.db").stdout
-    assert copied.splitlines()[1:] == text.splitlines()[1:]
+    assert copied.splitlines()[1:-1] == text.splitlines()[1:-1]
 
 
 @pytest.mark.usefixtures("shop")
@@ -144,6 +146,15 @@ def test_history_cannot_be_exported_after_compaction(run: Run) -> None:
     assert "leave out --at" in run("export", "--history", "--at", "1", exit=2).stderr
 
 
+def another_value(line: str) -> str:
+    """As well-formed as before: nothing but the digest can tell."""
+    record = json.loads(line)
+    if "body" in record:
+        body = b64decode(record["body"]).replace(b"tea", b"pie")
+        record["body"] = b64encode(body).decode()
+    return json.dumps(record, separators=(",", ":")) + "\n"
+
+
 def change_log(text: str, how: str) -> str:
     header, *lines = text.splitlines(keepends=True)
     match how:
@@ -152,17 +163,22 @@ def change_log(text: str, how: str) -> str:
         case "swapped lines":
             lines[1], lines[2] = lines[2], lines[1]
         case "cut off":
+            del lines[-2:]
+        case "cut off before its last line":
             del lines[-1]
         case "cut in a line":
+            del lines[-1]
             lines[-1] = lines[-1][:20]
+        case "another value":
+            lines = [another_value(line) for line in lines]
         case "not base64":
             lines[1] = '{"seq": 2, "body": "???"}\n'
         case "not an entry":
             lines[1] = '{"seq": 2, "body": "AAAA"}\n'
         case "patch without a document":
             # The first commit sets the document that the others patch.
-            lines = [line.replace(f'"seq":{n}', f'"seq":{n - 1}') for n, line in enumerate(lines, 1)][1:]
-            header = header.replace('"seq":4', '"seq":3')
+            lines = [line.replace(f'"seq":{n}', f'"seq":{n - 1}') for n, line in enumerate(lines[:-1], 1)][1:]
+            header = header.replace('"seq":4', '"seq":3').replace('"format":2', '"format":1')
         case _:
             raise AssertionError(how)
     return header + "".join(lines)
@@ -174,6 +190,8 @@ def change_log(text: str, how: str) -> str:
         ("missing line", "commit 3 follows commit 1"),
         ("swapped lines", "commit 3 follows commit 1"),
         ("cut off", "the export is cut off: it ends with commit 3, its first line announces 4"),
+        ("cut off before its last line", "the export is cut off: after 4 commits its last line is missing"),
+        ("another value", "the export was altered after it was written"),
         ("cut in a line", "line 5 is not an entry of a log"),
         ("not base64", "line 3 is not an entry of a log"),
         ("not an entry", "line 3 is not an entry of a log"),

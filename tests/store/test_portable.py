@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import AddressError, HeadwaterError, UsageError
+from headwater.errors import AddressError, HeadwaterError, MigrationError, UsageError
 from headwater.store.branching import fork, merge
 from headwater.store.commit import Committed, SetDoc, Submission
 from headwater.store.engine import Engine
@@ -21,7 +21,9 @@ from headwater.store.portable import (
     parse_documents,
     parse_log,
     read_header,
+    unaltered,
 )
+from headwater.store.rebuild import check_log
 from headwater.store.verify import verify
 from headwater.values.address import doc_key, user_scope
 from headwater.values.codec import encode
@@ -202,7 +204,7 @@ def test_first_line_that_is_no_header_is_named(line: str) -> None:
         read_header(line)
 
 
-@pytest.mark.parametrize(("kind", "number"), [("documents", 2), ("log", 99), ("other", 1)])
+@pytest.mark.parametrize(("kind", "number"), [("documents", 3), ("log", 99), ("other", 1)])
 def test_export_of_a_newer_version_is_refused(kind: str, number: int) -> None:
     with pytest.raises(UsageError, match=f"line 1 announces {kind} in format {number}"):
         read_header(json.dumps({"headwater": kind, "format": number, "space": "x", "seq": 1}))
@@ -262,19 +264,20 @@ def test_line_that_is_no_document_is_named_by_its_number(line: str) -> None:
 )
 def test_line_that_is_no_entry_of_a_log_is_named_by_its_number(space: Space, line: str) -> None:
     space.writer("ann").accept(put("a", 1))
-    [_, good] = export_log(space.engine, "notes")
+    [_, good, _] = export_log(space.engine, "notes")
     with pytest.raises(UsageError, match="line 3"):
         list(parse_log([good, line]))
 
 
 def test_empty_space_exports_its_header_and_that_nothing_follows(space: Space) -> None:
-    assert [json.loads(line) for line in export_documents(space.engine, "notes")][1:] == [{"end": 0}]
-    assert len(list(export_log(space.engine, "notes"))) == 1
+    for lines in (export_documents(space.engine, "notes"), export_log(space.engine, "notes")):
+        [_, last] = map(json.loads, lines)
+        assert last["end"] == 0
 
 
 def test_log_with_a_map_out_of_order_is_refused(space: Space) -> None:
     space.writer("ann").accept(put("a", {"x": 1, "y": 2}))
-    header, line = export_log(space.engine, "notes")
+    header, line, _ = export_log(space.engine, "notes")
     assert [row.seq for row in parse_log([line])] == [1]
     body = a2b_base64(json.loads(line)["body"])
     swapped = body.replace(b"\xa1x\x01\xa1y\x02", b"\xa1y\x02\xa1x\x01")
@@ -283,3 +286,102 @@ def test_log_with_a_map_out_of_order_is_refused(space: Space) -> None:
     with pytest.raises(UsageError, match=r"line 2 .* not in the one form"):
         list(parse_log([forged]))
     assert header
+
+
+# --- the digest of the last line ---
+
+
+def lines_of(space: Space, kind: str) -> list[str]:
+    export = export_log if kind == "log" else export_documents
+    return list(export(space.engine, "notes"))
+
+
+def taken(lines: list[str]) -> int:
+    """How many entries an export has, once it is checked; as the command does it."""
+    header = read_header(lines[0])
+    checked = unaltered(lines[0], lines[1:], header)
+    rows = check_log(checked, header.seq) if header.headwater == "log" else parse_documents(checked, ends=header.ends)
+    return sum(1 for _ in rows)
+
+
+@pytest.fixture
+def written(space: Space) -> Space:
+    ann = space.writer("ann")
+    for number in range(5):
+        ann.accept(put(f"d{number}", {"n": number}))
+    return space
+
+
+@pytest.mark.parametrize("kind", ["log", "documents"])
+def test_export_ends_with_a_digest_of_all_lines_before(written: Space, kind: str) -> None:
+    lines = lines_of(written, kind)
+    assert taken(lines) == 5
+    # As a text editor, or another system, leaves the ends of lines.
+    assert taken([line.rstrip("\n") + "\r\n" for line in lines]) == 5
+    assert taken([*lines, "\n"]) == 5
+    header = json.loads(lines[0])
+    assert (header["format"], header["ends"], header["features"]) == (2, True, [])
+
+
+def altered_body(line: str) -> str:
+    """Another value in an entry of the log, which is as well-formed as before."""
+    record = json.loads(line)
+    body = a2b_base64(record["body"]).replace(b"\xa1n\x02", b"\xa1n\x07")
+    return json.dumps({**record, "body": b2a_base64(body, newline=False).decode()}, separators=(",", ":")) + "\n"
+
+
+def test_altered_entry_of_a_log_is_noticed(written: Space) -> None:
+    lines = lines_of(written, "log")
+    changed = altered_body(lines[3])
+    assert changed != lines[3]
+    with pytest.raises(UsageError, match="the export was altered after it was written: the digest in line 7"):
+        taken([*lines[:3], changed, *lines[4:]])
+
+
+@pytest.mark.parametrize("kind", ["log", "documents"])
+def test_altered_first_line_is_noticed(written: Space, kind: str) -> None:
+    lines = lines_of(written, kind)
+    with pytest.raises(UsageError, match="altered"):
+        taken([lines[0].replace("notes", "votes"), *lines[1:]])
+
+
+@pytest.mark.parametrize("kind", ["log", "documents"])
+def test_export_without_its_last_line_is_cut_off(written: Space, kind: str) -> None:
+    with pytest.raises(UsageError, match="the export is cut off"):
+        taken(lines_of(written, kind)[:-1])
+
+
+def test_log_whose_last_line_has_no_digest_is_refused(written: Space) -> None:
+    lines = lines_of(written, "log")
+    with pytest.raises(UsageError, match="altered"):
+        taken([*lines[:-1], '{"end":5}\n'])
+
+
+@pytest.mark.parametrize("kind", ["log", "documents"])
+def test_lines_after_the_last_are_refused(written: Space, kind: str) -> None:
+    lines = lines_of(written, kind)
+    with pytest.raises(UsageError, match="line 8 comes after"):
+        taken([*lines, lines[3]])
+
+
+def test_documents_that_were_changed_on_purpose_are_taken_without_the_digest(written: Space) -> None:
+    lines = lines_of(written, "documents")
+    lines[2] = lines[2].replace('"n":1', '"n":100')
+    with pytest.raises(UsageError, match='remove "digest" from that line'):
+        taken(lines)
+    assert taken([*lines[:-1], '{"end":5}\n']) == 5
+
+
+@pytest.mark.parametrize("kind", ["log", "documents"])
+def test_export_of_format_1_is_still_taken(written: Space, kind: str) -> None:
+    first, *rest, _ = lines_of(written, kind)
+    header = {key: value for key, value in json.loads(first).items() if key != "features"} | {"format": 1}
+    end = [json.dumps({"end": 5})] if kind == "documents" else []
+    assert taken([json.dumps(header), *rest, *end]) == 5
+
+
+def test_export_with_an_unknown_feature_is_refused(written: Space) -> None:
+    first, *rest = lines_of(written, "log")
+    header = json.dumps(json.loads(first) | {"features": ["batches=1.7"]})
+    with pytest.raises(MigrationError, match=r"uses the feature 'batches', .* install Headwater 1\.7 or newer"):
+        taken([header, *rest])

@@ -69,7 +69,7 @@ def export_space(
         with unfinished(output.parent) as part:
             with part.open("wb") as file, progress("exporting") as advance:
                 lines = _exported(storage, branch, at, advance, history=history)
-                count = sum(1 for _ in map(file.write, lines)) - (1 if history else 2)
+                count = sum(1 for _ in map(file.write, lines)) - 2
             put_in_place(part, output)
     note(f"exported {count_text(count, 'commit' if history else 'document')} to {output}")
 
@@ -155,7 +155,7 @@ def import_space(*, file: str, create: bool, branch: str, url: str | None, space
 
 def _check(source: BinaryIO) -> tuple[Header, int]:
     """Read everything once. What is announced in the first line, and how many lines follow."""
-    from headwater.store.portable import read_header
+    from headwater.store.portable import read_header, unaltered
 
     with progress("checking") as advance:
         lines = _lines(_rewound(source), advance)
@@ -163,7 +163,7 @@ def _check(source: BinaryIO) -> tuple[Header, int]:
         if not first.strip():
             raise UsageError("there is nothing to import: the input is empty, or starts with an empty line", line=1)
         header = read_header(first)
-        return header, sum(1 for _ in _entries(lines, header))
+        return header, sum(1 for _ in _entries(unaltered(first, lines, header), header))
 
 
 def _entries(lines: Iterator[str], header: Header) -> Iterable[object]:

@@ -41,7 +41,7 @@ def rebuild_space(header: Header, rows: Rows, url: str | None, space: str | None
         raise NotFoundError(f"there is no space at {path}, and --no-create says not to make one", path=str(path))
     if head < header.seq or not path.exists():
         with unfinished(folder_of(url, space)) as part:
-            _build(part, target.space, rows, header.seq)
+            _build(part, target.space, rows, header)
             replace_space(part, path)
     return max(header.seq, head), max(header.seq - head, 0)
 
@@ -65,9 +65,10 @@ def _compare(path: Path, rows: Rows, last: Seq) -> Seq:
         return storage.call(compare)
 
 
-def _build(part: Path, name: str, rows: Rows, total: Seq) -> None:
+def _build(part: Path, name: str, rows: Rows, header: Header) -> None:
     from headwater.host.clock import SystemClock
     from headwater.host.opening import open_space
+    from headwater.store.features import parse
     from headwater.store.rebuild import append_rows, row_batches
     from headwater.store.verify import verify
 
@@ -75,9 +76,11 @@ def _build(part: Path, name: str, rows: Rows, total: Seq) -> None:
     try:
         # Nothing is lost by a power cut before it is put in place: no need to wait for the disk at every step.
         with open_space(str(part), name, durability="normal") as storage, progress("importing") as advance:
+            for feature in parse(" ".join(header.features)):
+                storage.call(lambda engine, feature=feature: engine.require(feature))  # type: ignore[misc]
             for batch in row_batches(rows()):
                 storage.call(lambda engine, batch=batch: append_rows(engine, batch, clock))  # type: ignore[misc]
-                advance(batch[-1].seq, total)
+                advance(batch[-1].seq, header.seq)
         with open_space(str(part), create=False) as storage, progress("verifying") as advance:
             findings = storage.call(lambda engine: verify(engine, advance)).findings
     except HeadwaterError as error:

@@ -1,8 +1,10 @@
 """A space as lines of JSON, out and in again: lossless, one line at a time, readable by anything.
 
 The first line says what follows. Then comes either one line per document (`doc`, `value`), as of one place of the
-log, and a last line that counts them; or, with the past included, one line per entry of the log (`seq`, `body` in
-base64), from which the very same space is rebuilt, hash chain and all.
+log; or, with the past included, one line per entry of the log (`seq`, `body` in base64), from which the very same space
+is rebuilt, hash chain and all. The last line counts them, and has a digest of all lines before it, the first included.
+
+Format 1 had no digest, and no last line for a log.
 
 Must never know: files.
 """
@@ -23,12 +25,16 @@ from headwater.store.browse import listing, place, read
 from headwater.store.commit import Entry, SetDoc
 from headwater.store.document import read_entry
 from headwater.store.engine import GENESIS, Engine
+from headwater.store.features import check_known
 from headwater.values.address import address_text, parse_address
 from headwater.values.codec import encode, flatten, from_json, to_json
 from headwater.values.ids import MAIN, NEVER, BranchId, Seq
 from headwater.values.tree import ABSENT, freeze
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+_DIGEST_FROM: Final = 2
+"""The first format with a digest in its last line."""
+
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 """Documents are imported in commits of about this size: large enough to be quick, far below a commit's limit."""
 
@@ -45,19 +51,61 @@ class Header(msgspec.Struct):
     branch: BranchId = MAIN
     ends: bool = False
     """A last line says how many lines came before it: without it the export was cut off."""
+    features: tuple[str, ...] = ()
+    """What the space uses beyond its format, as in the file: `name=first version that knows it`."""
+
+    @property
+    def is_digested(self) -> bool:
+        """Whether the last line has a digest."""
+        return self.format >= _DIGEST_FROM
 
 
 def export_documents(engine: Engine, name: str, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[str]:
     """Every live document as of one place, as lines."""
     through = place(engine, branch, at)
-    yield _line(msgspec.to_builtins(Header("documents", FORMAT, name, through, branch, ends=True)))
-    count = 0
+    header = Header("documents", FORMAT, name, through, branch, ends=True, features=_features(engine))
+    return _closed(header, _document_lines(engine, branch, through))
+
+
+def _document_lines(engine: Engine, branch: BranchId, through: Seq) -> Iterator[str]:
     for listed in listing(engine, branch, at=through):
         value = read(engine, listed.doc, branch, through).value
         if value is not ABSENT:
             yield _line({"doc": address_text(listed.doc), "value": to_json(value)})
-            count += 1
-    yield _line({"end": count})
+
+
+def _features(engine: Engine) -> tuple[str, ...]:
+    return tuple(engine.backend.features().split())
+
+
+def _closed(header: Header, lines: Iterable[str]) -> Iterator[str]:
+    """The first line, those after it, and the one that closes them."""
+    first = _line(msgspec.to_builtins(header))
+    yield first
+    digest, count = _Digest(first), 0
+    for line in lines:
+        digest.add(line)
+        count += 1
+        yield line
+    yield _line({"end": count, "digest": digest.text})
+
+
+class _Digest:
+    """Of lines, however they end."""
+
+    def __init__(self, first: str) -> None:
+        self._sum = sha256()
+        self.add(first)
+
+    def add(self, line: str) -> None:
+        """One more; empty ones do not count."""
+        if line.strip():
+            self._sum.update(line.rstrip("\r\n").encode(errors="surrogatepass") + b"\n")
+
+    @property
+    def text(self) -> str:
+        """So far."""
+        return self._sum.hexdigest()
 
 
 def export_log(engine: Engine, name: str) -> Iterator[str]:
@@ -67,9 +115,10 @@ def export_log(engine: Engine, name: str) -> Iterator[str]:
             f"cannot export the past of {name!r}: commits up to {engine.documents.horizon.seq} were compacted away"
         )
         raise UsageError(message, first=engine.documents.horizon.seq)
-    yield _line(msgspec.to_builtins(Header("log", FORMAT, name, engine.head)))
-    for row in engine.backend.log(NEVER, engine.head):
-        yield _line({"seq": row.seq, "body": b2a_base64(row.body, newline=False).decode()})
+    header = Header("log", FORMAT, name, engine.head, ends=True, features=_features(engine))
+    rows = engine.backend.log(NEVER, engine.head)
+    lines = (_line({"seq": row.seq, "body": b2a_base64(row.body, newline=False).decode()}) for row in rows)
+    return _closed(header, lines)
 
 
 def read_header(line: str) -> Header:
@@ -80,9 +129,59 @@ def read_header(line: str) -> Header:
         message = f"line 1 is not the first line of a Headwater export: {error}"
         raise UsageError(message, line=1) from None
     if header.format > FORMAT or header.headwater not in ("documents", "log"):
-        message = f"line 1 announces {header.headwater} in format {header.format}; this Headwater reads format {FORMAT}"
+        message = (
+            f"line 1 announces {header.headwater} in format {header.format}; this Headwater reads up to format {FORMAT}"
+        )
         raise UsageError(message, line=1)
+    check_known(" ".join(header.features), "the export")
     return header
+
+
+def unaltered(first: str, lines: Iterable[str], header: Header) -> Iterator[str]:
+    """The lines after the first, while they are checked to be those that were exported.
+
+    Documents may be edited on purpose: without the digest in their last line they are taken as they are.
+    """
+    digest = _Digest(first)
+    is_closed = not header.is_digested
+    count = 0
+    for number, line in enumerate(lines, start=2):
+        if header.is_digested and is_closed and line.strip():
+            raise UsageError(f"line {number} comes after the line that says the export is over", line=number)
+        record = _closing(line) if header.is_digested else None
+        if record is not None:
+            is_closed = True
+            told = record.get("digest", None if header.headwater == "log" else digest.text)
+            if told != digest.text:
+                message = (
+                    f"the export was altered after it was written: the digest in line {number} is not that of the "
+                    "lines before it. Export it again"
+                )
+                if header.headwater == "documents":
+                    message += '; or, if it was changed on purpose, remove "digest" from that line'
+                raise UsageError(message, line=number)
+        digest.add(line)
+        yield line
+        count += bool(line.strip())
+    if not is_closed:
+        if header.headwater == "log" and count < header.seq:
+            message = f"it ends with commit {count}, its first line announces {header.seq}"
+        else:
+            message = (
+                f"after {count} {'commits' if header.headwater == 'log' else 'documents'} its last line is missing"
+            )
+        raise UsageError(f"the export is cut off: {message}", count=count)
+
+
+def _closing(line: str) -> dict[str, object] | None:
+    """The record of a last line; None for any other."""
+    if not line.startswith('{"end"'):
+        return None
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def parse_documents(lines: Iterable[str], *, ends: bool = False) -> Iterator[SetDoc]:
@@ -158,6 +257,8 @@ def parse_log(lines: Iterable[str]) -> Iterator[LogRow]:
             continue
         try:
             record = json.loads(line)
+            if "end" in record and "body" not in record:
+                continue
             body = a2b_base64(record["body"], strict_mode=True)
             chain = sha256(chain + body).digest()
             row = LogRow(Seq(int(record["seq"])), body, chain)
