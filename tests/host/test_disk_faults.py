@@ -264,6 +264,14 @@ def test_places_in_the_log_have_no_gaps_after_a_full_disk() -> None:
         assert storage.call(verify).ok
 
 
+def test_error_of_a_full_disk_speaks_of_no_commit_where_there_is_none() -> None:
+    disk = Disk()
+    disk.capacity_bytes = 1000
+    with pytest.raises(StoreFullError) as caught, faulty(disk):
+        pass
+    assert "commit" not in str(caught.value)
+
+
 def test_space_on_a_full_disk_opens_and_is_read() -> None:
     disk = Disk()
     with faulty(disk) as storage:

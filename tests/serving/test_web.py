@@ -6,14 +6,15 @@ import asyncio
 import socket
 from pathlib import Path
 
+import apsw
 import httpx
 import pytest
 from starlette.requests import Request
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, UnsafeLibraryError
 from headwater.host.serving import doorman
 from headwater.host.serving.limits import GUESSES_BURST
-from headwater.host.serving.server import Server
+from headwater.host.serving.server import Server, Serving
 from headwater.host.serving.web_health import Health
 from tests.serving.running import client as client_of
 from tests.serving.running import pages, settle_in, token_for, until, write
@@ -31,6 +32,16 @@ def test_a_server_that_runs_lives_and_is_ready(server: Server) -> None:
     with pages(server) as client:
         assert client.get("/healthz").text == "ok\n"
         assert client.get("/readyz").text == "ready\n"
+
+
+def test_server_with_an_sqlite_that_it_would_refuse_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said at the start: else it would call itself ready, and refuse every space."""
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.51.2")
+    with pytest.raises(UnsafeLibraryError, match=r"3\.51\.2"):
+        Server(Serving(store=tmp_path / "data", port=0))
+    assert not (tmp_path / "data").exists()
 
 
 def test_one_that_starts_is_not_ready_yet(server: Server) -> None:

@@ -409,3 +409,19 @@ def test_pending_and_confirmed_reads_are_both_checked(space: Space) -> None:
     mark = pending_read("a", basis=0, layers=[(1, 1)])
     assert isinstance(ann.commit(put("sum", 1), reads=[mark, read("b", at=0)]), Conflict)
     ann.accept(put("sum", 1), reads=[mark, read("b", at=2)])
+
+
+# --- the future ---
+
+
+def test_read_of_a_place_that_the_log_has_not_reached_is_refused(space: Space) -> None:
+    """Else the next write of the document would count as one that the reader has seen."""
+    ann, bob = space.writer("ann"), space.writer("bob")
+    ann.accept(put("a", 1))
+    future = bob.commit(put("b", 1), reads=[read("a", at=2)])
+    assert isinstance(future, Refused) and future.code == "HW401"
+    assert "as of commit 2, and the log ends with commit 1" in future.reason
+    resting = bob.commit(put("b", 1), reads=[pending_read("a", basis=9, layers=[])])
+    assert isinstance(resting, Refused) and resting.code == "HW401"
+    ann.accept(put("a", 2))
+    bob.accept(put("b", 1), reads=[read("a", at=2)])

@@ -23,6 +23,7 @@ from headwater.host.mail import CLOSE_MS
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.report import log
+from headwater.host.syncing import rounds
 from headwater.scheduler.event import Event
 from headwater.scheduler.node import Node
 from headwater.scheduler.steps import Call
@@ -336,9 +337,9 @@ class AsyncSpace(LoadingAsyncSpace):
     async def synced(self) -> None:
         """Wait until everything written so far is on disk. Raises what rejected some of it, if so."""
         self.check_open()
-        await asyncio.to_thread(self._lease.storage.wait)
-        await asyncio.to_thread(self.resuming.keep)
-        await self.calm()
+        for _ in rounds(self.scheduler.outcomes):
+            await asyncio.to_thread(self._wait_and_keep)
+            await self.calm()
         self._tell_lost()
 
     async def _drain(self) -> None:

@@ -48,6 +48,7 @@ from headwater.host.scheduler_log import log_steps
 from headwater.host.shared import share
 from headwater.host.stats import Stats
 from headwater.host.storage import Storage
+from headwater.host.syncing import raise_lost
 from headwater.host.window import Window
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.event import Event, Handler, HandlerSpec
@@ -540,15 +541,14 @@ class BaseSpace(Facing, Home):
         self.catch_up()
         self._tell_lost()
 
+    def _wait_and_keep(self) -> None:
+        """Until everything is decided; then what was observed meanwhile is kept."""
+        self._lease.storage.wait()
+        self.resuming.keep()
+
     def _tell_lost(self) -> None:
-        """Raise, once, for what was taken back and nobody was waiting for."""
-        if self.lost:
-            lost, self.lost = self.lost, []
-            first = lost[0]
-            if len(lost) == 1:
-                raise first
-            message = f"{len(lost)} transactions in space {self.name!r} were taken back. The first: {first.message}"
-            raise type(first)(message, **{**first.facts, "rejected": tuple(lost)})
+        """Raise for what is not on disk although it should be."""
+        raise_lost(self, self.scheduler.outcomes)
 
     def check_open(self) -> None:
         """Raise ClosedError if it is not."""

@@ -20,6 +20,7 @@ from headwater.host.mail import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.report import log
+from headwater.host.syncing import rounds
 from headwater.scheduler.event import Event, HandlerSpec, State
 from headwater.scheduler.limits import CHAIN_MAX, EVENTS_MAX
 from headwater.scheduler.node import Node, NodeSpec
@@ -183,11 +184,13 @@ class Space(LoadingSpace):
     def sync(self, timeout: Duration | None = None) -> None:
         """Wait until everything written so far is on disk. Raises RejectedError if some of it was rolled back.
 
-        What was refused for a reason with a code of its own raises the error of that code, such as LimitError.
+        What was refused for a reason with a code of its own raises the error of that code, such as LimitError. Raises
+        StoreFullError while there is no room for what an event came to: the event is tried again, and sync may be, too.
         """
         self.check_open()
-        self._lease.storage.wait(None if timeout is None else to_ms(timeout, "space.sync(...)") / 1000)
-        self.catch_up()
+        for _ in rounds(self.scheduler.outcomes):
+            self._lease.storage.wait(None if timeout is None else to_ms(timeout, "space.sync(...)") / 1000)
+            self.catch_up()
         self.keep()
         self._tell_lost()
 

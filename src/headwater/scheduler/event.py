@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.cells.transaction import Savepoint, Transaction
-from headwater.errors import InvariantError, Reject
+from headwater.errors import HeadwaterError, InvariantError, Reject
 from headwater.scheduler.limits import BACKLOG_MAX
 from headwater.scheduler.lineage import Fate
 from headwater.scheduler.receipts import Rejection, rejection_of
@@ -195,6 +195,8 @@ class Event:
     not_before: float = 0.0
     backoff_ms: float = 0.0
     rejected_at: float | None = None
+    # outcome: what kept the store from taking its last attempt; None if that was somebody else's commit.
+    trouble: HeadwaterError | None = None
     # ready: nodes that it has to wait for: how often each has run since its turn has come, and ever.
     met: dict[Node, tuple[int, int]] | None = None
     # ready: since when it waits for functions that wait for quiet; None if it does not.

@@ -294,6 +294,7 @@ def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
     yield "it was tried if it is handled", event.attempts >= (event.state is not State.QUEUED)
     yield "what was counted before counts", event.tried_before >= 0 <= event.taken_up
     yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
+    yield "trouble is of an attempt that was taken back", event.trouble is None or event.rejected_at is not None
     yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS
     yield "what it waits for has run so often", all(turns >= 0 for turns, _ in (event.met or {}).values())
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
@@ -417,7 +418,7 @@ EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
     **dict.fromkeys(("tried_before", "taken_up"), i11_events),
     **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "met", "awaits_server"), i11_events),
-    **dict.fromkeys(("waits_since",), i11_events),
+    **dict.fromkeys(("waits_since", "trouble"), i11_events),
     **dict.fromkeys(("result", "error", "reason", "callbacks", "unkept"), i11_events),
     **dict.fromkeys(("state", "lane"), i4_lanes),
     "origin": i10_lineage,

@@ -108,6 +108,7 @@ class Outcomes:
             self.leave_behind([event])
             self._untold(event)
             return
+        event.trouble = error if isinstance(error, HeadwaterError) else None
         event.backoff_ms = min(event.backoff_ms * 2 or RETRY_MS, RETRY_MAX_MS)
         event.not_before = now + event.backoff_ms * (1 - self._outside.jitter() / 2)
         event.signal(Signal.TAKEN_BACK)
@@ -119,6 +120,15 @@ class Outcomes:
             self._trace.emit(Parked(now, event.handler.id, event.id, reason, event.not_before))
         # When to come again is looked at anew.
         self._tick(True)
+
+    def unstored(self) -> tuple[int, HeadwaterError] | None:
+        """Events that are only in memory because the store cannot take what came of the first: how many, and why."""
+        live = list(self.live.values())
+        troubled = {event.lane: event.trouble for event in live if event.trouble is not None and not event.is_stored}
+        if not troubled:
+            return None
+        count = sum(event.lane in troubled and not event.is_stored for event in live)
+        return count, next(iter(troubled.values()))
 
     # -- ends ----------------------------------------------------------------------------------------------
 

@@ -290,19 +290,34 @@ class Engine:
             unmet = self._unmet(precondition, commit.branch, session)
             if unmet is not None:
                 return unmet
+        return self._outdated(commit, session) if commit.reads or commit.pending_reads else None
+
+    def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
+        """What stands against what it has read."""
         for read in commit.reads:
+            if read.seq > self.head:
+                return self._from_the_future(read.doc, read.seq)
             state = self.states.get(commit.branch, read.doc)
             if state.seq > read.seq:
                 conflict = self._overwritten(commit.branch, state, read)
                 if conflict is not None:
                     return conflict
         for pending in commit.pending_reads:
+            if pending.basis > self.head:
+                return self._from_the_future(pending.doc, pending.basis)
             state = self.states.get(commit.branch, pending.doc)
             if not are_all(session, state, pending):
                 conflict = self._undermined(commit.branch, session, state, pending)
                 if conflict is not None:
                     return conflict
         return None
+
+    def _from_the_future(self, doc: DocKey, seq: Seq) -> Refused:
+        """A read as of a place that the log has not reached: no write since would be seen as one."""
+        reason = (
+            f"it says to have read {address_text(doc)} as of commit {seq}, and the log ends with commit {self.head}"
+        )
+        return Refused(reason, doc, code=LocalProtocolError.code)
 
     def _unmet(self, precondition: Precondition, branch: BranchId, session: Session) -> Refused | None:
         match precondition:

@@ -34,6 +34,7 @@ from headwater.host.serving.names import Names
 from headwater.host.serving.socket import ServerSocket
 from headwater.host.serving.web import web_app
 from headwater.host.serving.web_health import Health, write_trouble
+from headwater.store.backends.sqlite_file import check_library
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -136,6 +137,8 @@ class Server:
     """One server. `run()` it, or `start()` it in a thread and `stop()` it."""
 
     def __init__(self, options: Serving) -> None:
+        # Said now, not when the first space is opened: until then it would call itself ready.
+        check_library()
         self.options = options
         self._context = _tls(options)
         try:

@@ -185,7 +185,10 @@ def explain(error: apsw.Error, path: str) -> HeadwaterError:  # noqa: PLR0911  #
         case apsw.BusyError():
             return held(path)
         case apsw.FullError():
-            message = f"no room to write {path}: the disk is full; nothing of this commit was kept, reads go on"
+            message = (
+                f"no room to write {path}: the disk is full; nothing of what did not fit is kept, and reads go on. "
+                "Make room"
+            )
             return StoreFullError(message, path=path)
         case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError() if _is_damage(error):
             message = f"{path} is damaged: {error}; run `headwater verify`, then restore a backup"

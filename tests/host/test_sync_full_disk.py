@@ -1,0 +1,95 @@
+"""`space.sync()` does not return while an event is only in memory because there is no room on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from headwater.errors import StoreFullError
+from headwater.host.base_space import BaseSpace
+
+
+@contextmanager
+def full(space: BaseSpace) -> Iterator[None]:
+    """The disk takes nothing."""
+    backend = space._lease.local.call(lambda engine: engine.backend)
+
+    def append(*_: object) -> None:
+        raise StoreFullError("no room to write: the disk is full")
+
+    backend.append = append  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        del backend.append
+
+
+def counter() -> tuple[hw.App, hw.Cell[int], hw.Handler[..., None]]:
+    app = hw.App("counter")
+    count = app.cell("count", 0)
+
+    @app.handler
+    def add(by: int) -> None:
+        count.value += by
+
+    return app, count, add
+
+
+def test_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> None:
+    app, count, add = counter()
+    with app.open(str(tmp_path / "a.db")) as space:
+        with full(space):
+            tickets = [add.send(1), add.send(2)]
+            for _ in range(2):
+                with pytest.raises(StoreFullError, match=r"2 events are only in memory in space 'a'.*the disk is full"):
+                    space.sync()
+        for ticket in tickets:
+            ticket.result(timeout="60s")
+        space.sync()
+        assert count.value == 3
+
+
+def test_async_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> None:
+    app, count, add = counter()
+
+    async def main() -> int:
+        async with app.aopen(str(tmp_path / "a.db")) as space:
+            with full(space):
+                ticket = add.send(1)
+                for _ in range(2):
+                    with pytest.raises(StoreFullError, match="1 event is only in memory in space 'a'"):
+                        await space.synced()
+            await ticket
+            await space.synced()
+            return count.value
+
+    assert asyncio.run(main()) == 1
+
+
+def test_event_that_is_in_the_outbox_is_on_disk(tmp_path: Path) -> None:
+    """It was sent by a transaction that is stored: the next opening handles it."""
+    app, count, add = counter()
+    with app.open(str(tmp_path / "a.db")) as space:
+        backend = space._lease.local.call(lambda engine: engine.backend)
+        append = backend.append
+        calls = 0
+
+        def once(*parts: object) -> None:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                raise StoreFullError("no room to write: the disk is full")
+            append(*parts)  # type: ignore[arg-type]
+
+        backend.append = once  # type: ignore[method-assign,assignment]
+        with space.transaction():
+            ticket = add.send(1)
+        space.sync()
+        del backend.append
+        ticket.result(timeout="60s")
+        assert count.value == 1
