@@ -34,6 +34,7 @@ from headwater.host.report import OnError
 from headwater.host.resources.resource import Resource
 from headwater.host.sinks import Sink
 from headwater.host.space import Space
+from headwater.host.streams import lasting
 from headwater.host.tracebacks import install
 from headwater.scheduler.limits import FAILED_MAX
 from headwater.values.ids import MAIN
@@ -301,7 +302,7 @@ class App(Declaring):
             local=local,
             tls=tls,
         )
-        with Stay() as stay, self.open_with(url, options, stay.wake) as opened:
+        with lasting(), Stay() as stay, self.open_with(url, options, stay.wake) as opened:
             if self._workflows:
                 opened.workflows.start()
             while stay.wait(opened.wake_in()):

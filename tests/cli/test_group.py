@@ -12,8 +12,17 @@ from headwater.cli.exits import Exit, RefusalError, exit_of
 from headwater.cli.main import SECTIONS, cli
 from tests.cli.conftest import Run
 
-HEAVY = ["apsw", "msgspec", "rich", "headwater.store", "headwater.host", "headwater.values.tree", "sqlite3", "asyncio"]
-"""Of `values`, what is made of nothing but text is light."""
+HEAVY = [
+    "apsw",
+    "msgspec",
+    "rich",
+    "headwater.store",
+    "headwater.host.storage",
+    "headwater.values.tree",
+    "sqlite3",
+    "asyncio",
+]
+"""Of `values` and `host`, what is made of nothing but text and streams is light."""
 
 
 def loaded_by(program: str) -> list[str]:

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from headwater.cli.streams import Outlet, ReaderGoneError
+from headwater.host.streams import Outlet, ReaderGoneError, lasting
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND
 from tests.cli.test_workflow_live import until
@@ -120,6 +120,27 @@ def test_an_app_goes_on_without_a_reader_of_what_it_prints_and_ends_with_0(run: 
         assert hosted.wait(SAFETY_S) == 0
 
 
+def test_a_program_that_stays_by_itself_goes_on_too(run: Run) -> None:
+    Path("talker.py").write_text(TALKER + '\nprint("begins")\napp.run("t.db")\n', encoding="utf-8")
+    command = [sys.executable, "talker.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        until(lambda: Path("t.db-runtime").exists())
+        lose(program)
+        for number in range(1, 4):
+            run("send", "put", f"number={number}", "--url", "t.db")
+            until(lambda number=number: kept(run) == 2 * number)  # type: ignore[misc]
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(SAFETY_S) == 0
+
+
+def test_streams_of_others_are_left_alone() -> None:
+    out, errors = sys.stdout, sys.stderr
+    with lasting():
+        assert (sys.stdout is out) == (out is not sys.__stdout__)
+        assert (sys.stderr is errors) == (errors is not sys.__stderr__)
+    assert (sys.stdout, sys.stderr) == (out, errors)
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
 def test_an_app_goes_on_although_nothing_can_be_written_to_its_log(run: Run) -> None:
     Path("talker.py").write_text(TALKER, encoding="utf-8")
@@ -158,7 +179,7 @@ def test_the_exit_code_of_a_command_does_not_depend_on_a_reader_of_its_remarks(
 def test_a_file_never_takes_the_place_of_a_closed_stream(shop: str) -> None:
     """Else what is written to standard error would be written into it."""
     program = (
-        "import os; from headwater.cli.streams import set_up; set_up(); file = open('mine', 'wb'); "
+        "import os; from headwater.host.streams import set_up; set_up(); file = open('mine', 'wb'); "
         "raise SystemExit(file.fileno() < 3)"
     )
     line = f"""'{sys.executable}' -c "{program}" <&- >&- 2>&-"""
@@ -224,7 +245,7 @@ def test_a_line_on_standard_error_is_there_at_once(
 
 
 def test_part_of_a_line_is_written_at_once_where_python_is_told_not_to_buffer() -> None:
-    program = "import os, sys; from headwater.cli.streams import set_up; set_up(); print('half', end=''); os._exit(0)"
+    program = "import os, sys; from headwater.host.streams import set_up; set_up(); print('half', end=''); os._exit(0)"
     written = subprocess.run(
         [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, timeout=SAFETY_S, check=True
     )

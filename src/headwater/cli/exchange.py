@@ -13,8 +13,8 @@ from headwater.cli.exits import Exit
 from headwater.cli.files import check_free, put_in_place, unfinished
 from headwater.cli.options import as_object, at_place, on_branch, on_space
 from headwater.cli.output import Form, Progress, answer, count_text, is_terminal, note, progress
-from headwater.cli.streams import abandon
 from headwater.errors import UsageError
+from headwater.host.streams import abandon
 from headwater.values.text import inert_lines
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import click
 from headwater.cli.exits import Exit
 from headwater.cli.options import on_space
 from headwater.cli.output import count_text, note
-from headwater.cli.streams import last
 from headwater.cli.telling import due
+from headwater.host.streams import last
 
 if TYPE_CHECKING:
     from headwater.app import App

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from headwater.cli.output import note
-from headwater.cli.streams import last
+from headwater.host.streams import last
 
 _PORT_MAX: Final = 65535
 _SHOWN: Final = 3

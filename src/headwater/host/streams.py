@@ -1,10 +1,10 @@
-"""Standard output and standard error of the command: what happens when they cannot be written.
+"""Standard output and standard error: what happens when they cannot be written.
 
-A command whose output nobody reads any more (`| head`) ends: its output is all it is for. A process that stays,
-as `serve` and `run` do, goes on without that reader, and every command goes on without a reader of its remarks on
-standard error. In no case is there anything left to fail when the interpreter ends.
+A command whose output has no reader any more (`| head`) ends: its output is all it is for. A process that stays, as
+`headwater serve`, `headwater run` and `app.run()` do, goes on without that reader, and every command goes on without a
+reader of its remarks on standard error. In no case is there anything left to fail when the interpreter ends.
 
-Must never know: commands.
+Must never know: commands, apps.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
-
-Name = Literal["stdout", "stderr"]
 
 _STANDARD: Final = 3
 """Descriptors below this one are standard input, output and error."""
@@ -85,8 +84,10 @@ def set_up() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
-    _take("stdout", is_lasting=False)
-    _take("stderr", is_lasting=True)
+    for name, is_lasting in (("stdout", False), ("stderr", True)):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):  # else closed from the start, or put there by a test
+            setattr(sys, name, _over_outlet(stream, "backslashreplace", is_lasting=is_lasting))
 
 
 def last() -> None:
@@ -120,19 +121,37 @@ def finish(code: int) -> int:
     return code
 
 
-def _take(name: Name, *, is_lasting: bool) -> None:
-    """Put the same stream over an `Outlet`. Output that its encoding does not have is escaped rather than fatal."""
-    stream = getattr(sys, name)
-    if not isinstance(stream, io.TextIOWrapper):
-        return  # closed from the start, or put there by a test
+@contextmanager
+def lasting() -> Iterator[None]:
+    """For a program that stays for a while: meanwhile nothing that it prints fails for want of a reader or of room.
+
+    Only the streams that Python made for it are taken. What others have put in their place is theirs.
+    """
+    taken: list[tuple[str, io.TextIOWrapper, io.TextIOWrapper]] = []
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and stream is getattr(sys, f"__{name}__"):
+            ours = _over_outlet(stream, stream.errors, is_lasting=True)
+            setattr(sys, name, ours)
+            taken.append((name, stream, ours))
+    try:
+        yield
+    finally:
+        for name, stream, ours in taken:
+            ours.flush()
+            if getattr(sys, name) is ours:
+                setattr(sys, name, stream)
+
+
+def _over_outlet(stream: io.TextIOWrapper, errors: str | None, *, is_lasting: bool) -> io.TextIOWrapper:
+    """The same stream over an `Outlet`. With "backslashreplace", what its encoding does not have is escaped."""
     with suppress(OSError, ValueError):
         stream.flush()
-        taken = io.TextIOWrapper(
-            # Under `python -u` text is written through to a stream without a buffer; here to one that does not keep it.
-            Outlet(stream.fileno(), is_lasting=is_lasting, is_unbuffered=stream.write_through),
-            encoding=stream.encoding,
-            errors="backslashreplace",
-            line_buffering=stream.line_buffering,
-            write_through=stream.write_through,
-        )
-        setattr(sys, name, taken)
+    return io.TextIOWrapper(
+        # Under `python -u` text is written through to a stream without a buffer; here to one that does not keep it.
+        Outlet(stream.fileno(), is_lasting=is_lasting, is_unbuffered=stream.write_through),
+        encoding=stream.encoding,
+        errors=errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
