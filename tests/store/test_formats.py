@@ -18,6 +18,7 @@ from headwater.workflow.status import key_of
 from headwater.workflow.transitions import Ask
 from tests.store.fixtures.make_format_1 import told
 from tests.store.fixtures.make_format_3 import FLOWS, PARKING, rows_told
+from tests.store.fixtures.make_format_4 import ABANDONING, FACTS
 from tests.support.flows import FLOW, RidingDesk, flow_spec, packed
 from tests.support.spaces import Space, edit, increment, put
 
@@ -118,6 +119,35 @@ def test_workflows_of_an_earlier_version_read_as_they_did(tmp_path: Path) -> Non
     for _ in range(2):
         assert _of_format_3(rows_told(space)) == expected
         space.reopen()
+    space.close()
+
+
+def test_workflows_of_format_4_read_as_they_did(tmp_path: Path) -> None:
+    """Runs that were put aside, decisions of people, a service that has to be signed in to."""
+    expected = json.loads((FIXTURES / "workflows-4.json").read_text(encoding="utf-8"))
+    space = open_copy("format-4", tmp_path)
+    check_all(RidingDesk(space).book)
+    for _ in range(2):
+        assert rows_told(space) == expected
+        space.reopen()
+    space.close()
+
+
+def test_space_of_format_4_keeps_its_id_and_lineage(tmp_path: Path) -> None:
+    expected = json.loads((FIXTURES / "facts-4.json").read_text(encoding="utf-8"))
+    space = open_copy("format-4", tmp_path)
+    assert {key: space.backend.meta(key) for key in FACTS} == expected
+    space.close()
+
+
+def test_run_that_was_put_aside_by_format_4_goes_on(tmp_path: Path) -> None:
+    space = open_copy("format-4", tmp_path)
+    desk = RidingDesk(space, ABANDONING)
+    again = desk.begin()
+    assert again.retry_of is not None and again.mutation_result == packed({"receipt": 7})
+    desk.commit(again)
+    check_all(desk.book)
+    assert verify(space.reopen()).ok
     space.close()
 
 
