@@ -254,7 +254,7 @@ def test_restart_tells_of_a_function_that_ran_although_it_was_current(
 
 
 def test_restart_allows_what_had_to_run_anyway(app: hw.App) -> None:
-    """One that failed, one that calls others with arguments, one of a user's own."""
+    """One that failed, one that calls others with arguments that cannot be stored, one of a user's own."""
     count, mine = app.cell("count", 0), app.cell("mine", 1, scope="user")
 
     @app.computed
@@ -270,19 +270,28 @@ def test_restart_allows_what_had_to_run_anyway(app: hw.App) -> None:
         return [row(1), row(2)]
 
     @app.computed
+    def first(pair: tuple[int, tuple[int, int]]) -> int:
+        return pair[0]
+
+    @app.computed
+    def odd() -> int:
+        return first((1, (2, 3)))
+
+    @app.computed
     def own() -> int:
         return mine.value
 
     @app.sink
     def show() -> None:
         page()
+        odd()
         own()
         with pytest.raises(ZeroDivisionError):
             failing()
 
     with probe(app, actor="ann") as t:
         t.restart()
-        assert (t.runs(page), t.runs(row), t.runs(failing)) == (2, 2, 2)
+        assert (t.runs(page), t.runs(row), t.runs(odd), t.runs(first), t.runs(failing)) == (1, 2, 2, 1, 2)
 
 
 # --- errors -----------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import headwater as hw
 from headwater.values.ids import MAIN as BRANCH
-from tests.resume.kit import Program, outcome
+from tests.resume.kit import Program, outcome, reason
 
 MAIN = '''
 import headwater as hw
@@ -348,3 +350,101 @@ def test_code_that_comes_back_is_believed_only_if_nothing_was_written_by_the_oth
     program.write(**old)
     with program.start() as (_, main):
         assert main.tall() == 1
+
+
+# -- what the program changes while it runs --------------------------------------------------------------------
+
+COUNTING = """
+import headwater as hw
+
+app = hw.App("garden")
+size = app.cell("size", 3)
+calls = []
+names = {{}}
+
+def note(name):
+    names[name] = names.get(name, 0) + 1
+
+@app.computed
+def area() -> int:
+    calls.append("area")
+    note("area")
+    return size.value ** 2
+
+@app.computed
+def double(times: int) -> int:
+    calls.append("double")
+    return area() * times
+
+@app.sink(resume="quiet")
+def show() -> None:
+    calls.append("show")
+    double(2)
+{then}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def test_list_that_functions_append_to_is_no_other_code_at_the_next_start(program: Program) -> None:
+    program.write(main=COUNTING.format(then=""))
+    with program.start() as (space, main):
+        assert main.double(2) == 18
+        main.size.value = 4
+        assert main.double(2) == 32
+        assert main.calls
+    for _ in range(2):
+        with program.start() as (space, main):
+            assert space.explain_resume().missed == ()
+            assert main.double(2) == 32
+            assert main.calls == []
+
+
+def test_function_that_first_runs_late_is_known_by_what_it_used_when_the_space_was_opened(program: Program) -> None:
+    program.write(main=COUNTING.format(then=""))
+    with program.start() as (space, main):
+        main.calls += ["something else"]
+        assert main.area() == 9
+    with program.start() as (space, main):
+        assert main.area() == 9
+        assert space.runs(main.area) == 0
+
+
+def test_list_that_the_program_has_changed_before_the_opening_is_named(program: Program) -> None:
+    program.write(main=COUNTING.format(then="calls.append('started')\nnames['x'] = 1"))
+    with program.start() as (space, main):
+        assert main.area() == 9
+    program.write(main=COUNTING.format(then="calls.append('started again')\nnames['x'] = 1"))
+    with program.start() as (space, main):
+        told = reason(space, "area")
+        assert told.startswith("its code, or something that it uses, has changed: it uses ")
+        assert "calls (a list)" in told
+        assert "names (a dict)" in told
+        assert told.endswith("which the program has changed since the function was declared")
+
+
+def test_other_code_is_not_put_down_to_a_list_that_did_not_change(program: Program) -> None:
+    program.write(main=COUNTING.format(then=""))
+    with program.start() as (space, main):
+        assert main.area() == 9
+    program.write(main=COUNTING.format(then="").replace("** 2", "** 3"))
+    with program.start() as (space, main):
+        assert reason(space, "area") == "its code, or something that it uses, has changed"
+        assert main.area() == 27
+
+
+def test_helper_that_is_defined_after_the_opening_counts(tmp_path: Path) -> None:
+    def start(factor: int) -> tuple[int, int]:
+        names: dict[str, Any] = {"__name__": "garden", "hw": hw}
+        exec("app = hw.App('garden')\nsize = app.cell('size', 3)", names)  # noqa: S102  # as a notebook does
+        with names["app"].open(tmp_path / "garden.db") as space:
+            exec("@app.computed\ndef area() -> int:\n    return outer() * size.value", names)  # noqa: S102
+            exec("def outer():\n    return factor()", names)  # noqa: S102
+            exec(f"def factor():\n    return {factor}", names)  # noqa: S102
+            return names["area"](), space.runs(names["area"])
+
+    assert start(2) == (6, 1)
+    assert start(3) == (9, 1)

@@ -29,6 +29,7 @@ from headwater.host.declared import (
 from headwater.host.functions import Computed
 from headwater.host.handlers import AsyncHandler, Handler, Stream, make_handler
 from headwater.host.lists.verbs import ListVerbs
+from headwater.host.mutables import remember
 from headwater.host.reads import Read
 from headwater.host.resources.asking import OPTIONS as RESOURCE_OPTIONS
 from headwater.host.resources.asking import declare_asking
@@ -184,6 +185,9 @@ class Declaring(ListVerbs, ChoiceVerbs):
                 option = "writes" if is_materializer else shared[0]
                 message = f"{where}: {option}= names {shared[1]}, which {other.name}() writes already"
                 raise DeclarationError(f"{message}; one function for each", name=chosen)
+        if self.verb == "app":
+            # Of a piece's functions, which are declared anew each time it is started, nothing could be said.
+            remember(fn)
         made: Computed[..., Any] = Computed(self.owner, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, where)
         self._start(chosen, made)
@@ -272,6 +276,8 @@ class Declaring(ListVerbs, ChoiceVerbs):
             raise DeclarationError(message, name=chosen)
         check_options(f"@{self.verb}.sink {chosen}()", options, SINK_OPTIONS)
         declared = declare(f"@{self.verb}.sink {chosen}()", is_async=is_async(fn), **options)
+        if self.verb == "app":
+            remember(fn)
         made = Sink(self.owner, fn, chosen, self._id(chosen), declared)
         self._declare(chosen, made, f"@{self.verb}.sink {chosen}()")
         self._start(chosen, made)

@@ -11,6 +11,7 @@ Must never know: what a print is for.
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta, tzinfo
@@ -64,6 +65,9 @@ _DESCRIPTORS: Final = (MemberDescriptorType, GetSetDescriptorType, WrapperDescri
 _TOLD: Final = (Decimal, Fraction, datetime, date, time, timedelta, tzinfo, UUID, Pattern, PurePath, range, slice)
 """Values that say all of themselves."""
 _IMPORT: Final = opmap["IMPORT_NAME"]
+_LOAD_GLOBAL: Final = opmap["LOAD_GLOBAL"]
+_EXTENDED: Final = opmap["EXTENDED_ARG"]
+_BUILTINS: Final = frozenset(vars(builtins))
 
 
 def _hash(words: Iterable[bytes | str]) -> bytes:
@@ -84,6 +88,10 @@ class Prints:
         self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
         self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
         self._chance: bytes = urandom(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
+        # Something was met that names what does not exist yet.
+        self._is_partial = False
+        # Of each function, with whatever else was told.
+        self._taken: dict[FunctionType, tuple[tuple[bytes | str, ...], bytes]] = {}
         # What could not be told by its value.
         self.unknown: dict[str, None] = {}
 
@@ -93,11 +101,26 @@ class Prints:
         return Prints(self)
 
     def of(self, fn: Callable[..., object], *besides: str | Schema) -> bytes:
-        """The print of a function, and of whatever else its results depend on."""
+        """The print of a function, and of whatever else its results depend on: as it was when it was first asked for.
+
+        What the program changes while it runs, such as a list that a function appends to, is no other code.
+        """
         package = (getattr(fn, "__module__", None) or "").partition(".")[0]
-        parts = self._function(fn, package) if type(fn) is FunctionType else self._parts(fn, package, is_ours=True)
-        told = [each if isinstance(each, str) else self._type(each, package) for each in besides]
-        return _hash((_RUNTIME, *told, *parts))
+        told = tuple(each if isinstance(each, str) else self._type(each, package) for each in besides)
+        if type(fn) is not FunctionType:
+            return _hash((_RUNTIME, *told, *self._parts(fn, package, is_ours=True)))
+        taken = self._taken.get(fn)
+        if taken is not None and taken[0] == told:
+            return taken[1]
+        before, self._is_partial = len(self._met), False
+        found = _hash((_RUNTIME, *told, *self._function(fn, package)))
+        if not self._is_partial:
+            self._taken[fn] = (told, found)
+            return found
+        for key in list(self._met)[before:]:
+            # Something that it names does not exist yet: it is looked at again.
+            del self._met[key]
+        return found
 
     def _of(self, value: Any, package: str, *, is_ours: bool = False) -> bytes | str:  # noqa: ANN401  # whatever there is
         kind = type(value)
@@ -190,6 +213,8 @@ class Prints:
                 parts += (name, self._of(found, package))
                 if isinstance(found, ModuleType) and _is_of(package, found.__name__):
                     parts += self._attributes(found, code, package)
+        if not self._is_partial and any(name not in known and name not in _BUILTINS for name in _global_names(code)):
+            self._is_partial = True
         for user in _importing(code):
             parts += self._imported(user, known.get("__package__") or "", package)
         return parts
@@ -220,7 +245,13 @@ class Prints:
     def _imported(self, code: CodeType, home: str, package: str) -> Iterator[bytes | str]:
         """Of what is imported in the body: as if the module had done so. What is not there yet cannot be told."""
         loaded: list[object] = [0, None]
+        name = ""
         for each in get_instructions(code):
+            if each.opname == "IMPORT_FROM" and each.argval not in vars(sys.modules.get(name, sys)):
+                if _is_of(package, name):
+                    # A module that the first run imports.
+                    yield from (each.argval, self._chance)
+                continue
             if each.opname != "IMPORT_NAME":
                 loaded.append(each.argval)
                 continue
@@ -320,6 +351,23 @@ def _importing(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _importing(constant)
+
+
+@cache
+def _global_names(code: CodeType) -> tuple[str, ...]:
+    """What code loads of its module or of Python, and code within it."""
+    found: dict[str, None] = {}
+    raw, high = code.co_code, 0
+    for index in range(0, len(raw), 2):
+        operation, argument = raw[index], raw[index + 1] | high
+        high = argument << 8 if operation == _EXTENDED else 0
+        if operation == _LOAD_GLOBAL:
+            # The lowest bit says how it is called.
+            found[code.co_names[argument >> 1]] = None
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= dict.fromkeys(_global_names(constant))
+    return tuple(found)
 
 
 def _names(code: CodeType) -> Iterator[str]:

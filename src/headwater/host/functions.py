@@ -6,6 +6,7 @@ Must never know: apps (an owner is whoever knows which space is meant), and when
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from inspect import BoundArguments
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
@@ -119,6 +120,9 @@ class Computed(Generic[P, R]):
         """Make it a node of an open space; one with parameters becomes one when it is called."""
         if self._parametrised:
             space.instances_of(self)
+            with suppress(DeclarationError):
+                # Before anything runs. What is wrong with its type is said when it is called.
+                self.print_in(space)
             return
         self._renew(space, space.add_node(self, self.spec_in(space)))
 

@@ -16,9 +16,10 @@ from headwater.cells.lifecycle import SETTLED
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
 from headwater.host.instances import Instances
+from headwater.host.mutables import changed_since
 from headwater.scheduler.limits import KEPT_MAX
 from headwater.scheduler.node import Node
-from headwater.scheduler.persistence import NOTHING, Resumed
+from headwater.scheduler.persistence import CHANGED_CODE, NOTHING, Resumed
 from headwater.store.backend import ObservationRow
 from headwater.store.observations import Arguments
 from headwater.store.resumption import Listing
@@ -105,6 +106,9 @@ class Resuming:
 
     def take_over_one(self, node: Node, piece: str = "") -> None:
         """A node came later, as those of functions with parameters do; perhaps those of a piece."""
+        if node.spec.print is not None:
+            # Before anything runs that may change what the function uses.
+            node.spec.print()
         left = self._left_of.get(piece) if piece else self._left
         key = node.spec.kept_as or (node.outputs[0] if node.outputs else None)
         if self._gone and key is not None:
@@ -145,6 +149,11 @@ class Resuming:
                     batch[each] = None
                     todo.append(each)
         persistence.restore_all(batch, found, self._is_changed, unmade)
+        for node in batch:
+            missed = persistence.missed.get(node.id)
+            if missed is not None and missed.reason == CHANGED_CODE and (names := changed_since(node.spec.origin)):
+                used = f"it uses {', '.join(names)}, which the program has changed since the function was declared"
+                persistence.missed[node.id] = msgspec.structs.replace(missed, reason=f"{CHANGED_CODE}: {used}")
 
     def _row_of(self, node: Node, found: Listing) -> ObservationRow | None:
         """Its row; if it is in another listing, it is moved, with how new everything is now that it names."""

@@ -162,6 +162,7 @@ class Spread(Element[list[R]]):
             if isinstance(self._type, CollectionHandle):
                 self._type = self._type.inner
             if self._type.child(0) is None:
+                self._result = None
                 message = f"{self.name}() returns {self._type.expected} for an element; a list is expected"
                 raise DeclarationError(message, name=self.name)
             self._result = Cell(self._app, self._doc, schema=self._type)
