@@ -14,19 +14,22 @@ import builtins
 import threading
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from os.path import realpath
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
 from headwater.cells.here import Addressed, called
-from headwater.errors import AmbiguousError, DeclarationError, NameRefusedError, NotOpen, UsageError
+from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UsageError
 from headwater.host.base_space import BaseSpace
 from headwater.host.code import is_async
 from headwater.host.console import OnConsole
 from headwater.host.declaring import Declaring, Function
 from headwater.host.functions import Computed
 from headwater.host.handlers import Handler, Stream
-from headwater.host.opening import Lease, default_url, share_space
+from headwater.host.interactive import close_former
+from headwater.host.kept_types import keep_types
+from headwater.host.opening import Lease, default_url, locate, share_space
 from headwater.host.options import DemandPolicy, Options
 from headwater.host.pieces.pattern import BUILDER
 from headwater.host.process import Stay
@@ -206,10 +209,14 @@ class App(Declaring):
     ) -> Space:
         """As `open`, with everything in one record."""
         self._check_plain()
+        place = _place(url, options)
+        close_former(self.name, place)
         lease = self._share(url, options)
         opened = _or_release(lease, lambda: Space(lease, self, options, wake=wake))
+        opened.opened_as = (self.name, place)
         try:
             self._begin(opened)
+            keep_types(opened, self.name, self._declared)
             opened.resume_events()
             opened.catch_up()
         except BaseException:
@@ -236,7 +243,10 @@ class App(Declaring):
         local: str | PathLike[str] | None = None,
         tls: SSLContext | None = None,
     ) -> AsyncOpening:
-        """As `open`, for code in an event loop: `async with app.aopen(url) as space`."""
+        """As `open`, for code in an event loop: `async with app.aopen(url) as space`.
+
+        Without a block, as in a notebook: `space = await app.aopen(url)`, and `await space.close()` when done.
+        """
         options = Options(
             space=space,
             actor=actor,
@@ -261,12 +271,18 @@ class App(Declaring):
         """As `aopen`, with everything in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
         from headwater.host.async_space import AsyncSpace  # noqa: PLC0415
+        from headwater.host.interactive import aclose_former  # noqa: PLC0415
 
         def make(loop: AbstractEventLoop) -> AsyncSpace:
             lease = self._share(url, options)
-            return _or_release(lease, lambda: (kind or AsyncSpace)(lease, self, options, loop=loop))
+            opened = _or_release(lease, lambda: (kind or AsyncSpace)(lease, self, options, loop=loop))
+            opened.opened_as = (self.name, _place(url, options))
+            return opened
 
-        return AsyncOpening(make, self._begin)
+        def keep(opened: AsyncSpace) -> None:
+            keep_types(opened, self.name, self._declared)
+
+        return AsyncOpening(make, self._begin, keep, lambda: aclose_former(self.name, _place(url, options)))
 
     def run(
         self,
@@ -388,6 +404,20 @@ def _url(url: str | PathLike[str] | None) -> str:
     if url is None:
         return default_url()
     return str(url) if isinstance(url, PathLike) else url
+
+
+def _place(url: str | PathLike[str] | None, options: Options) -> str:
+    """Where an app is opened, to be compared with where it was before."""
+    try:
+        text = _url(url)
+        if not isinstance(cast("object", text), str):
+            return ""
+        where = text if text.startswith(("ws:", "wss:")) else str(locate(text, options.space).path or text)
+        where = where if "://" in where or where == "memory:" else realpath(where)
+        return f"{where}#{options.space}#{options.branch}"
+    except HeadwaterError:
+        # Told by the opening itself.
+        return ""
 
 
 def _is_name(name: object) -> bool:

@@ -207,7 +207,7 @@ def test_wake_is_not_lost_by_the_rounding_of_clocks(lab: Lab, ms: float) -> None
     """The timer of the loop and the clock of the gates are not exact to the last bit."""
     count = lab.app.cell("count", 0)
 
-    @lab.app.sink(debounce=ms / 1000)
+    @lab.app.sink(debounce=f"{ms}ms")
     def show() -> None:
         lab.log.append(count.value)
 

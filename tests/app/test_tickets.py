@@ -256,7 +256,7 @@ def test_result_cannot_be_waited_for_in_a_transaction(till: Till) -> None:
         with space.transaction():
             ticket = till.add.send()
             with pytest.raises(UsageError, match=NOT_HERE):
-                ticket.result(timeout=5)
+                ticket.result(timeout="5s")
         assert ticket.result() == 1
         with space.transaction():
             assert ticket.result() == 1

@@ -68,8 +68,16 @@ def test_throttled_sink_draws_at_most_so_often_and_never_loses_the_last(timed: T
     assert (len(times), timed.log[-1][1]) == (4, 25)
 
 
-@pytest.mark.parametrize("duration", ["250ms", 0.25, timedelta(milliseconds=250), "0.25s"])
-def test_durations_are_given_as_text_seconds_or_timedelta(timed: Timed, duration: Any) -> None:
+@pytest.mark.parametrize("options", [{"debounce": 250}, {"throttle": 0.5}])
+def test_a_bare_number_is_no_duration(timed: Timed, options: Any) -> None:
+    with pytest.raises(DeclarationError, match=r"@app\.sink show\(\), \w+=: .* a number says no unit"):
+        timed.app.sink(name="show", **options)(lambda: None)
+    with timed.open() as space, pytest.raises(UsageError, match="a number says no unit"):
+        space.wait(1)
+
+
+@pytest.mark.parametrize("duration", ["250ms", timedelta(milliseconds=250), "0.25s"])
+def test_durations_are_given_as_text_or_timedelta(timed: Timed, duration: Any) -> None:
     count = timed.app.cell("count", 0)
     timed.app.sink(name="show", debounce=duration)(lambda: timed.log.append(count.value))
     with timed.open() as space:
@@ -106,7 +114,7 @@ def test_slow_sink_waits_for_quiet_by_itself_unless_it_says_otherwise(timed: Tim
         timed.taken()
         count.value = 3
         assert timed.taken() == [("hasty", 3)]
-        space.wait(AUTO_DEBOUNCE_MS / 1000)
+        space.wait(f"{AUTO_DEBOUNCE_MS}ms")
         assert timed.taken() == [("patient", 3)]
 
 

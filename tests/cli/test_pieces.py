@@ -313,8 +313,8 @@ def test_of_very_many_pieces_a_process_tells_some(run: Run, monkeypatch: pytest.
 
 def test_what_only_looks_like_a_piece_is_none(run: Run, terminal: Terminal, closed: str) -> None:
     letters = "a" * 32
-    run("set", f"tea+kettle:{letters}", '{"pattern": "x", "key": 3}', "--url", closed)
-    run("set", f"tea+kettle:{letters[:-1]}b", "3")
+    run("set", f"tea+kettle:{letters}", '{"pattern": "x", "key": 3}', "--url", closed, "--create")
+    run("set", f"tea+kettle:{letters[:-1]}b", "3", "--create")
     assert [each["key"] for each in listed(run)] == ["new", "old"]
     run("set", "a", "1", "--url", "other.db")
     assert listed(run, "--url", "other.db") == []

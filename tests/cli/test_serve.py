@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -356,3 +357,36 @@ def test_the_doctor_tells_what_is_wrong_with_it(run: Run, server: Server) -> Non
     found = {each["check"]: each["state"] for each in told["checks"]}
     assert found["server"] == "failed"
     assert "space" not in found
+
+
+def test_what_an_app_declares_is_kept_to_over_a_server(run: Run, home: str) -> None:
+    app = hw.App("r")
+    count = app.cell("c1", 0)
+    for commits in (1, 0):
+        with app.open(home) as space:
+            space.sync()
+            assert space.stats.commits == commits
+    text = run("set", "r.c1", '"text"', "--url", home, exit=2).stderr
+    assert "cannot write r.c1: expected int, got str 'text'" in text
+    assert "did you mean r.c1? --create" in run("set", "c1", "5", "--url", home, exit=3).stderr
+    run("set", "r.c1", "5", "--url", home)
+    run("set", "c1", "6", "--create", "--url", home)
+    assert "schema:" not in run("ls", "--url", home).stdout
+    with app.open(home):
+        assert count.value == 5
+
+
+async def _opened_twice(app: hw.App, home: str) -> list[int]:
+    found = []
+    for _ in range(2):
+        async with app.aopen(home) as space:
+            await space.synced()
+            found.append(space.stats.commits)
+    return found
+
+
+def test_what_an_app_declares_is_written_once_also_from_an_event_loop(run: Run, home: str) -> None:
+    app = hw.App("r")
+    app.cell("c1", 0)
+    assert asyncio.run(_opened_twice(app, home)) == [1, 0]
+    run("set", "r.c1", '"text"', "--url", home, exit=2)

@@ -179,9 +179,9 @@ def test_a_handler_publishes_with_the_commit_of_its_event(mill: Mill) -> None:
             raise ValueError(name)
 
     with mill.open() as space:
-        submit.send("a").result(timeout=SAFETY_S)
+        submit.send("a").result(timeout=f"{SAFETY_S}s")
         with pytest.raises(hw.EventFailedError):
-            submit.send("b", fails=True).result(timeout=SAFETY_S)
+            submit.send("b", fails=True).result(timeout=f"{SAFETY_S}s")
         space.sync()
         assert mill.events() == {"a": "pending"}
         assert mill.total.value == 1
@@ -198,7 +198,7 @@ def test_a_handler_that_only_publishes_is_done_once(mill: Mill) -> None:
         return name
 
     with mill.open() as space:
-        assert submit.send("a").result(timeout=SAFETY_S) == "a"
+        assert submit.send("a").result(timeout=f"{SAFETY_S}s") == "a"
         space.workflows.drain()
         assert calls == ["a"]
         assert mill.events() == {"a": "consumed"}
@@ -222,7 +222,7 @@ def test_a_handler_that_was_overtaken_publishes_once(tmp_path: Path) -> None:
         rival.sync()
 
     with mill.open() as rival, mill.open() as space:
-        submit.send("a").result(timeout=SAFETY_S)
+        submit.send("a").result(timeout=f"{SAFETY_S}s")
         space.sync()
         assert seen == [0, 10]
         assert mill.events() == {"a10": "pending"}
@@ -285,7 +285,7 @@ def test_a_handler_cannot_publish_through_what_it_computes(mill: Mill) -> None:
 
     with mill.open() as space:
         with pytest.raises(hw.EventFailedError):
-            submit.send().result(timeout=SAFETY_S)
+            submit.send().result(timeout=f"{SAFETY_S}s")
         space.sync()
         assert mill.events() == {}
 
@@ -307,9 +307,9 @@ def test_another_app_of_the_same_file_publishes_in_the_same_transaction(tmp_path
             raise ValueError(name)
 
     with mill.open() as space, desk.open(mill.url, on_error=mill.errors.append, durability="normal") as other:
-        submit.send("a").result(timeout=SAFETY_S)
+        submit.send("a").result(timeout=f"{SAFETY_S}s")
         with pytest.raises(hw.EventFailedError):
-            submit.send("b", fails=True).result(timeout=SAFETY_S)
+            submit.send("b", fails=True).result(timeout=f"{SAFETY_S}s")
         other.sync()
         assert mill.events() == {"a": "pending"}
         space.workflows.drain()
@@ -376,13 +376,13 @@ def test_a_phase_a_handler_and_a_block_publish_to_their_own_file_only(tmp_path: 
         space.workflows.drain()
         assert mill.statuses == ["failed:logic"]
         with pytest.raises(hw.EventFailedError, match="HW112"):
-            submit.send().result(timeout=SAFETY_S)
+            submit.send().result(timeout=f"{SAFETY_S}s")
         with pytest.raises(CrossSpaceError), space.transaction():
             put()
         other.sync()
         assert desk_flow.inputs() == []
         assert refused == ["desk.flow.letters"] * 3
-        pass_on.send().result(timeout=SAFETY_S)
+        pass_on.send().result(timeout=f"{SAFETY_S}s")
         space.settle()
         other.sync()
         # The run's number means nothing there.

@@ -444,7 +444,7 @@ def test_an_async_phase_that_does_not_end_with_its_host_is_no_failure(phase: str
     with mill.open() as space:
         space.workflows.start()
         waited(began)
-        assert not space.workflows.stop(timeout=0.05)
+        assert not space.workflows.stop(timeout="50ms")
         until(lambda: "active" not in mill.statuses)
         stopped = next(run for run in mill.runs if run.status != "committed")
         assert (stopped.status, stopped.error_kind) == ("paused:transient", "stopped")

@@ -124,7 +124,7 @@ def test_a_handler_of_events_and_a_workflow_hand_things_to_each_other() -> None:
 
     mill.take(next=after)
     with mill.open() as space:
-        submit.send("a").result(timeout=SAFETY_S)
+        submit.send("a").result(timeout=f"{SAFETY_S}s")
         space.workflows.drain()
         space.settle()
         assert done == ["a"]

@@ -110,7 +110,7 @@ class Trial:
         self.seen: set[object] = set()
         self.last: dict[int, object] = {}
 
-        @world.app.resource(fresh_for=FRESH_S, retry=hw.Retry(1, backoff=BACKOFF_S))
+        @world.app.resource(fresh_for=f"{FRESH_S}s", retry=hw.Retry(1, backoff=f"{BACKOFF_S}s"))
         async def ask(name: str) -> int:
             try:
                 found: int = await world.wire.ask(name)

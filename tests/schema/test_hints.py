@@ -422,7 +422,7 @@ def test_schema_that_says_no_more_is_no_key_and_takes_every_map() -> None:
         (None, Any),
         ([], list),
         ([1, "a"], list),
-        ((), list),
+        ((), tuple),
         (freeze([1]), list),
         (freeze(list(range(600))), list),
         ({}, dict),

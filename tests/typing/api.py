@@ -560,7 +560,7 @@ def use_space() -> None:
         assert_type(space.runs(doubled), int)
         space.settle()
         space.sync()
-        space.sync(timeout=5)
+        space.sync(timeout="5s")
     opened = app.open("memory:")
     opened.close()
 

@@ -26,8 +26,6 @@ from headwater.values.duration import UNITS_MS, to_ms, written_ms
         (" 10 s ", 10_000),
         ("0.5ms", 0.5),
         (0, 0),
-        (3, 3000),
-        (0.25, 250),
         (timedelta(minutes=1, milliseconds=5), 60_005),
         (timedelta(0), 0),
     ],
@@ -49,6 +47,13 @@ def test_what_is_no_duration_is_refused_and_it_is_said_what_is(written: Any) -> 
     assert caught.value.facts["duration"] is written
 
 
+@pytest.mark.parametrize("number", [250, 1, 0.5, 1e-9])
+def test_a_bare_number_is_refused_with_what_it_could_mean(number: float) -> None:
+    told = rf'debounce=: {number!r} is no duration; a number says no unit: write "{number:g}ms" or "{number:g}s"'
+    with pytest.raises(UsageError, match=told):
+        to_ms(number, "debounce=")  # type: ignore[arg-type]
+
+
 def test_text_that_is_too_long_to_be_a_number_is_refused() -> None:
     with pytest.raises(UsageError, match="is no duration"):
         to_ms(f"{'9' * 400}d", "it")
@@ -56,7 +61,7 @@ def test_text_that_is_too_long_to_be_a_number_is_refused() -> None:
 
 def test_number_that_is_too_large_is_refused() -> None:
     with pytest.raises(UsageError, match="is no duration"):
-        to_ms(10**400, "it")
+        to_ms(10**400, "it")  # type: ignore[arg-type]
 
 
 @given(st.integers(0, 10**9), st.sampled_from(list(UNITS_MS)))

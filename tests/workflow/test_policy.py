@@ -38,7 +38,7 @@ def test_durations_are_said_as_everywhere() -> None:
     retry = Retry(3, backoff="30s", max=timedelta(minutes=1), on=OSError)
     assert (retry.tries, retry.backoff_ms, retry.max_ms, retry.on) == (3, 30_000, 60_000, (OSError,))
     assert [retry.delay_ms(failures) for failures in (1, 2, 3)] == [30_000, 60_000, 60_000]
-    assert repr(retry) == "hw.Retry(3, backoff=30.0, max=60.0, jitter=0.0)"
+    assert repr(retry) == "hw.Retry(3, backoff='30s', max='1m', jitter=0.0)"
 
 
 def test_several_kinds_of_errors_can_be_named() -> None:

@@ -240,6 +240,10 @@ class CellHandle(Handle):
             parent=at.parent,
         )
 
+    def behind(self) -> Schema:
+        """What the cell holds."""
+        return self.inner
+
     def child(self, step: str | int) -> Schema | None:
         """Parts of what the cell holds, where it is written through."""
         return self.inner.child(step)

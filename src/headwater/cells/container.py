@@ -122,6 +122,10 @@ class CollectionHandle(Handle):
         made._parent = at.parent
         return made
 
+    def behind(self) -> Schema:
+        """What it holds, as a whole."""
+        return self.inner
+
     def child(self, step: str | int) -> Schema | None:
         """What it holds."""
         return self.inner.child(step)

@@ -29,6 +29,7 @@ from headwater.cells.bind import INTO, Copied, bound, check_owner, same_space, s
 from headwater.cells.field import Field, fields_of, is_class_variable
 from headwater.cells.here import UNTRACKED, Owner, find, sole_open
 from headwater.cells.home import Home
+from headwater.cells.kinds import check_class, kind_of_id, note_class
 from headwater.cells.show import brief, cell_html, once, record_html, shorten
 from headwater.cells.traverse import BREADTH
 from headwater.errors import DeclarationError, HeadwaterError, SchemaError
@@ -133,6 +134,7 @@ class Doc(Copied):
                 )
                 raise DeclarationError(message, name=name)
         cls._hw_fields = fields
+        note_class(cls)
         frame = sys._getframe(1)
         if frame.f_locals is not frame.f_globals and any("'" in repr(hint) for hint in annotations.values()):
             # Types in quotes: classes that are made inside a function are not found by the names of their module.
@@ -152,7 +154,7 @@ class Doc(Copied):
             value = self._hw_value(fields)
         finally:
             INTO.reset(token)
-        doc = home.mint(_kind(cls), tx)
+        doc = home.mint(kind_of_id(cls), tx)
         self._hw_bind(home, doc, "space", doc_key(doc))
         home.handles[doc_key(doc), cls] = self
         if tx is None:
@@ -307,6 +309,10 @@ class DocHandle(Handle):
             self.expected = f"{name} or None" if self.optional else name
         return self._made
 
+    def behind(self) -> type[Doc]:
+        """The class it leads to."""
+        return self.kind
+
     def store(self, value: object) -> Value:
         """A link to the document."""
         kind = self.kind
@@ -329,6 +335,10 @@ class DocHandle(Handle):
         at = bound(value, binder)
         if at is None or at.path:
             raise RefusedError(f"expected a link to {self.expected}, got {shorten(safe_repr(value))}")
+        try:
+            check_class(kind, at.doc, fixed=kind._hw_fixed)
+        except SchemaError as error:
+            raise RefusedError(error.message) from None
         return open_doc(kind, at.home, at.doc, at.key)
 
 
@@ -358,9 +368,9 @@ def document_address(doc: Doc) -> str:
 # --- classes ------------------------------------------------------------------------------------------------
 
 
-def _kind(cls: type[Doc]) -> str:
-    """The word in front of the ids of new documents."""
-    return "".join(letter for letter in cls.__name__.lower() if letter not in ":/") or "doc"
+def fields_of_class(cls: type[Doc]) -> dict[str, Field]:
+    """The fields of a class and its bases."""
+    return cls._hw_fields
 
 
 def _is_doc_class(kind: object) -> bool:

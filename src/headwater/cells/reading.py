@@ -273,3 +273,8 @@ class Readable(Copied):
             return schema.load(there, home)
         except (LinkMet, RefusedError):
             return MISSING
+
+
+def schema_at(place: Readable) -> Schema:
+    """The type that a place was declared with."""
+    return place._schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from headwater.cells.pending import Pending
     from headwater.host.attached import AttachedReplica
+    from headwater.host.kept_types import Declared
     from headwater.host.storage import Storage
     from headwater.store.commit import Operation, Verdict
     from headwater.values.ids import DocKey, Seq
@@ -32,7 +33,11 @@ _INPUT_BYTES_MAX: Final = 128 * 1024 * 1024
 @click.argument("path")
 @click.argument("text", metavar="JSON", required=False)
 @click.option("--delete", is_flag=True, help="Delete the document, or take away what stands at PATH in it.")
-@click.option("--create/--no-create", default=True, help="Whether to make the space if it is missing. It is made.")
+@click.option(
+    "--create/--no-create",
+    default=None,
+    help="--create: also a document that no app here has declared. --no-create: no space where there is none.",
+)
 @on_branch
 @on_space_or_server
 @as_object
@@ -41,7 +46,7 @@ def set_value(
     path: str,
     text: str | None,
     delete: bool,
-    create: bool,
+    create: bool | None,
     branch: str,
     url: str | None,
     space: str | None,
@@ -56,9 +61,11 @@ def set_value(
     headwater set notes/items/0 -                from standard input
     headwater set notes/title --delete
 
-    Missing maps on the way are made. In a list, the number after the last adds an element.
+    Missing maps on the way are made. In a list, the number after the last adds an element. A value that does not fit
+    what an app has declared is refused; a document that no app has declared needs --create, where there are apps.
     """  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
     from headwater.cli import remote
+    from headwater.cli.declared import declared_at
     from headwater.cli.spaces import open_space
     from headwater.values.address import parse_address
 
@@ -70,15 +77,17 @@ def set_value(
     doc, steps = parse_address(path)
     value = None if text is None else read_value(text, path)
     server = remote.server_of(url, space, token_file)
+    may_make = create is not False
     if server is not None:
-        with remote.opened(server, actor=remote.actor_of(doc), create=create and not delete) as served:
+        with remote.opened(server, actor=remote.actor_of(doc), create=may_make and not delete) as served:
             replica = served.attach(branch=branch)
             is_new = not replica.seq
-            seq, changed = _write_through(replica, doc, steps, value, delete=delete)
+            write = _Write(doc, steps, value, delete, create is True)
+            seq, changed = _write_through(replica, write, declared_at(server, branch))
     else:
-        with open_space(url, space, create=create and not delete) as storage:
+        with open_space(url, space, create=may_make and not delete) as storage:
             is_new = not storage.call(lambda engine: engine.head)
-            seq, changed = _commit(storage, branch, doc, steps, value, delete=delete)
+            seq, changed = _commit(storage, branch, _Write(doc, steps, value, delete, create is True))
             space = storage.name
     if is_new:
         note(f"made the space {space if server is None else server.url.space}")
@@ -87,35 +96,47 @@ def set_value(
     answer(record, sentence=f"{path}: {verb} at {seq}", plain=seq, form=form)
 
 
-def _commit(
-    storage: Storage, branch: str, doc: DocKey, steps: tuple[str, ...], value: Value, *, delete: bool
-) -> tuple[Seq, bool]:
+class _Write(NamedTuple):
+    """What is asked for."""
+
+    doc: DocKey
+    steps: tuple[str, ...]
+    value: Value
+    delete: bool
+    create: bool
+
+
+def _commit(storage: Storage, branch: str, write: _Write) -> tuple[Seq, bool]:
     """One commit, decided and on disk. Where it is in the log, and whether it changed anything."""
+    from headwater.cli.declared import declared_in
     from headwater.cli.spaces import find_branch, missing_document
     from headwater.values.tree import ABSENT
 
     on = storage.call(lambda engine: find_branch(engine, branch))
     replica = storage.attach(branch=on)
-    if delete and replica.read(doc) is ABSENT:
-        raise storage.call(lambda engine: missing_document(engine, doc, on, None))
-    return _write_through(replica, doc, steps, value, delete=delete)
+    if write.delete and replica.read(write.doc) is ABSENT:
+        raise storage.call(lambda engine: missing_document(engine, write.doc, on, None))
+    return _write_through(replica, write, storage.call(lambda engine: declared_in(engine, on)))
 
 
-def _write_through(
-    replica: AttachedReplica, doc: DocKey, steps: tuple[str, ...], value: Value, *, delete: bool
-) -> tuple[Seq, bool]:
+def _write_through(replica: AttachedReplica, write: _Write, declared: Declared) -> tuple[Seq, bool]:
+    from headwater.cli.declared import check_document, check_write
     from headwater.cli.spaces import missing_value
     from headwater.values.address import address_text, settle_path
     from headwater.values.tree import ABSENT, get
 
+    doc, delete = write.doc, write.delete
     root = replica.read(doc)
-    path = settle_path(root, steps)
+    path = settle_path(root, write.steps)
     if delete and root is ABSENT:
         raise NotFoundError(f"there is no document {address_text(doc)}; `headwater ls` lists them", doc=doc)
     if delete and get(root, path) is ABSENT:
         raise missing_value(doc, path, root)
-    operation = _removal(doc, path) if delete else _write(doc, path, root, value)
+    if not delete:
+        check_document(declared, doc, root, create=write.create)
+    operation = _removal(doc, path) if delete else _write(doc, path, root, write.value)
     try:
+        check_write(declared, operation, root, path)
         pending = replica.commit([operation])
     except AddressError as error:
         raise _with_document(error, doc) from None

@@ -73,16 +73,17 @@ def list_documents(
 ) -> None:
     """List documents, with the sequence number of their last change.
 
-    With PREFIX only those whose address starts with it. What is kept of events is listed with --all, or if PREFIX says
-    so: `receipt:`, `failed:`, `events:`.
+    With PREFIX only those whose address starts with it. What is kept of events, and what apps declare, is listed with
+    --all, or if PREFIX says so: `receipt:`, `failed:`, `events:`, `schema:`.
     """
     from headwater.cli.remote import server_of
     from headwater.cli.spaces import find_branch, open_space
     from headwater.host.kept_events import SYSTEM
+    from headwater.host.kept_types import PREFIX
 
     columns = [_DOCUMENT, _SEQ, *([_STATE] if deleted else []), *([_VALUE] if long else [])]
     empty = f"no documents that start with {prefix}" if prefix else "no documents"
-    hidden: list[str] | None = None if every or prefix.removeprefix("space!").startswith(SYSTEM) else []
+    hidden: list[str] | None = None if every or prefix.removeprefix("space!").startswith((*SYSTEM, PREFIX)) else []
     server = server_of(url, space, token_file)
     if server is not None:
         if deleted or at is not None:
@@ -112,11 +113,14 @@ def _served(server: Server, prefix: str, branch: str, hidden: list[str] | None, 
     """Those of a server's space."""
     from headwater.cli.remote import documents
     from headwater.host.kept_events import is_system
+    from headwater.host.kept_types import PREFIX
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
 
     found, is_complete = documents(server, prefix, branch)
     for listed in found:
+        if hidden is not None and listed.doc.startswith(f"space/{PREFIX}"):
+            continue
         if hidden is not None and is_system(listed.doc, lambda listed=listed: listed.value):  # type: ignore[misc]
             hidden.append(listed.doc)
             continue
@@ -140,6 +144,7 @@ def _documents(
 ) -> Iterator[Record]:
     from headwater.cli.spaces import key_prefixes
     from headwater.host.kept_events import is_system
+    from headwater.host.kept_types import PREFIX
     from headwater.store.browse import listing, place, read
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
@@ -149,6 +154,8 @@ def _documents(
     for key_prefix in key_prefixes(prefix):
         for listed in listing(engine, branch, prefix=key_prefix, at=through, deleted=deleted):
             doc = listed.doc
+            if hidden is not None and doc.startswith(f"space/{PREFIX}"):
+                continue
             if hidden is not None and is_system(doc, lambda doc=doc: read(engine, doc, branch, through).value):  # type: ignore[misc]
                 hidden.append(doc)
                 continue

@@ -185,14 +185,21 @@ def _import_documents(
     source: BinaryIO, total: int, url: str | None, space: str | None, branch: str, *, create: bool
 ) -> tuple[Seq, int]:
     """Where the space is afterwards, and how many documents were not the same before."""
+    from headwater.cli.declared import check_all, declared_in
     from headwater.cli.spaces import find_branch, open_space
     from headwater.store.portable import batches, parse_documents
 
-    lines = _lines(_rewound(source), _silent)
-    next(lines)
     changed = done = 0
     with open_space(url, space, create=create) as storage, progress("importing") as advance:
         on = storage.call(lambda engine: find_branch(engine, branch))
+        declared = storage.call(lambda engine: declared_in(engine, on))
+        if declared:
+            # All of them, before the first is written.
+            lines = _lines(_rewound(source), _silent)
+            next(lines)
+            check_all(declared, parse_documents(lines))
+        lines = _lines(_rewound(source), _silent)
+        next(lines)
         for batch in batches(parse_documents(lines)):
             changed += _commit_changed(storage, on, batch)
             done += len(batch)

@@ -6,33 +6,70 @@ Must never know: apps (it is handed what to open, and what to do with it).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
+from typing import Any, NoReturn
 
 from headwater.errors import UsageError
 from headwater.host.async_space import AsyncSpace
 
 
 class AsyncOpening:
-    """What `async with app.aopen(...)` enters."""
+    """What `async with app.aopen(...)` enters. Awaited, it is a space that stays open until `await space.close()`."""
 
     def __init__(
-        self, make: Callable[[asyncio.AbstractEventLoop], AsyncSpace], begin: Callable[[AsyncSpace], None]
+        self,
+        make: Callable[[asyncio.AbstractEventLoop], AsyncSpace],
+        begin: Callable[[AsyncSpace], None],
+        keep: Callable[[AsyncSpace], None],
+        clear: Callable[[], Awaitable[None]],
     ) -> None:
         self._make = make
         self._begin = begin
+        # What is written down of the app; at a server that takes a while.
+        self._keep = keep
+        # What is done first: an earlier input of a notebook may have left an opening behind.
+        self._clear = clear
         self._entered = False
         self._space: AsyncSpace | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncSpace]:
+        return self._lasting().__await__()
+
+    async def _lasting(self) -> AsyncSpace:
+        space = await self.__aenter__()
+        # No block: it means the only opening of its app, wherever the code is.
+        space.leave()
+        return space
+
+    def __enter__(self) -> NoReturn:
+        raise UsageError(
+            "app.aopen(...) is for code in an event loop: `async with app.aopen(...) as space`, or "
+            "`space = await app.aopen(...)`; in plain code it is `with app.open(...) as space`"
+        )
+
+    def __exit__(self, *_error: object) -> None:
+        """Never reached: it cannot be entered so. Without it, Python would not ask `__enter__`."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(
+            f"what app.aopen(...) returns is not open yet, and has no {name!r}: `space = await app.aopen(...)`, or "
+            "`async with app.aopen(...) as space`"
+        )
 
     async def __aenter__(self) -> AsyncSpace:
         if self._entered:
             raise UsageError("an opening is entered once; call app.aopen(...) for each")
         self._entered = True
+        await self._clear()
         space = self._space = await self._made()
         space.enter()
         try:
             if space.connection.state == "local":
                 self._begin(space)
+                self._keep(space)
             else:
                 # What is kept of runs is a server's, and is asked for. Nothing runs meanwhile: the turn is taken.
                 await self._begin_beside(space)
@@ -51,6 +88,7 @@ class AsyncOpening:
         def begin() -> None:
             with space.turn:
                 self._begin(space)
+            self._keep(space)
             space.catch_up()
 
         begun = asyncio.ensure_future(asyncio.to_thread(begin))

@@ -3,6 +3,8 @@
 Nothing waits for the disk but `synced`, and that without holding up the loop.
 
 Must never know: apps (it is handed what to run).
+
+Length: opening, waiting and closing in a loop share the flights, the timer and the turn of one pass.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, Self, TypeVar
 
 from headwater.cells.here import Addressed, called
 from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
@@ -40,7 +42,7 @@ class AsyncSpace(LoadingAsyncSpace):
     """An open space for code in one event loop. Made by `async with app.aopen(...)`."""
 
     def __init__(self, lease: Lease, owner: object, options: Options, *, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         # What is around the code that happens to ask for a pass is not around what runs in it.
         self._context = copy_context()
         # A pass is asked for; one was, while a thread had its turn.
@@ -63,7 +65,7 @@ class AsyncSpace(LoadingAsyncSpace):
     def call_in_place(self, fn: Callable[..., object], *args: object) -> None:
         """In the loop. One that is closed runs nothing any more; what was written is stored all the same."""
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(fn, *args, context=self._context)
+            self.loop.call_soon_threadsafe(fn, *args, context=self._context)
 
     def check(self, what: str | Addressed) -> None:
         """Besides being open: this loop, one of a workflow's, or a thread without one."""
@@ -72,7 +74,7 @@ class AsyncSpace(LoadingAsyncSpace):
             running = asyncio.get_running_loop()
         except RuntimeError:
             return
-        if running is not self._loop and running not in LOOPS:
+        if running is not self.loop and running not in LOOPS:
             message = (
                 f"{called(what)} cannot be used from this event loop: space {self.name!r} was opened in another one; "
                 "open it here as well, with `async with app.aopen(...)`"
@@ -159,7 +161,7 @@ class AsyncSpace(LoadingAsyncSpace):
 
     def request_loop(self) -> asyncio.AbstractEventLoop:
         """This one."""
-        return self._loop
+        return self.loop
 
     def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
         """A thread waits for it. In the loop, as every pass is."""
@@ -168,7 +170,7 @@ class AsyncSpace(LoadingAsyncSpace):
             is_over = waited.cancelled()
             then(ClosedError(f"the event loop of space {self.name!r} ends") if is_over else waited.exception())
 
-        self._loop.run_in_executor(None, self._lease.storage.wait).add_done_callback(tell)
+        self.loop.run_in_executor(None, self._lease.storage.wait).add_done_callback(tell)
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -179,7 +181,7 @@ class AsyncSpace(LoadingAsyncSpace):
 
     def nudge(self) -> None:
         """At once, if this is its loop: whoever asks may hold it up until something has been decided."""
-        if not _is_running(self._loop):
+        if not _is_running(self.loop):
             self.catch_up()
         elif self.is_passing:
             self._attached.refresh()
@@ -189,7 +191,7 @@ class AsyncSpace(LoadingAsyncSpace):
     def wait_for(self, event: Event, timeout_ms: float | None) -> None:
         """In a thread: until an event has ended. In the loop, that would hold up what it waits for."""
         self.mail.check_waiting(event)
-        if _is_running(self._loop):
+        if _is_running(self.loop):
             message = f"ticket.result() would hold up the event loop that has to handle {event.id}; await the ticket"
             raise UsageError(message, event=event.id)
         ended = threading.Event()
@@ -201,14 +203,14 @@ class AsyncSpace(LoadingAsyncSpace):
         """Wait for an event, without holding up the loop."""
         self.check_open()
         self.mail.check_waiting(event)
-        ended = self._loop.create_future()
+        ended = self.loop.create_future()
         self.when_ended(event, lambda _: None if ended.done() else ended.set_result(None))
         await ended
 
     def started(self, result: object) -> None:
         """An async function that was called after a commit: it goes on by itself, and closing waits for it."""
         if asyncio.iscoroutine(result):
-            task = self._loop.create_task(result, context=self._context.copy())
+            task = self.loop.create_task(result, context=self._context.copy())
             self._tasks.add(task)
             task.add_done_callback(self._ended)
 
@@ -229,7 +231,7 @@ class AsyncSpace(LoadingAsyncSpace):
 
     async def _next_pass(self) -> None:
         """Until something may be different."""
-        waiting = self._loop.create_future()
+        waiting = self.loop.create_future()
         self._passed.append(waiting)
         await waiting
 
@@ -250,7 +252,7 @@ class AsyncSpace(LoadingAsyncSpace):
         self._timer = None
         if wake_at is not None and not self.closed:
             delay = max((wake_at - self.now()) / 1000, EARLY_S)
-            self._timer = self._loop.call_later(delay, self._ring, context=self._context)
+            self._timer = self.loop.call_later(delay, self._ring, context=self._context)
 
     def _ring(self) -> None:
         self._timer = None
@@ -360,6 +362,14 @@ class AsyncSpace(LoadingAsyncSpace):
                         await self._next_pass()
                 while self._tasks:
                     await asyncio.wait(list(self._tasks))
+
+    async def __aenter__(self) -> Self:
+        self.enter()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        self.leave()
+        await self.close(failed=kind is not None)
 
     async def close(self, *, failed: bool = False) -> None:
         """Sync and let go. Once more is no harm. After a failure, what else goes wrong is logged, not raised.

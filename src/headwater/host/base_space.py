@@ -14,22 +14,19 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import Token
 from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from msgspec.structs import asdict
 
-from headwater.cells.anydoc import AnyDoc
-from headwater.cells.bind import scope_of
 from headwater.cells.cell import Cell
-from headwater.cells.doc import Doc, declare_doc, open_doc
+from headwater.cells.doc import Doc
 from headwater.cells.here import HERE, OPEN, Frame
-from headwater.cells.home import Home
 from headwater.cells.not_here import Guarded, gate_of
-from headwater.cells.places import document_of, place_of
 from headwater.cells.show import record_html
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached import AttachedReplica
+from headwater.host.by_address import ByAddress
 from headwater.host.connection import Connection
 from headwater.host.console import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
 from headwater.host.fingerprint import Prints
@@ -56,12 +53,9 @@ from headwater.scheduler.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
 from headwater.scheduler.steps import Call
 from headwater.store.engine import Engine
-from headwater.values.address import settle_path
-from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import MAIN, BranchId, DocKey
 from headwater.values.room import fitted
-from headwater.values.schema import ANY
-from headwater.values.tree import ABSENT, Maybe, Value
+from headwater.values.tree import Value
 
 if TYPE_CHECKING:
     from headwater.host.flows.hosting import Workflows
@@ -77,7 +71,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
-class BaseSpace(Facing, Home):
+class BaseSpace(Facing, ByAddress):
     """What both kinds of open spaces have in common."""
 
     def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:
@@ -123,7 +117,7 @@ class BaseSpace(Facing, Home):
             share(self, lease.storage, is_kept=options.local is not None)
         # The thread that a pass is under way in.
         self._passing = 0
-        self._tokens: list[Token[Frame | None]] = []
+        self.tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[], None]] = []
         OPEN.append(self)
         self.on_console = options.on_console
@@ -132,8 +126,10 @@ class BaseSpace(Facing, Home):
         self._branch = options.branch
         self.branch: BranchId = BranchId(options.branch)
         self.is_main: bool = options.branch == MAIN
-        # Workflows are deployed although something that waits would be given up.
-        self.forces: bool = options.force
+        self.opened_as: tuple[str, str] | None = None  # app and place, for inputs of a notebook that are run again
+        at_server = not isinstance(lease.storage, Storage)
+        self.keeps_types: bool = options.local is None if at_server else lease.path is not None
+        self.forces: bool = options.force  # deploy workflows although something that waits would be given up
         self._workflows: Workflows | None = None
         # Functions may be async here.
         self.can_await: bool = False
@@ -465,35 +461,6 @@ class BaseSpace(Facing, Home):
                 # Not only after a pass: where nobody looks, there may be none for long.
                 self.scheduler.sweep()
 
-    # -- without an app ------------------------------------------------------------------------------------
-
-    @overload
-    def cell(self, address: str, type: type[T], *, default: T = ...) -> Cell[T]: ...
-    @overload
-    def cell(self, address: str) -> Cell[object]: ...
-    def cell(self, address: str, type: Any = None, *, default: Any = ...) -> Cell[Any]:  # noqa: A002  # as in app.cell
-        """The cell at an address, such as `todo.board/items/0`, of a type if one is given."""
-        self.check_open()
-        key, steps = place_of(address, self)
-        # Which step is an index depends on what is there.
-        path = settle_path(self.untracked.look(key) if steps else ABSENT, steps)
-        schema = ANY if type is None else schema_of(type, where=f"space.cell({address!r})")
-        stored: Maybe = ABSENT if default is ... else freeze_with(schema, default, f"the default of {address}")
-        return Cell(self, key.partition("/")[2], path, schema=schema, default=stored, key=key)
-
-    @overload
-    def doc(self, doc_id: str, kind: type[D]) -> D: ...
-    @overload
-    def doc(self, doc_id: str) -> AnyDoc: ...
-    def doc(self, doc_id: str, kind: type[Doc] = AnyDoc) -> Doc:
-        """The document of an id, as a class of yours, or with whatever fields it has; `user:ann!...` as in `cell`."""
-        self.check_open()
-        key = document_of(doc_id, self)
-        name = key.partition("/")[2]
-        if kind is AnyDoc:
-            return declare_doc(AnyDoc, self, name, scope_of(key, self), key)
-        return open_doc(kind, self, name, key)
-
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"open, at {self.replica.seq}"
         return f"<{type(self).__name__} {self.name!r}: {state}>"
@@ -550,11 +517,6 @@ class BaseSpace(Facing, Home):
         """Raise for what is not on disk although it should be."""
         raise_lost(self, self.scheduler.outcomes)
 
-    def check_open(self) -> None:
-        """Raise ClosedError if it is not."""
-        if self.wary:
-            self.check(f"space {self.name!r}")
-
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call when it is closed."""
         self._closers.append(callback)
@@ -563,10 +525,10 @@ class BaseSpace(Facing, Home):
 
     def enter(self) -> None:
         self.check_open()
-        self._tokens.append(HERE.set(Frame(self, None, HERE.get())))
+        self.tokens.append(HERE.set(Frame(self, None, HERE.get())))
 
     def leave(self) -> None:
-        token = self._tokens.pop()
+        token = self.tokens.pop()
         # Left in another context than it was entered in: what is around the code there is not ours to change.
         with suppress(ValueError):
             HERE.reset(token)

@@ -46,3 +46,14 @@ def signature_of(fn: object) -> Signature:
         if not (code.co_argcount or code.co_kwonlyargcount or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS)):
             return NO_PARAMETERS
     return signature(fn)  # type: ignore[arg-type]  # it was found to be callable
+
+
+def method_of(fn: object) -> str | None:
+    """The class in whose body a function is written that takes an instance, or the class; None for any other."""
+    if type(fn) is not FunctionType:
+        return None
+    holder = fn.__qualname__.rpartition(".")[0]
+    takes = fn.__code__.co_varnames[: min(1, fn.__code__.co_argcount)]
+    if not holder or holder.endswith("<locals>") or takes not in (("self",), ("cls",)):
+        return None
+    return holder.rpartition(".")[2]

@@ -16,7 +16,7 @@ from headwater.cells.doc import Doc, declare_doc
 from headwater.cells.reading import SCOPES, Readable, ScopeName
 from headwater.errors import DeclarationError, HeadwaterError, NameRefusedError
 from headwater.host.choices import ChoiceVerbs
-from headwater.host.code import is_async, is_generator, signature_of
+from headwater.host.code import is_async, is_generator, method_of, signature_of
 from headwater.host.declared import (
     COMPUTED_OPTIONS,
     HANDLER_OPTIONS,
@@ -379,6 +379,12 @@ class Declaring(ListVerbs, ChoiceVerbs):
             raise DeclarationError(
                 f"@{self.verb}.{kind} {getattr(fn, '__name__', fn)}() is {what}; a plain function is expected"
             )
+        if (holder := method_of(fn)) is not None:
+            message = (
+                f"@{self.verb}.{kind} {getattr(fn, '__name__', fn)}() is a method of class {holder}, and is called "
+                "without an instance; declare a function outside of the class, which reads cells or documents"
+            )
+            raise DeclarationError(message, kind=kind)
         found = name or getattr(fn, "__name__", "")
         if not found or found == "<lambda>":
             raise DeclarationError(f"@{self.verb}.{kind} needs a name for {fn!r}: give it one with name=...")

@@ -1,6 +1,8 @@
 """Declared functions: what `@app.computed` makes of an author's function.
 
 Must never know: apps (an owner is whoever knows which space is meant), and when a function runs.
+
+Length: a call of a computed function passes here in one piece, and what it needs stands beside it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from headwater.host.pieces.pattern import Invocation
 from headwater.scheduler.node import Kind, Node, NodeSpec
 from headwater.store.observations import Arguments
 from headwater.values.address import Depth, doc_key
+from headwater.values.guess import check_untyped
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import DocKey
 from headwater.values.schema import ANY, Schema
@@ -57,6 +60,7 @@ class Computed(Generic[P, R]):
         self._parametrised = bool(found.parameters)
         self._result: Cell[Any] | None = None
         self._type: Schema = ANY
+        self._is_typed = True
         self._doc = doc
         # builder: the piece it is part of, if it is part of one.
         self.within: Within | None = None
@@ -92,7 +96,9 @@ class Computed(Generic[P, R]):
             where = f"the result of {self.name}()"
             try:
                 has_hints = bool(getattr(self.__wrapped__, "__annotations__", True))
-                hint = get_type_hints(self.__wrapped__, include_extras=True).get("return", Any) if has_hints else Any
+                hints = get_type_hints(self.__wrapped__, include_extras=True) if has_hints else {}
+                hint = hints.get("return", Any)
+                self._is_typed = "return" in hints
             except NameError as error:
                 message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
                 raise DeclarationError(message, name=self.name) from None
@@ -108,6 +114,8 @@ class Computed(Generic[P, R]):
         self._resolve()
 
     def _store(self, value: object) -> Value:
+        if not self._is_typed:
+            check_untyped(self.name, value)
         try:
             return freeze_with(self._type, value, "")
         except HeadwaterError:

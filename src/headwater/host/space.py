@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from headwater.cells.lifecycle import SETTLED, Status
 from headwater.cells.transaction import Transaction
@@ -278,6 +278,13 @@ class Space(LoadingSpace):
     def __enter__(self) -> Self:
         self.enter()
         return self
+
+    async def __aenter__(self) -> NoReturn:
+        self.close()
+        raise UsageError("app.open(...) is for plain code; in an event loop it is `async with app.aopen(...) as space`")
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Never reached: it cannot be entered so."""
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         self.leave()

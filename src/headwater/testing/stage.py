@@ -96,26 +96,26 @@ class PlainStage(Stage):
         super().__init__(app)
         self._now_ms = 0.0
         self._closing = False
-        self._loop: HandLoop | None = None
+        self.loop: HandLoop | None = None
         self._runner = asyncio.Runner(loop_factory=self._made_loop)
 
     def _made_loop(self) -> HandLoop:
-        self._loop = HandLoop()
-        self._loop.turn(self._now_ms / 1000)
-        return self._loop
+        self.loop = HandLoop()
+        self.loop.turn(self._now_ms / 1000)
+        return self.loop
 
     def _request_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
+        if self.loop is None:
             check_outside_of_loops(self.app)
         return self._runner.get_loop()
 
     def _turn(self) -> None:
-        if self._loop is not None and not self._loop.is_running():
-            self._loop.turn(max(self._now_ms / 1000, self._loop.time()))
+        if self.loop is not None and not self.loop.is_running():
+            self.loop.turn(max(self._now_ms / 1000, self.loop.time()))
 
     def now_ms(self) -> float:
         # Outside of it, as it was said: what is lost in rounding stays in the loop.
-        return self._loop.now_ms() if self._loop is not None and self._loop.is_running() else self._now_ms
+        return self.loop.now_ms() if self.loop is not None and self.loop.is_running() else self._now_ms
 
     def open(self, options: Options) -> None:
         options.request_loop = self._request_loop
@@ -140,7 +140,7 @@ class PlainStage(Stage):
     def due_at(self) -> float | None:
         wake_in = self._space().wake_in()
         node = None if wake_in is None else self._now_ms + wake_in * 1000
-        timer = None if self._loop is None else self._loop.due_at_ms()
+        timer = None if self.loop is None else self.loop.due_at_ms()
         return min((round(each, EXACT) for each in (node, timer) if each is not None), default=None)
 
     def move_to(self, at_ms: float) -> None:
@@ -222,7 +222,7 @@ class HandSpace(AsyncSpace):
     def catch_up(self) -> None:
         """In the loop: between two awaits. In a thread: soon. In the code that holds the loop: now."""
         super().catch_up()
-        loop = self._loop
+        loop = self.loop
         if isinstance(loop, HandLoop) and not loop.is_running() and threading.get_ident() == self._thread:
             loop.turn(loop.time())
 
@@ -257,13 +257,13 @@ class HandSpace(AsyncSpace):
 
     def wait_for(self, event: Event, timeout_ms: float | None) -> None:
         """Turn the loop until an event has ended: as much time passes as that takes."""
-        if self._loop.is_running() or threading.get_ident() != self._thread:
+        if self.loop.is_running() or threading.get_ident() != self._thread:
             super().wait_for(event, timeout_ms)
             return
         self.mail.check_waiting(event)
         waiting = asyncio.wait_for(self.until(event), None if timeout_ms is None else timeout_ms / 1000)
         try:
-            self._loop.run_until_complete(waiting)
+            self.loop.run_until_complete(waiting)
         except TimeoutError:
             raise self.mail.timed_out(event, timeout_ms) from None
 
@@ -274,20 +274,20 @@ class LoopStage(Stage):
     def __init__(self, app: App) -> None:
         super().__init__(app)
         check_outside_of_loops(app)
-        self._loop = HandLoop()
-        self._runner = asyncio.Runner(loop_factory=lambda: self._loop)
+        self.loop = HandLoop()
+        self._runner = asyncio.Runner(loop_factory=lambda: self.loop)
         self._opening: AsyncOpening | None = None
 
     def now_ms(self) -> float:
-        return self._loop.now_ms()
+        return self.loop.now_ms()
 
     def open(self, options: Options) -> None:
         opening = self._opening = self.app.aopen_with(None, options, HandSpace)
-        self._loop.on_quiet = lambda: None
+        self.loop.on_quiet = lambda: None
         space = self._runner.run(opening.__aenter__())
         assert isinstance(space, HandSpace)
         self.space = space
-        self._loop.on_quiet = self._decide
+        self.loop.on_quiet = self._decide
         space.hold()
         # Once more: what is around the loop's code is not around this.
         space.enter()
@@ -299,13 +299,13 @@ class LoopStage(Stage):
             self.space.wait_for_disk()
 
     def calm(self) -> None:
-        self._loop.turn(self._loop.time())
+        self.loop.turn(self.loop.time())
 
     def due_at(self) -> float | None:
         return None
 
     def move_to(self, at_ms: float) -> None:
-        self._loop.turn(max(round(at_ms, EXACT) / 1000, self._loop.time()))
+        self.loop.turn(max(round(at_ms, EXACT) / 1000, self.loop.time()))
 
     def close(self, *, crashed: bool = False) -> None:
         space, opening = self.opened(), self._opening
@@ -313,7 +313,7 @@ class LoopStage(Stage):
         space.leave()
         if crashed:
             space.abandon()
-            self._loop.turn(self._loop.time())
+            self.loop.turn(self.loop.time())
         else:
             self._runner.run(opening.__aexit__(None, None, None))
 

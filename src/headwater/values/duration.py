@@ -1,4 +1,4 @@
-"""How long: "250ms", "5m", a timedelta, or seconds.
+"""How long: "250ms", "5m", or a timedelta. A bare number says no unit, and is refused; but 0 is the same in all.
 
 Must never know: what time it is.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import re
 from datetime import timedelta
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from headwater.errors import UsageError
 
-Duration: TypeAlias = str | float | timedelta
-"""What authors write: "250ms", "1.5s", "5m", "2h", "1d", a timedelta, or a number of seconds."""
+Duration: TypeAlias = str | timedelta | Literal[0]
+"""What authors write: "250ms", "1.5s", "5m", "2h", "1d", a timedelta, or 0."""
 
 UNITS_MS: Final = {"ms": 1.0, "s": 1000.0, "m": 60_000.0, "h": 3_600_000.0, "d": 86_400_000.0}
 
@@ -21,6 +21,9 @@ _WHOLE_MAX: Final = 1000
 """From so many on, a larger unit says more."""
 _ROUNDED_MAX: Final = 100
 """Likewise, of what is rounded."""
+
+_NUMBER_MAX: Final = 10**6
+"""Below, a number without a unit is shown with one."""
 
 _WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
 
@@ -35,11 +38,8 @@ def to_ms(duration: Duration, what: str) -> float:
         if match is None:
             raise _refused(duration, what)
         ms = float(match[1]) * UNITS_MS[match[2]]
-    elif isinstance(found, int | float) and not isinstance(found, bool):
-        try:
-            ms = found * 1000.0
-        except OverflowError:
-            ms = math.inf
+    elif type(found) is int and found == 0:
+        ms = 0.0
     else:
         raise _refused(duration, what)
     if not math.isfinite(ms) or ms < 0:
@@ -62,8 +62,9 @@ def written_ms(ms: float) -> str:
 
 
 def _refused(duration: object, what: str) -> UsageError:
-    message = (
-        f'{what}: {duration!r} is no duration; write "250ms", "1.5s", "5m", "2h", "1d", a timedelta, or seconds '
-        "as a number that is not negative"
-    )
+    hint = 'write "250ms", "1.5s", "5m", "2h" or "1d", or a timedelta that is not negative'
+    if isinstance(duration, int | float) and not isinstance(duration, bool) and 0 < duration < _NUMBER_MAX:
+        # Which of these was meant is what a bare number does not say.
+        hint = f'a number says no unit: write "{duration:g}ms" or "{duration:g}s", or a timedelta'
+    message = f"{what}: {duration!r} is no duration; {hint}"
     return UsageError(message, duration=duration)

@@ -25,7 +25,7 @@ from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, soli
 from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
 from headwater.values.schema_containers import ListSchema, MapSchema, RowSchema, TupleSchema
 from headwater.values.schema_fields import QUALIFIERS, complete, fill, record_kind
-from headwater.values.schema_ruled import RuledSchema, rules_of
+from headwater.values.schema_ruled import RuledSchema, bounds_of, rules_of
 from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR
 from headwater.values.schema_texts import TEXTS
 from headwater.values.schema_union import UnionSchema, clash
@@ -235,7 +235,7 @@ class _Reader:
             self._refuse(str(error))
         if rules and isinstance(schema, Handle):
             self._refuse(f"{schema.expected} takes no rules; put them into the type of what it holds")
-        return self._keep(RuledSchema(schema, rules)) if rules else schema
+        return self._keep(RuledSchema(schema, rules, bounds_of(args[1:]))) if rules else schema
 
     def _union(self, args: Iterable[object]) -> Schema:
         options = list(dict.fromkeys(self.read(arg) for arg in args))
@@ -321,7 +321,7 @@ def _clash_text(a: Schema, b: Schema) -> str:
 _PLAIN: Final = frozenset({bool, int, float, str, bytes})
 
 
-def infer(default: object, *, where: str = "") -> Schema:
+def infer(default: object, *, where: str = "") -> Schema:  # noqa: PLR0911  # one for each kind of value
     """The schema of whatever this is a good default for. Raises DeclarationError."""
     if default is None:
         return ANY
@@ -329,10 +329,13 @@ def infer(default: object, *, where: str = "") -> Schema:
     kind = default.__class__
     if kind in _PLAIN:
         return _KNOWN[kind]
-    if isinstance(default, list | WideList) or kind is tuple:
+    if kind is tuple:
+        return _KNOWN[tuple]
+    if isinstance(default, list | WideList):
         return _LIST
     if isinstance(default, dict | WideMap):
-        return _DICT
+        is_numbered = bool(default) and all(type(key) is int for key in default)
+        return schema_of(dict[int, Any]) if is_numbered else _DICT
     if not isinstance(default, Enum):
         for plain in (bool, int, float, str, bytes, *(schema.takes()[0] for schema in TEXTS)):
             if isinstance(default, plain):

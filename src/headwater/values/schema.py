@@ -253,6 +253,10 @@ class Handle(Schema):
     def as_handle(self, *, linked: bool) -> Handle:  # noqa: ARG002
         return self
 
+    def behind(self) -> Schema | type | None:
+        """What it leads to: a value of a type, or a document of a class. None: nothing is known of it."""
+        return None
+
 
 class LazySchema(Schema):
     """Stands in for a type that is still being read, because it names itself."""

@@ -45,6 +45,10 @@ class ChoiceSchema(LeafSchema):
                 raise ValueError(f"{twin!r} and {choice!r} would be stored alike")
         self._by_text = {str(stored): choice for (_, stored), choice in self.loads.items()}
 
+    def count(self) -> int:
+        """How many choices there are."""
+        return len(self.loads) + len(self._odd)
+
     def load(self, value: Value, binder: object) -> object:  # noqa: ARG002
         if type(value) not in CONTAINERS:
             found = self.loads.get((type(value), value), self)
@@ -115,30 +119,30 @@ def _literal_text(choice: object) -> str:
 class EnumSchema(ChoiceSchema):
     """Members of an enum, stored by value. What no member has is offered to the enum's own `_missing_`."""
 
-    __slots__ = ("_kind", "_stored")
+    __slots__ = ("_stored", "kind")
 
     def __init__(self, kind: type[Enum]) -> None:
         """Raises ValueError as ChoiceSchema does."""
         super().__init__(kind.__name__, kind)
-        self._kind = kind
+        self.kind = kind
         self._stored = {member.name: value_of(member) for member in kind}
 
     def store(self, value: object) -> Value:
-        if isinstance(value, self._kind):
+        if isinstance(value, self.kind):
             return self._stored[value.name]
         raise misfit(self.expected, value)
 
     def _unknown(self, value: Value) -> object:
         try:
-            found = self._kind._missing_(value)  # the documented hook for exactly this
+            found = self.kind._missing_(value)  # the documented hook for exactly this
         except ValueError:
             found = None
-        if isinstance(found, self._kind):
+        if isinstance(found, self.kind):
             return found
         raise self.unfit(value)
 
     def takes(self) -> tuple[type, ...]:
-        return (self._kind,)
+        return (self.kind,)
 
 
 class FlagSchema(LeafSchema):

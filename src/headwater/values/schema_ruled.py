@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -37,16 +37,21 @@ _MEASURED: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
     "max_length": (operator.le, "at most"),
 }
 
+BOUNDS: Final = (*_COMPARED, *_MEASURED, "multiple_of", "pattern")
+"""Names of rules that are nothing but a bound."""
+
 
 class RuledSchema(Schema):
     """A type, and what is said of its values beyond it."""
 
-    __slots__ = ("inner", "rules")
+    __slots__ = ("bounds", "inner", "rules")
 
-    def __init__(self, inner: Schema, rules: Iterable[Rule]) -> None:
+    def __init__(self, inner: Schema, rules: Iterable[Rule], bounds: Mapping[str, Value]) -> None:
         super().__init__(inner.expected)
         self.inner = inner
         self.rules = tuple(rules)
+        # Those of the rules that can be told in words: {"ge": 0}.
+        self.bounds: dict[str, Value] = dict(bounds)
 
     def store(self, value: object) -> Value:
         stored = self.inner.store(value)
@@ -141,6 +146,18 @@ def rules_of(hint: object, extras: Iterable[object]) -> list[Rule]:
             found += _constraints(extra)
         elif home in {"pydantic", "pydantic_core"} or hasattr(extra, "__get_pydantic_core_schema__"):
             return [_by_pydantic(hint)]
+    return found
+
+
+def bounds_of(extras: Iterable[object]) -> dict[str, Value]:
+    """The rules that are nothing but a bound, under the names that msgspec gives them."""
+    found: dict[str, Value] = {}
+    for extra in _spread(extras):
+        if isinstance(extra, msgspec.Meta) or type(extra).__module__.partition(".")[0] == "annotated_types":
+            for name in BOUNDS:
+                bound = getattr(extra, name, None)
+                if type(bound) in {int, float, str}:
+                    found[name] = bound
     return found
 
 

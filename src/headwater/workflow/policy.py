@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.errors import DeclarationError, UsageError
-from headwater.values.duration import Duration, to_ms
+from headwater.values.duration import Duration, to_ms, written_ms
 from headwater.workflow.limits import BACKOFF_MAX_MS, BACKOFF_MS, TRIES, WAKE_MAX_MS, WAKE_MIN_MS
 
 
@@ -25,7 +25,7 @@ class Retry:
         self,
         tries: int = TRIES,
         *,
-        backoff: Duration = BACKOFF_MS / 1000,
+        backoff: Duration = f"{BACKOFF_MS}ms",
         max: Duration | None = None,  # noqa: A002  # as authors say it
         on: type[BaseException] | tuple[type[BaseException], ...] = (),
         jitter: float = 0.0,
@@ -55,9 +55,8 @@ class Retry:
         self.jitter: float = float(jitter)
 
     def __repr__(self) -> str:
-        return (
-            f"hw.Retry({self.tries}, backoff={self.backoff_ms / 1000}, max={self.max_ms / 1000}, jitter={self.jitter})"
-        )
+        backoff, longest = written_ms(self.backoff_ms), written_ms(self.max_ms)
+        return f"hw.Retry({self.tries}, backoff={backoff!r}, max={longest!r}, jitter={self.jitter})"
 
     def delay_ms(self, failures: int, chance: float = 0.0) -> int:
         """Before the retry that follows so many failures in a row; `chance` is between 0 and 1."""

@@ -88,7 +88,7 @@ class Office:
         self.notes = self.flow.topic("notes", Letter)
         self._add_producer()
         sender, uses = _senders(self, Client(url, patience))[kind]
-        declare = self.flow.consumer(self.mail, name="Send", retry=RETRY, timeout={"mutate": timeout}, uses=uses)
+        declare = self.flow.consumer(self.mail, name="Send", retry=RETRY, timeout={"mutate": f"{timeout}s"}, uses=uses)
         declare(sender)
         self._add_notes()
 

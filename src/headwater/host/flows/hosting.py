@@ -22,6 +22,7 @@ from headwater.host.flows.turns import Host
 from headwater.host.flows.watched import Watched
 from headwater.host.report import log
 from headwater.values.describe import describe
+from headwater.values.duration import Duration, to_ms
 from headwater.workflow import transitions
 from headwater.workflow.limits import CONCURRENCY, STOP_MS
 from headwater.workflow.planner import Rest
@@ -100,10 +101,10 @@ class Workflows:
         """Times that the host looked whether something is due."""
         return 0 if self._host is None else self._host.wakeups
 
-    def stop(self, timeout: float = STOP_MS / 1000) -> bool:
+    def stop(self, timeout: Duration = f"{STOP_MS}ms") -> bool:
         """Let runs come to an end, or to where they can stop; whether all did. Never in the middle of a call."""
         host, self._host = self._host, None
-        ended = host is None or host.stop(timeout)
+        ended = host is None or host.stop(to_ms(timeout, "workflows.stop(...)") / 1000)
         self._loop.close()
         return ended
 

@@ -177,7 +177,13 @@ def wake_ms(wake: object, now: int, whose: str) -> Millis | None:
                 raise ValueError("it has no time zone")
             at = int(wake.timestamp() * 1000)
         else:
-            at = now + int(min(to_ms(cast("str | float | timedelta", wake), "wake"), WAKE_MAX_MS * 2))
+            # A number is seconds here: a plan is data, and what it names is not refused but left out.
+            given = (
+                timedelta(seconds=wake)
+                if isinstance(wake, int | float) and wake is not True
+                else cast("Duration", wake)
+            )
+            at = now + int(min(to_ms(given, "wake"), WAKE_MAX_MS * 2))
     except (ValueError, OverflowError, OSError, TypeError, UsageError) as error:
         log.warning("%s asked to be woken at %r, which is no time (%s); it is not woken", whose, wake, error)
         return None

@@ -6,6 +6,7 @@ Must never know: what is asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from http import HTTPStatus
 from math import ceil
 from typing import Final
@@ -15,7 +16,7 @@ from headwater.host.http.limits import RETRIES, RETRY_AFTER_MAX_MS, RETRY_BACKOF
 from headwater.host.resources.asking import Asking
 from headwater.workflow.policy import Retry
 
-DEFAULT: Final = Retry(RETRIES, backoff=RETRY_BACKOFF_S, jitter=0.5)
+DEFAULT: Final = Retry(RETRIES, backoff=f"{RETRY_BACKOFF_S}s", jitter=0.5)
 """Unless an author says otherwise. With some chance: all that a server failed at once would come back at once."""
 
 PASSING: Final = frozenset({
@@ -41,7 +42,11 @@ class Patience(Retry):
 
     def __init__(self, like: Retry) -> None:
         super().__init__(
-            like.tries, backoff=like.backoff_ms / 1000, max=like.max_ms / 1000, on=like.on, jitter=like.jitter
+            like.tries,
+            backoff=timedelta(milliseconds=like.backoff_ms),
+            max=timedelta(milliseconds=like.max_ms),
+            on=like.on,
+            jitter=like.jitter,
         )
         # What the server wants to be left alone for; `HttpAsking` writes it before each wait.
         self.asked_ms = 0.0

@@ -33,7 +33,7 @@ from headwater.workflow.policy import Retry
 
 T = TypeVar("T")
 
-FRESH_FOR: Final = FRESH_FOR_MS / 1000
+FRESH_FOR: Final = f"{FRESH_FOR_MS}ms"
 """In seconds, as a duration."""
 
 
@@ -168,7 +168,7 @@ class Client:
         allow: Iterable[str] | None = None,
         private: bool = False,
         max_bytes: int = BYTES_MAX,
-        timeout: Duration = TIMEOUT_MS / 1000,
+        timeout: Duration = f"{TIMEOUT_MS}ms",
         headers: Mapping[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
         network: Network | None = None,
