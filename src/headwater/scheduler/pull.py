@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from headwater.errors import UserCodeError
-from headwater.scheduler.attempt import RetryImmediately
+from headwater.scheduler.attempt import Attempt, RetryImmediately
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
@@ -186,11 +186,20 @@ class Pull:
             yield attempt
         except RetryImmediately:
             self._runner.interrupted(attempt, "asked to be run again")
+        except TooDeep as deep:
+            self.made_room(attempt, deep.node)
+            raise
         except BaseException:
             self._runner.interrupted(attempt, "interrupted")
             raise
         else:
             self._runner.finish(attempt)
+
+    def made_room(self, attempt: Attempt, waited: Node) -> None:
+        """It was stopped for want of stack: what it waits for is run first. No unrest, unless that ran already."""
+        runner = self._runner
+        runner.interrupted(attempt, "made room for what it waits for")
+        attempt.node.pass_runs -= waited.pass_number != runner.pass_number
 
     def run(self, node: Node) -> Iterator[Step]:
         """One attempt of a node that is not current, everything above it being so. What has no room goes first."""

@@ -281,7 +281,7 @@ class Settle:
     def _stopped(self, attempt: Attempt, stop: BaseException) -> Iterator[Step]:
         """An attempt did not come to its end. If it has to make room for what it waits for, that is run first."""
         if isinstance(stop, TooDeep):
-            self._runner.interrupted(attempt, "made room for what it waits for")
+            self._pull.made_room(attempt, stop.node)
             # If that fails, it will be told when it asks again.
             with suppress(UserCodeError):
                 yield from self._pull.in_turn(stop.node)
