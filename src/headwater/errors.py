@@ -34,9 +34,10 @@
     │   ├── UnsafeLibraryError   HW207  the SQLite library has a known way to lose data
     │   ├── HistoryError         HW208  asked for a sequence number the store does not hold
     │   ├── MergeConflictError   HW209  both branches changed the same documents
-    │   └── RejectedError        HW210  the store did not take a transaction
-    │       ├── ConflictError    HW211  what it had read changed meanwhile; doing it again may succeed
-    │       └── PreconditionError  HW212  what it demanded does not hold; doing it again will not help
+    │   ├── RejectedError        HW210  the store did not take a transaction
+    │   │   ├── ConflictError    HW211  what it had read changed meanwhile; doing it again may succeed
+    │   │   └── PreconditionError  HW212  what it demanded does not hold; doing it again will not help
+    │   └── UnconfirmedError     HW218  a transaction may be stored or not: no verdict will come
     ├── WorkflowError            a run of a workflow, or what was asked of one; raised by authors, too
     │   ├── TransientError       HW501  will pass by itself: tried again later
     │   ├── LogicError           HW502  the handler is wrong: it has to be changed
@@ -322,6 +323,15 @@ class PreconditionError(RejectedError):
     """A document that had to be absent, a value that had to be there, an origin that was itself rejected."""
 
     code = "HW212"
+
+
+class UnconfirmedError(StoreError):
+    """The session or the disk ended between the sending of a transaction and its verdict. Look before doing it again.
+
+    Not a RejectedError: code that does a rejected transaction again must not do this one again.
+    """
+
+    code = "HW218"
 
 
 class WorkflowError(HeadwaterError):

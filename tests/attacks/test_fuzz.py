@@ -68,6 +68,10 @@ class FuzzDesk:
         assert len(reason.encode()) <= 120
         self.code = code
 
+    @property
+    def knows_rights(self) -> bool:
+        return True
+
     def may(self, right: str) -> bool:
         return right in ("read", "write")
 

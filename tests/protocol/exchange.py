@@ -130,6 +130,10 @@ class Desk:
         self.closed = (code, reason)
         self.leave()
 
+    @property
+    def knows_rights(self) -> bool:
+        return True
+
     def may(self, right: str) -> bool:
         return right in self.rights
 
@@ -204,6 +208,9 @@ class Ann:
     def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
         del welcome, session
         return None
+
+    def give_up(self, why: str) -> None:
+        pass
 
     def decided(self, number: LocalSeq) -> None:
         pass

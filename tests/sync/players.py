@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from headwater.cells.pending import Pending
-from headwater.errors import AddressError, HeadwaterError, MergeConflictError, OfflineError
+from headwater.errors import AddressError, HeadwaterError, MergeConflictError, OfflineError, UnconfirmedError
 from headwater.host.remote import replica as replica_module
 from headwater.host.remote import storage as storage_module
 from headwater.host.remote.link import Showing
@@ -177,7 +177,8 @@ class Player:
     def _settled(self, asked: Asked, settled: Pending) -> None:
         asked.told = settled.verdict
         if settled.error is not None:
-            asked.unknown = self.link.phase is Phase.OVER
+            # What was never sent is not in the log, whatever has ended.
+            asked.unknown = isinstance(settled.error, UnconfirmedError)
             asked.failed = not asked.unknown
         elif not isinstance(settled.verdict, Committed):
             self.world.counts["rejected"] += 1
@@ -259,6 +260,8 @@ class Game:
             self.come()
         elif kind == 1 and len(self.players) > 1:
             self.go(self.players.pop(rng.randrange(len(self.players))))
+        elif not self.world.backend.is_well:
+            return
         elif kind == 2 and len(self.branches) < 3:
             self.branches.append(f"branch{len(self.branches)}")
             self.world.fork(self.branches[-1])

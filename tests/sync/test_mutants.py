@@ -11,19 +11,20 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.host.remote.replica import RemoteReplica
+from headwater.host.serving.guest import Client
 from headwater.host.serving.proofs import Proofs
 from headwater.host.serving.room import Room
 from headwater.store.commit import Committed, Conflict, Outcome
 from headwater.store.engine import Engine
 from headwater.sync import client as client_module
 from headwater.sync.client import ClientSession
-from headwater.sync.frames import Judged, Written
+from headwater.sync.frames import Failed, Judged, Written
 from headwater.sync.told import up_to
 from headwater.sync.watches import Watches
 from headwater.values.ids import Seq
 from tests.sync.players import Game
 
-WORLDS = 60
+WORLDS = 150
 """In so many at most, each mistake shows. Most show in the first few."""
 
 
@@ -189,11 +190,42 @@ def verdict_of_another() -> Any:
     return patch.object(watches, "_judged", judged)
 
 
+def full_disk_is_an_answer() -> Any:
+    """What the server's disk could not answer is taken to be answered."""
+    return patch.object(ClientSession, "_comes_again", lambda *_: False)
+
+
+def full_disk_is_a_verdict() -> Any:
+    """A commit for which there was no room is told as taken back, and sent again by the client that knows better."""
+
+    def send_away(self: Room, failed: list[Any]) -> None:
+        for each in failed:
+            guest = self.guests.get(each.commit.session)
+            if guest is not None:
+                guest.push(encode_news(self.head, Failed(each.commit.local_seq, "HW400", "no room")))
+        inner(self, failed)
+
+    inner = Room._send_away
+    return patch.object(Room, "_send_away", send_away)
+
+
+def broken_room_entered() -> Any:
+    """A client is let into a room whose file has failed."""
+
+    def entered(self: Client, room: Any, *asked: Any) -> None:
+        was, room.is_broken = room.is_broken, False
+        inner(self, room, *asked)
+        room.is_broken = was
+
+    inner = Client.entered
+    return patch.object(Client, "entered", entered)
+
+
 MISTAKES: list[Callable[[], Any]] = [
     resend_skipped, told_before_caught_up, documents_after_what_was_done, watched_after_the_answer,
     written_to_its_own_session, judged_left_out, place_not_advanced, brought_and_not_watched, unwatch_ignored,
     let_go_and_taken_in_again, writer_not_watching, proof_good_for_one_try, reads_not_checked, accepted_twice,
-    verdict_of_another,
+    verdict_of_another, full_disk_is_an_answer, full_disk_is_a_verdict, broken_room_entered,
 ]  # fmt: skip
 
 

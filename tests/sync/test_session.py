@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.cells.pending import Failure, Pulled
-from headwater.errors import ServerLimitError, SessionLostError
+from headwater.errors import ServerLimitError, SessionLostError, UnconfirmedError
 from headwater.host.serving.proofs import Proofs
 from headwater.store.commit import (
     Absent,
@@ -56,6 +56,7 @@ class Line:
         self.session = ClientSession(self, Open("space"))
         self.sent: list[FromClient] = []
         self.told: list[list[Item]] = []
+        self.given_up: list[str] = []
 
     def send(self, frame: FromClient) -> None:
         self.sent.append(frame)
@@ -68,6 +69,10 @@ class Line:
 
     def prove(self, *_asked: object) -> None:
         """There is no key."""
+
+    def give_up(self, why: str) -> None:
+        """The connection is closed by whoever plays."""
+        self.given_up.append(why)
 
     def decided(self, _number: LocalSeq) -> None:
         """Nothing is kept."""
@@ -301,7 +306,8 @@ def test_verdicts_that_are_held_back_are_not_lost_with_the_session() -> None:
     line.session.lost(Close.REVOKED, "no more")
     [items] = line.told
     assert numbers(items) == [1, 2]
-    assert isinstance(items[-1], Failure) and isinstance(items[-1].error, SessionLostError)
+    assert isinstance(items[-1], Failure) and isinstance(items[-1].error, UnconfirmedError)
+    assert isinstance(items[-1].error.__cause__, SessionLostError)
     assert line.session.phase is Phase.OVER
 
 

@@ -1,8 +1,8 @@
 """A server, a network and clients on one thread: nothing happens but what a seeded scheduler picks next.
 
-Real are: the sessions of both sides, the room, the guest, the engine, the remote storage and its replica. Simulated
-are: the event loop and the threads of the server, the thread of each client's link, and the wires between them, which
-lose what is on its way when they are cut, or some of it.
+Real are: the sessions of both sides, the room, the guest, the engine, how a group is decided, the remote storage and
+its replica. Simulated are: the event loop and the threads of the server, the thread of each client's link, the disk,
+which may be full or fail, and the wires between them, which lose what is on its way when they are cut, or some of it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headwater.cells.pending import Failure
-from headwater.errors import HeadwaterError, LocalProtocolError, OfflineError
+from headwater.errors import HeadwaterError, OfflineError, StoreError, UnavailableError
 from headwater.host.serving.grants import Grant
-from headwater.host.serving.guest import Client
+from headwater.host.serving.guest import Client, rights_unknown
 from headwater.host.serving.proofs import Proofs
 from headwater.host.serving.rights import Right
 from headwater.host.serving.room import Room
+from headwater.host.storage import Storage
 from headwater.store.backends.memory import MemoryBackend
 from headwater.store.branching import fork, merge
 from headwater.store.commit import Submission
@@ -34,6 +35,7 @@ from headwater.testing.clock import START_MS
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq
 from tests.support.histories import BrokenError, naive_log
 from tests.support.naive import NaiveSpace
+from tests.sync.sim_disk import SimDisk
 
 SPACE = "shared"
 GRANT = Grant("g", "token", "", SPACE, Right.OWN, None, START_MS, None)
@@ -67,8 +69,11 @@ class SimThreads:
 class SimStorage:
     """A space whose commits wait until the scheduler has them decided."""
 
+    name = SPACE
+
     def __init__(self, backend: MemoryBackend) -> None:
-        self.engine = Engine(backend, SimClock())
+        self.engine = self._engine = Engine(backend, SimClock())
+        self._stalled: dict[Any, Any] = {}
         self.waiting: deque[Submission] = deque()
         self._receivers: list[Any] = []
 
@@ -87,23 +92,40 @@ class SimStorage:
         self.decide(len(self.waiting))
 
     def decide(self, count: int) -> None:
-        """One group. If it fails as a whole, one by one, as the storage does."""
+        """One group, as the storage does it."""
         group = [self.waiting.popleft() for _ in range(min(count, len(self.waiting)))]
-        try:
-            decided: list[Any] = list(self.engine.admit(group))
-        except LocalProtocolError:
-            decided = [self._alone(each) for each in group]
-        self.tell(decided)
+        if group:
+            self.tell(self._decide(group))
 
-    def _alone(self, submission: Submission) -> Any:
-        try:
-            return self.engine.admit([submission])[0]
-        except LocalProtocolError as error:
-            return Failure(submission.commit, error)
+    def _decide(self, group: list[Submission]) -> list[Any]:
+        return Storage._decide(self, group)  # type: ignore[arg-type]  # as much of one as is asked for
+
+    def _stall(self, group: list[Submission], error: HeadwaterError) -> None:
+        Storage._stall(self, group, error)  # type: ignore[arg-type]  # likewise
+
+    def _stalled_by(self, submission: Submission) -> Any:
+        return Storage._stalled_by(self, submission)  # type: ignore[arg-type]  # likewise
 
     def tell(self, decided: list[Any]) -> None:
         for receiver in self._receivers:
             receiver.deliver(decided)
+
+
+class SimAccess:
+    """Grants and the audit log, which are on the same disk."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.audit = self
+
+    @property
+    def is_known(self) -> bool:
+        return not self._world.backend.hides_grants
+
+    def write(self, _event: str, **_facts: object) -> None:
+        if self._world.backend.is_full or self._world.backend.is_away:
+            self._world.counts["not let in"] += 1
+            raise UnavailableError("no room for the audit log")
 
 
 class SimHouse:
@@ -114,27 +136,36 @@ class SimHouse:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.access = SimAccess(world)
         self.entropy = world
         self.proofs = Proofs(world.folder)
         self.limits = {"frame": FRAME_BYTES_MAX, "pending": 1024, "watches": 100_000}
         self.loop = SimLoop()
         self.threads = SimThreads()
-        self.storage = SimStorage(world.backend)
+        self._open()
+
+    def _open(self) -> None:
+        self._world.backend.reopen()
+        self.storage = SimStorage(self._world.backend)
         self.room = Room(self.storage, self.loop, self.threads)
 
     def run_loop(self) -> None:
         self.loop.tasks.popleft()()
 
     def run_thread(self) -> None:
-        self.threads.tasks.pop(self._world.rng.randrange(len(self.threads.tasks)))()
+        # What is not looked at, the pool keeps to itself.
+        with suppress(StoreError):
+            self.threads.tasks.pop(self._world.rng.randrange(len(self.threads.tasks)))()
 
     def nonce(self) -> bytes:
         return bytes(32)
 
     def right(self, _grant: object, _space: str) -> Right:
-        return self._world.right
+        return self._world.right if self.access.is_known else Right.NONE
 
-    def admitted(self, _client: Client, _asked: Open, grant: Any) -> Any:
+    def admitted(self, _client: Client, asked: Open, grant: Any) -> Any:
+        if self.right(grant, asked.space) < Right.READ:
+            raise rights_unknown()
         return grant
 
     def audit(self, *_words: object, **_facts: object) -> None:
@@ -145,8 +176,15 @@ class SimHouse:
 
     def enter(self, client: Client, asked: Open, actor: str, session: Any) -> None:
         def look() -> None:
-            last = self.room.last_of(BranchId(asked.branch), asked.session)
-            self.loop.tasks.append(partial(client.entered, self.room, asked, actor, session, last))
+            try:
+                if self.room.is_broken:
+                    self._open()
+                room = self.room
+                last = room.last_of(BranchId(asked.branch), asked.session)
+            except StoreError as error:
+                self.loop.tasks.append(partial(client.talk.refused, error, Close.RESTART, again=True))
+            else:
+                self.loop.tasks.append(partial(client.entered, room, asked, actor, session, last))
 
         self.threads.tasks.append(look)
 
@@ -327,6 +365,19 @@ class SimLink:
     def decided(self, number: LocalSeq) -> None:
         self._decided(number)
 
+    def give_up(self, why: str) -> None:
+        """In a turn of its own, as a socket that is aborted; until then it may hear more."""
+        self._world.counts["given up"] += 1
+        wire = self.wire
+
+        def hang_up() -> None:
+            if wire is not None and wire is self.wire:
+                wire.has_client = False
+                wire.to_client.clear()
+                self.lost(0, why)
+
+        self.tasks.append(hang_up)
+
     def lost(self, code: int, reason: str) -> None:
         self.wire = None
         self.trouble = reason
@@ -345,10 +396,10 @@ class World:
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = random.Random(seed)
         self.folder = folder
-        self.backend = MemoryBackend()
+        self.counts: Counter[str] = Counter()
+        self.backend = SimDisk(self.rng, self.counts)
         self.links: list[SimLink] = []
         self.wires: list[Wire] = []
-        self.counts: Counter[str] = Counter()
         # Documents that somebody has made, or tried to.
         self.made: list[DocKey] = []
         self._tokens = 0
@@ -362,6 +413,10 @@ class World:
         self.brings = self.rng.choice([1, 2, 10_000, 10_000])
         self.repeats = self.rng.choice([0.0, 0.02])
         self.group = self.rng.choice([1, 3, 64])
+        # How likely it is that the disk is full from now on; and that the next write fails.
+        self.fulls = self.rng.choice([0.0, 0.0, 0.01, 0.03])
+        self.failures = self.rng.choice([0.0, 0.0, 0.005, 0.03])
+        self.aways = self.rng.choice([0.0, 0.01, 0.02])
 
     def token(self) -> str:
         self._tokens += 1
@@ -370,9 +425,13 @@ class World:
     @property
     def log(self) -> NaiveSpace:
         engine = self.house.storage.engine
-        return naive_log(self.backend.log(Seq(self._log.head), engine.head), self._log)
+        return naive_log(MemoryBackend.log(self.backend, Seq(self._log.head), engine.head), self._log)
 
     # -- faults --------------------------------------------------------------------------------------------
+
+    def be_kind(self) -> None:
+        """No faults at all."""
+        self.cuts = self.restarts = self.repeats = self.fulls = self.failures = self.aways = 0.0
 
     def restart(self) -> None:
         """The server is gone, with what it had in memory, and there again. What was decided is in the log."""
@@ -384,7 +443,24 @@ class World:
         for wire in self.wires:
             if wire.has_server:
                 wire.cut(self.rng, server_dies=True)
+        self.backend.mend()
         self.house = SimHouse(self)
+
+    def trouble_the_disk(self) -> None:
+        """It is full from now on, or not any more; or the next write fails."""
+        disk = self.backend
+        if disk.is_full:
+            disk.is_full = self.rng.random() > 0.05
+        elif self.rng.random() < self.fulls:
+            disk.is_full = True
+            self.counts["full"] += 1
+        if self.rng.random() < self.failures:
+            disk.fails_next = True
+        if disk.is_away:
+            disk.is_away = self.rng.random() > 0.03
+            disk.hides_grants &= disk.is_away
+        elif self.rng.random() < self.aways:
+            disk.is_away, disk.hides_grants = True, self.rng.random() < 0.2
 
     def repeat(self) -> None:
         """A client sends a commit once more, although nothing was lost."""
@@ -432,6 +508,10 @@ class World:
             self.restart()
         if faults and self.rng.random() < self.repeats:
             self.repeat()
+        if faults:
+            self.trouble_the_disk()
+        else:
+            self.backend.mend()
         moves = self._moves()
         if moves:
             self.counts["steps"] += 1

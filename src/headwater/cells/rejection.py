@@ -5,7 +5,15 @@ Must never know: who is told, and when.
 
 from __future__ import annotations
 
-from headwater.errors import ConflictError, HeadwaterError, PreconditionError, RejectedError, class_of
+from headwater.errors import (
+    ConflictError,
+    HeadwaterError,
+    PoisonedError,
+    PreconditionError,
+    RejectedError,
+    UnconfirmedError,
+    class_of,
+)
 from headwater.store.commit import Conflict, Refused, Verdict
 
 
@@ -17,9 +25,26 @@ def rejection(verdict: Verdict | None, error: HeadwaterError | None, space: str,
         return ConflictError(message, doc=verdict.doc, path=verdict.path, seq=verdict.seq)
     if isinstance(verdict, Refused):
         return refusal(verdict, f"{whose} in space {space!r} was refused: ")
+    if isinstance(error, UnconfirmedError | PoisonedError):
+        message = f"it is not known whether {whose} in space {space!r} was stored: {error}"
+        unknown = UnconfirmedError(f"{message}. Open the space again and look before you do it again", error=error)
+        unknown.__cause__ = error
+        return unknown
     failed = RejectedError(f"{whose} in space {space!r} was not stored: {error}", error=error)
     failed.__cause__ = error
     return failed
+
+
+def all_of(lost: list[HeadwaterError], space: str) -> HeadwaterError:
+    """One error for several transactions: of the class of the first; but before all, what must not be repeated."""
+    unknown = [each for each in lost if isinstance(each, UnconfirmedError)]
+    first = (unknown or lost)[0]
+    if len(lost) == 1:
+        return first
+    message = f"{len(lost)} transactions in space {space!r} were taken back"
+    if unknown:
+        message += f"; of {len(unknown)} of them it is not known whether they are stored"
+    return type(first)(f"{message}. The first: {first.message}", **{**first.facts, "rejected": tuple(lost)})
 
 
 def refusal(refused: Refused, prefix: str = "") -> HeadwaterError:

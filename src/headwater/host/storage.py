@@ -346,7 +346,7 @@ class Storage:
         self._group, self._outcomes = [], None
         self.groups += 1
 
-    def _decide(self, group: list[Submission]) -> Decided:
+    def _decide(self, group: list[Submission], *, is_second: bool = False) -> Decided:  # noqa: PLR0911  # one per outcome
         """One group through the engine. If it fails as a whole it is tried one by one: the others may still succeed."""
         if self._stalled:
             if len(group) > 1:
@@ -357,17 +357,26 @@ class Storage:
             return list(self._engine.admit(group))
         except HeadwaterError as error:
             hopeless = isinstance(error, StoreError) and not isinstance(error, StoreFullError)
-            if len(group) == 1 and isinstance(error, StoreFullError) and group[0].comes_again:
-                self._stalled[group[0].commit.session] = (group[0].commit.local_seq, error)
             if len(group) == 1 or hopeless:
+                self._stall(group, error)
                 return [Failure(submission.commit, error) for submission in group]
         except Exception as bug:  # noqa: BLE001  # of ours: it may cost one commit, but not hold up all others
             self._restart()
-            if len(group) == 1:
+            # What a rider does cannot be recognized if it comes twice.
+            if len(group) == 1 and (is_second or group[0].rider is not None):
                 broken = InvariantError(f"a commit could not be decided: {describe(bug)}", commit=group[0].commit)
                 broken.__cause__ = bug
                 return [Failure(group[0].commit, broken)]
+            if len(group) == 1:
+                # It may be in the log already: then it has its verdict now.
+                return self._decide(group, is_second=True)
         return [one for submission in group for one in self._decide([submission])]
+
+    def _stall(self, group: list[Submission], error: HeadwaterError) -> None:
+        """Later commits of their sessions wait until these come again: decided first, they would reject these."""
+        for each in group if isinstance(error, StoreError) else ():
+            if each.comes_again:
+                self._stalled.setdefault(each.commit.session, (each.commit.local_seq, error))
 
     def _stalled_by(self, submission: Submission) -> HeadwaterError | None:
         """Why a commit is not decided: one before it had no room, and has not come again."""

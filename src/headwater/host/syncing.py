@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.cells.home import Home
+from headwater.cells.rejection import all_of
 from headwater.scheduler.outcome import Outcomes
 
 
@@ -25,11 +26,7 @@ def raise_lost(home: Home, outcomes: Outcomes) -> None:
     """
     if home.lost:
         lost, home.lost = home.lost, []
-        first = lost[0]
-        if len(lost) == 1:
-            raise first
-        message = f"{len(lost)} transactions in space {home.name!r} were taken back. The first: {first.message}"
-        raise type(first)(message, **{**first.facts, "rejected": tuple(lost)})
+        raise all_of(lost, home.name)
     unstored = outcomes.unstored()
     if unstored is not None:
         count, why = unstored

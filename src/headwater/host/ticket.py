@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast
 
-from headwater.errors import ClosedError, EventFailedError, EventRefusedError, EventRejectedError, EventReusedError
+from headwater.errors import (
+    ClosedError,
+    EventFailedError,
+    EventRefusedError,
+    EventRejectedError,
+    EventReusedError,
+    PoisonedError,
+    UnconfirmedError,
+)
 from headwater.scheduler.event import Event, State
 from headwater.scheduler.outcome import HANDLED
 from headwater.scheduler.receipts import REUSED
@@ -58,7 +66,8 @@ class Ticket(Generic[R_co]):
         """What its handler returned, once that is on disk, or confirmed by the server.
 
         An event that was handled before has the result of then. Raises EventFailedError, EventRejectedError,
-        EventRefusedError, EventReusedError, and EventTimeoutError if it takes longer than `timeout`.
+        EventRefusedError, EventReusedError, UnconfirmedError if it ended without a verdict, and EventTimeoutError if it
+        takes longer than `timeout`.
         """
         if not self._event.is_settled:
             limit = None if timeout is None else to_ms(timeout, "ticket.result(...)")
@@ -82,6 +91,9 @@ class Ticket(Generic[R_co]):
         title = event.handler.title
         if event.state is State.CONFIRMED or event.reason is HANDLED:
             return cast("R_co", self._result.unseal(self._space, self._space.untracked, event.result))
+        if isinstance(event.error, UnconfirmedError | PoisonedError):
+            message = f"it is not known whether {event.id} was handled by {title}: {event.error.message}"
+            raise UnconfirmedError(f"{message}. Look before you send it again", event=event.id) from event.error
         if event.state is State.FAILED:
             message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written"
             where = self._space.scheduler.outcomes.where

@@ -14,7 +14,7 @@ from headwater.cells.lifecycle import Status as TxStatus
 from headwater.cells.rejection import refusal
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, PoisonedError, UnconfirmedError
 from headwater.scheduler import failures, outbox, receipts
 from headwater.scheduler.books import write_down
 from headwater.scheduler.event import SETTLED, Event, LastFailure, Signal, State
@@ -174,7 +174,12 @@ class Outcomes:
         running = lane.running
         name = "what sent it" if event.origin is None else event.origin.name
         # In this order: this may be another thread than the one that handles events, and puts it into its lane.
-        self.refuse(event, f"{name} was taken back, and it with it")
+        unknown = None if event.origin is None else event.origin.tx.error
+        if isinstance(unknown, UnconfirmedError | PoisonedError):
+            event.error = unknown
+            self.refuse(event, f"it is not known whether {name} was stored: {unknown.message}")
+        else:
+            self.refuse(event, f"{name} was taken back, and it with it")
         lane.take_out(event)
         if lane.events:
             self._tick(True)

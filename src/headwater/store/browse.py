@@ -85,17 +85,15 @@ def listing(
 
 
 def keys(engine: Engine, branch: BranchId, prefix: str = "") -> Iterator[DocKey]:
-    """Every key the branch or an ancestor of it has ever had, in order, each once."""
-    engine.fold()
+    """Every key the branch or an ancestor of it has ever had, in order, each once. Nothing is written."""
     chain: list[BranchId] = []
     name: BranchId | None = branch
     while name is not None:
         chain.append(name)
         name = engine.documents.branch(name).parent
     pages = [_own_keys(engine, on, prefix) for on in chain]
-    if len(pages) == 1:
-        yield from pages[0]
-        return
+    # What is not folded yet stands beside what is.
+    pages += [iter(_tail_keys(engine, on, prefix)) for on in chain]
     last = None
     for key in merge(*pages):
         if key != last:
@@ -109,6 +107,10 @@ def _own_keys(engine: Engine, branch: BranchId, prefix: str) -> Iterator[DocKey]
         for row in page:
             yield row.doc
         after = page[-1].doc
+
+
+def _tail_keys(engine: Engine, branch: BranchId, prefix: str) -> list[DocKey]:
+    return sorted(doc for doc in engine.documents.tail.by_document().get(branch, ()) if doc.startswith(prefix))
 
 
 def history(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[Event]:

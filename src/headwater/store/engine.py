@@ -26,6 +26,7 @@ from headwater.errors import (
     NotFoundError,
     PreconditionError,
     StoreError,
+    UnavailableError,
 )
 from headwater.store.backend import Backend, Fold, Horizon, LogRow, ObservationRow
 from headwater.store.cache import DocState, Recent, StateCache
@@ -140,7 +141,11 @@ class Engine:
 
     def let_go(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
         """Hold documents no longer that nobody is going to ask for soon: they are read again if somebody does."""
-        self.fold()
+        try:
+            self.fold()
+        except UnavailableError:
+            # No room to fold: they stay in memory until there is.
+            return
         self.states.let_go(branch, docs)
 
     def last_of(self, session: SessionId) -> LocalSeq:

@@ -16,7 +16,7 @@ from headwater.store.backend import ObservationRow
 from headwater.store.commit import DeleteDoc
 from headwater.store.document import apply_operation
 from headwater.store.engine import Engine
-from headwater.store.observations import SeenRead, decode_observation
+from headwater.store.observations import SeenRead, decode_observation, newest
 from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
 from headwater.values.match import touches
@@ -58,9 +58,10 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     `besides` names what these runs wrote besides: of whatever is not named, how new it is may not be known.
 
     A branch starts with what its parent knew when it was made, as far as that is still kept as it was then.
+
+    Writes nothing: what the log holds beyond the last fold is looked at in memory.
     """
-    engine.fold()
-    documents, backend = engine.documents, engine.backend
+    documents = engine.documents
     rows: dict[DocKey, ObservationRow] = {}
     inherited: set[DocKey] = set()
     views: list[tuple[BranchId, Seq]] = []
@@ -68,7 +69,7 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     row = documents.branch(branch)
     while True:
         views.append((row.name, through))
-        kept = {each.doc: each for each in backend.observations(row.name, prefix) if each.seq <= through}
+        kept = {doc: each for doc, each in _observations(engine, row.name, prefix).items() if each.seq <= through}
         # What is nearer hides what is inherited.
         if row.name != branch:
             inherited |= kept.keys() - rows.keys()
@@ -89,12 +90,32 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     return found
 
 
+def _observations(engine: Engine, branch: BranchId, prefix: str) -> dict[DocKey, ObservationRow]:
+    """The newest of each computation on a branch: in the caches, or in the part of the log that is not folded."""
+    backend = engine.backend
+    found = {row.doc: row for row in backend.observations(branch, prefix)}
+    for (on, doc), (seq, row) in newest(engine.documents.tail.entries, backend.observation).items():
+        if on != branch or not doc.startswith(prefix):
+            continue
+        known = found.get(doc)
+        # As a fold would: a note of the same place, or a later one, came after the commit.
+        if known is not None and known.seq >= seq:
+            continue
+        if row is not None:
+            found[doc] = row
+        else:
+            found.pop(doc, None)
+    return found
+
+
 def _all_places(engine: Engine, views: Iterable[tuple[BranchId, Seq]]) -> dict[DocKey, tuple[Seq, bool] | None]:
     """Of a branch and those it inherits from, each as far as it does."""
     places: dict[DocKey, tuple[Seq, bool] | None] = {}
     for name, through in views:
-        heads = engine.backend.head_places(name)
-        found = {doc: (seq, live) if seq <= through else None for doc, seq, live in heads}
+        heads = {doc: (seq, live) for doc, seq, live in engine.backend.head_places(name)}
+        for doc, revisions in engine.documents.tail.by_document().get(name, {}).items():
+            heads[doc] = (revisions[-1].seq, type(revisions[-1].operations[-1]) is not DeleteDoc)
+        found = {doc: place if place[0] <= through else None for doc, place in heads.items()}
         places = found | places if places else found
     return places
 
@@ -172,6 +193,8 @@ def drop_unclaimed(engine: Engine, branch: BranchId, gone: Iterable[DocKey]) -> 
     """Forget what is kept of computations that are no more. Returns how many there were."""
     listed = [(branch, doc) for doc in gone]
     if listed:
+        # First of all: what the log says of them beyond the last fold would be kept by the next.
+        engine.fold()
         engine.backend.drop_observations(listed)
     return len(listed)
 
@@ -192,6 +215,5 @@ def drop_stale(engine: Engine) -> int:
 
 def kept_size(engine: Engine, branch: BranchId, prefix: str = "") -> tuple[int, int]:
     """How many observations there are of runs on a branch, and how many bytes they are."""
-    engine.fold()
-    rows = engine.backend.observations(branch, prefix)
-    return len(rows), sum(len(row.body) for row in rows)
+    rows = _observations(engine, branch, prefix)
+    return len(rows), sum(len(row.body) for row in rows.values())

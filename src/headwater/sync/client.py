@@ -11,10 +11,8 @@ Length: what is held back, and until when, is seen only where all that comes and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from headwater.cells.pending import Failure
 from headwater.errors import (
@@ -22,16 +20,11 @@ from headwater.errors import (
     ClosedError,
     HeadwaterError,
     LimitError,
-    LocalProtocolError,
-    NameRefusedError,
-    NotFoundError,
     OfflineError,
     RemoteProtocolError,
     ServerLimitError,
     SessionLostError,
-    StoreError,
-    StoreFullError,
-    SyncError,
+    UnconfirmedError,
 )
 from headwater.store.commit import Commit, Committed, Note, Outcome, Submission, adopt_operation
 from headwater.sync import frames, told
@@ -53,9 +46,7 @@ from headwater.sync.frames import (
     Opened,
     Ping,
     Pong,
-    Proof,
     Pull,
-    Transact,
     Trouble,
     Unwatch,
     Watch,
@@ -65,62 +56,15 @@ from headwater.sync.frames import (
     read_server,
 )
 from headwater.sync.limits import ACK_EVERY, OFFLINE_MAX, WINDOW
+from headwater.sync.line import Answer, Done, Line, Phase, Question, named_in, renumbered, transact
 from headwater.sync.serving import FATAL, Close
 from headwater.sync.told import brought, in_order, own_of, part_of, pulled, up_to
+from headwater.sync.trouble import error_of, is_of_the_disk
 from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
 
+__all__ = ["Answer", "ClientSession", "Item", "Line", "Phase", "error_of", "is_of_the_disk", "transact"]
+
 Item: TypeAlias = told.Item
-Answer: TypeAlias = Docs | Kept | Changed | Pong
-Done: TypeAlias = Callable[[Answer | HeadwaterError], None]
-
-_ERRORS: Final[dict[str, type[HeadwaterError]]] = {
-    kind.code: kind
-    for kind in (
-        AccessError, LimitError, LocalProtocolError, NameRefusedError, NotFoundError, RemoteProtocolError,
-        ServerLimitError, SessionLostError, StoreError, StoreFullError, SyncError,
-    )
-}  # fmt: skip
-
-
-def error_of(code: str, message: str) -> HeadwaterError:
-    """What the server has said, as an error of ours."""
-    return _ERRORS.get(code, SyncError)(message)
-
-
-class Phase(Enum):
-    """How far it has come."""
-
-    CONNECTING = "connecting"
-    LIVE = "live"
-    OFFLINE = "offline"
-    OVER = "over"
-
-
-class Line(Protocol):
-    """Whoever carries frames, and hears what comes of them."""
-
-    def send(self, frame: FromClient) -> None:
-        """Send a frame over the connection there is."""
-
-    def deliver(self, items: list[Item]) -> None:
-        """To be taken in, as one step, by whoever looks."""
-
-    def changed(self) -> None:
-        """The phase is another now."""
-
-    def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
-        """The answer to the server's challenge, if a key is used."""
-
-    def decided(self, number: LocalSeq) -> None:
-        """A commit needs not be kept any more."""
-
-
-@dataclass(slots=True)
-class Question:
-    """Asked, and not answered yet."""
-
-    frame: Watch | Pull | AskKept | AskChanged | Ping
-    done: Done | None
 
 
 class ClientSession:
@@ -225,7 +169,10 @@ class ClientSession:
         own = [each.commit for each in own_of(self._held, self._session)] if self._rejoin else []
         items: list[Item] = [] if self._rejoin else self._held
         self._held = []
-        items += [Failure(commit, error) for commit in (*own, *(each.commit for each in self.outbox.values()))]
+        items += [Failure(commit, self._unconfirmed(commit, error)) for commit in own]
+        for number, submission in self.outbox.items():
+            ended = self._unconfirmed(submission.commit, error) if number in self._ever_sent else error
+            items.append(Failure(submission.commit, ended))
         self.outbox.clear()
         questions, self._questions = self._questions, {}
         if items:
@@ -234,6 +181,16 @@ class ClientSession:
             if question.done is not None:
                 question.done(error)
         self._line.changed()
+
+    def _unconfirmed(self, commit: Commit, why: HeadwaterError) -> UnconfirmedError:
+        """The error of a commit that was sent, and of which no verdict has come: the server may have stored it."""
+        message = (
+            f"commit {commit.local_seq} was sent to the server of space {self._opening.space!r}, and the session ended "
+            f"before the verdict came: it may be stored. The session ended because: {why.message}"
+        )
+        unknown = UnconfirmedError(message, space=self._opening.space, commit=commit.local_seq)
+        unknown.__cause__ = why
+        return unknown
 
     # -- from the server -----------------------------------------------------------------------------------
 
@@ -283,6 +240,8 @@ class ClientSession:
             return
         first = self.opened is None
         self.opened = opened
+        # What an earlier connection was told when it was closed is over.
+        self.error = None
         self.phase = Phase.LIVE
         self._rejoin = {}
         if not first or self._ever_sent:
@@ -320,6 +279,10 @@ class ClientSession:
                     if submission is not None:
                         self._note_fate(submission.commit, verdict)
                         items.append(Outcome(submission.commit, verdict))
+                case Failed(number, code, message) if is_of_the_disk(error := error_of(code, message)):
+                    if number in self.outbox:
+                        # No verdict: it is sent again.
+                        self._line.give_up(error.message)
                 case Failed(number, code, message):
                     submission = self._settle(number)
                     if submission is not None:
@@ -349,7 +312,7 @@ class ClientSession:
     def _note_fate(self, commit: Commit, verdict: object) -> None:
         docs = {operation.doc: None for operation in commit.operations}
         if isinstance(verdict, Committed):
-            asked = {doc for question in self._questions.values() for doc in _named(question.frame)}
+            asked = {doc for question in self._questions.values() for doc in named_in(question.frame)}
             for doc in docs:
                 # Whoever writes a document watches it, says the server. What it was before may still be on its way.
                 if doc not in asked:
@@ -397,8 +360,12 @@ class ClientSession:
             self._release()
             return
         question = self._questions.get(docs.number)
-        if question is not None and isinstance(question.frame, Watch) and docs.complete:
-            self.prefixes.update(dict.fromkeys(question.frame.prefixes))
+        if question is not None and isinstance(question.frame, Watch):
+            for doc, have in question.frame.docs:
+                # What is as it is here is not sent again, and watched all the same.
+                self.watched.setdefault(doc, Seq(have))
+            if docs.complete:
+                self.prefixes.update(dict.fromkeys(question.frame.prefixes))
         news = list(docs.newer)
         if question is not None and question.done is None:
             newer = {each.doc for each in news}
@@ -424,12 +391,16 @@ class ClientSession:
         later, self._later = self._later, []
         for number in later:
             if number in self._questions:
-                self._line.send(_renumbered(self._questions[number].frame, number))
+                self._line.send(renumbered(self._questions[number].frame, number))
 
     def _trouble(self, error: HeadwaterError, number: int, *, again: bool) -> None:
         if not number:
             # The connection as a whole; it is closed next.
             self.error = error if not again else None
+            return
+        if is_of_the_disk(error) and self._comes_again(number):
+            # Over the next connection; until then nothing is known to be complete.
+            self._line.give_up(error.message)
             return
         missed = self._rejoin.pop(number, None)
         if missed is not None:
@@ -453,6 +424,12 @@ class ClientSession:
             self._note_fate(submission.commit, None)
             self._give([Failure(submission.commit, error)])
             self._send_more()
+
+    def _comes_again(self, number: int) -> bool:
+        """Whether it is a commit, or decides what is watched here: without its answer, changes would be missed."""
+        question = self._questions.get(number)
+        is_watch = question is not None and isinstance(question.frame, Watch)
+        return number in self.outbox or number in self._rejoin or is_watch
 
     def too_large(self, frame: FromClient, size: int, most: int) -> None:
         """A commit or a question that cannot be sent, over this connection or any other."""
@@ -481,7 +458,7 @@ class ClientSession:
         if isinstance(frame, Watch) and (self._rejoin or self._awaited):
             self._later.append(number)
         else:
-            self._line.send(_renumbered(frame, number))
+            self._line.send(renumbered(frame, number))
 
     def unwatch(self, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
         """Hear no more of these."""
@@ -545,37 +522,3 @@ class ClientSession:
             if number not in self._sent:
                 self._sent[number] = self._ever_sent[number] = None
                 self._line.send(transact(submission))
-
-
-def _named(frame: Watch | Pull | AskKept | AskChanged | Ping) -> list[DocKey]:
-    return [doc for doc, _ in frame.docs] if isinstance(frame, Watch) else []
-
-
-def transact(submission: Submission) -> Transact:
-    """A commit as it travels."""
-    commit = submission.commit
-    return Transact(
-        commit.local_seq,
-        commit.operations,
-        commit.reads,
-        commit.pending_reads,
-        commit.preconditions,
-        commit.seen,
-        tuple(map(note_fields, submission.notes)),
-    )
-
-
-def _renumbered(
-    frame: Watch | Pull | AskKept | AskChanged | Ping, number: int
-) -> Watch | Pull | AskKept | AskChanged | Ping:
-    match frame:
-        case Watch(_, docs, prefixes, at, follow):
-            return Watch(number, docs, prefixes, at, follow)
-        case Pull(_, docs, prefixes, at, follow):
-            return Pull(number, docs, prefixes, at, follow)
-        case AskKept(_, prefix, besides):
-            return AskKept(number, prefix, besides)
-        case AskChanged(_, doc, places, after):
-            return AskChanged(number, doc, places, after)
-        case Ping():
-            return Ping(number)

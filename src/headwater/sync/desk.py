@@ -27,6 +27,11 @@ class Desk(Protocol):
         ...
 
     @property
+    def knows_rights(self) -> bool:
+        """Whether it can be told now what a session may do. If not, it may do nothing, and comes again."""
+        ...
+
+    @property
     def head(self) -> Seq:
         """The newest place of the log that anybody was told of."""
         ...

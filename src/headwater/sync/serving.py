@@ -356,7 +356,9 @@ class ServerSession:
             self._pending_bytes -= self._sizes.popleft()
 
     def revoked(self) -> None:
-        """It may see nothing of the space any more."""
+        """It may see nothing of the space any more; or that cannot be told, and then it comes again."""
+        if not self._desk.knows_rights:
+            self.turned_away("the server cannot tell now what this client may do; come again")
         if self.state is not State.OVER:
             message = f"space {self.space!r} may not be used any more: the token was revoked, or has expired"
             self._desk.send(Trouble("HW404", message))

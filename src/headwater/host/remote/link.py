@@ -124,10 +124,16 @@ class Link:
         self._stop = asyncio.Event()
         # When it was last reached, on the loop's clock; None: it is.
         self.lost_at: float | None = self._loop.time()
+        # Since when no connection lasted and no commit was decided, if so; why; and when it was last live.
+        self._stuck_at: float | None = None
+        self._stuck_why = ""
+        self._live_at = 0.0
         # When something was last heard, likewise.
         self._heard_at = 0.0
         self.tries = 0
         self.trouble = ""
+        # Why this side has closed the last connection, if it did.
+        self._given_up = ""
         # Somebody answers, and not as is expected.
         self._is_misread = False
         # Told when the phase has changed, by the thread.
@@ -258,10 +264,18 @@ class Link:
                 lost_at = self.lost_at
                 if lost_at is not None and end is None and now - lost_at > PATIENCE_S:
                     raise self.away(f"is not reached ({self.trouble})")
+                if end is None and self._is_stuck(now):
+                    raise self.away(f"is reached, and cannot do what is asked ({self._stuck_why})")
                 if lost_at is None and end is None and now - max(begun, self._heard_at) > STALL_S:
                     raise self.away(f"has said nothing for {STALL_S:g} s")
                 self._changed.wait(LOOK_S if left is None else min(LOOK_S, left))
             return True
+
+    def _is_stuck(self, now: float) -> bool:
+        """Whether the server has let this client in and sent it away again for too long: its disk may be full."""
+        if self._stuck_at is None or (self.lost_at is None and now - self._live_at > STAYED_S):
+            return False
+        return now - self._stuck_at > PATIENCE_S
 
     def away(self, how: str) -> OfflineError:
         """The error of whoever waits in vain."""
@@ -312,6 +326,9 @@ class Link:
             self.tries += 1
             begun = self._loop.time()
             went_well = await self._connect() and self._loop.time() - begun > STAYED_S
+            if went_well or self._stuck_at is None:
+                self._stuck_at = self._loop.time()
+            self._stuck_why = self.trouble
             delay = BACKOFF_MIN_S if went_well else min(delay * 2, BACKOFF_MAX_S)
             if self.session.error is not None and self.session.phase is Phase.OVER:
                 break
@@ -361,7 +378,8 @@ class Link:
             return False
         if not self._stop.is_set():
             silent = f"nothing was heard for {socket.silence_s:.0f} s" if socket.silence_s else ""
-            self.trouble = silent or socket.close_reason or "the connection was lost"
+            self.trouble = silent or self._given_up or socket.close_reason or "the connection was lost"
+            self._given_up = ""
             self._lost(socket.close_code, socket.close_reason)
         return self.session.opened is not None
 
@@ -449,7 +467,14 @@ class Link:
 
     def decided(self, number: LocalSeq) -> None:
         """A commit needs not be kept any more."""
+        self._stuck_at = None
         self._decided(number)
+
+    def give_up(self, why: str) -> None:
+        """Close the connection; the next one is tried after a while."""
+        self._given_up = why
+        if self._socket is not None:
+            self._socket.abort()
 
     def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
         """The answer to the server's challenge, if a key is used."""
@@ -464,6 +489,6 @@ class Link:
         if self.phase is Phase.LIVE:
             self.lost_at = None
             self.trouble = ""
-            self._heard_at = self._loop.time()
+            self._live_at = self._heard_at = self._loop.time()
         self.told()
         self._on_change()

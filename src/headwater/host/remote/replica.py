@@ -12,7 +12,7 @@ from msgspec import structs
 
 from headwater.cells.pending import Failure, Pending, Pulled
 from headwater.cells.view import Document
-from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError, SessionLostError
+from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
 from headwater.host.attached import AttachedReplica, Port
 from headwater.host.remote.fetching import is_in_loop
 from headwater.store.commit import Commit, Committed, DeleteDoc, Effect, Outcome, SetDoc, Submission, Verdict
@@ -51,7 +51,8 @@ class RemoteReplica(AttachedReplica):
         # For whoever keeps what is here: commits that were decided, documents as they are confirmed now, as of where.
         self.on_taken_in: TakenIn | None = None
         # Commits that an earlier program has made; and who is told, once for all, if some are taken back. Also of those
-        # of this program if they ended with the session: nobody has decided against them.
+        # of this program that ended with the session, which is over then: no verdict was against them.
+        self.is_over: Callable[[], bool] = lambda: False
         self._earlier: dict[LocalSeq, None] = {}
         self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
         # Asked for by code that does not wait, and not answered yet; and what functions here write, which is never so.
@@ -140,7 +141,7 @@ class RemoteReplica(AttachedReplica):
 
         def told(pending: Pending, verdict: Verdict | None, error: HeadwaterError | None) -> None:
             is_earlier = pending.commit.local_seq in self._earlier
-            if is_earlier or isinstance(error, SessionLostError):
+            if is_earlier or (error is not None and self.is_over()):
                 refused.append((pending.commit, verdict, error, is_earlier))
             if not is_earlier:
                 tell(pending, verdict, error)

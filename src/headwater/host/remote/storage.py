@@ -19,6 +19,7 @@ from headwater.errors import (
     ClosedError,
     HeadwaterError,
     OfflineError,
+    PoisonedError,
     ServerLimitError,
     SessionLostError,
     UnavailableError,
@@ -143,6 +144,7 @@ class RemoteStorage:
             self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
         )
         replica.seq = seq
+        replica.is_over = lambda: link.phase is Phase.OVER
         if self._local is not None:
             self._local.serve(replica)
         return replica
@@ -352,7 +354,7 @@ class RemoteStorage:
             return None
         try:
             return link.ask(question)
-        except OfflineError:
+        except (OfflineError, UnavailableError, PoisonedError):
             return None
 
     def _note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:

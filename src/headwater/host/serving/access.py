@@ -106,6 +106,12 @@ class Access:
 
     # --- asking -----------------------------------------------------------------------------------------------
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known who may come in. If not, no one is let in, and that may pass: it is no revocation."""
+        self._look()
+        return not self._trouble
+
     def with_token(self, token: str) -> Grant | None:
         """Whose token it is; None for those unknown, expired or malformed, without telling which."""
         self._look()

@@ -135,6 +135,8 @@ class Doorman:
             return grant
         if is_guessing:
             return 429, "too many wrong tokens from this address; wait a little", {"Retry-After": "5"}
+        if given and not self.house.access.is_known:
+            return 503, "the grants cannot be read now, so no client is let in; come again", {"Retry-After": "1"}
         if given:
             self._guessed(peer)
         message = (

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from headwater.errors import AccessError, HeadwaterError, SessionLostError
+from headwater.errors import AccessError, ClosedError, HeadwaterError, SessionLostError, UnavailableError
 from headwater.host.serving.grants import Grant
 from headwater.host.serving.limits import BEHIND
 from headwater.host.serving.rights import WORDS, Right
-from headwater.host.serving.room import Room
+from headwater.host.serving.room import CANNOT_WRITE, Room
 from headwater.store.commit import Commit, Note
 from headwater.sync.actor import check_actor
 from headwater.sync.frames import (
@@ -38,6 +38,11 @@ log: Final = logging.getLogger("headwater.server")
 
 UNKNOWN = "there is no such space, or it may not be used with what was shown"
 """The same answer for both: who may not see a space does not learn that there is one."""
+
+
+def rights_unknown() -> UnavailableError:
+    """For a client of which it cannot be told now what it may do."""
+    return UnavailableError("the server cannot read its grants now, so no client is let in; come again")
 
 
 class Client:
@@ -114,6 +119,11 @@ class Client:
         """Whether its grant is good for that, now."""
         return self._grant is not None and self._house.right(self._grant, self.talk.space) >= WORDS[right]
 
+    @property
+    def knows_rights(self) -> bool:
+        """Whether the grants can be read now."""
+        return self._house.access.is_known
+
     def may_create(self, space: str) -> bool:
         """Whether it may make a space that is not there: only who owns it may."""
         return self._grant is not None and self._house.right(self._grant, space) >= Right.OWN
@@ -125,7 +135,11 @@ class Client:
     def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
         """Have it decided."""
         assert self.room is not None
-        self.room.submit(commit, notes)
+        try:
+            self.room.submit(commit, notes)
+        except ClosedError:
+            # No verdict: the client sends it again to whoever has the space next.
+            self.talk.turned_away(CANNOT_WRITE)
 
     def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
         """Keep what runs have read."""
@@ -195,6 +209,9 @@ class Client:
                 self._epoch, session = epoch, asked.session
             else:
                 session = SessionId(self._house.entropy.token())
+        except UnavailableError as error:
+            self.talk.refused(error, Close.RESTART, again=True)
+            return
         except HeadwaterError as error:
             self._house.refuse(self, asked.space, error)
             return
@@ -218,13 +235,27 @@ class Client:
             # While the space was being opened, the client has come again: this connection was given up.
             self.talk.taken_over()
             return
+        if room.is_broken:
+            # Also while it was being opened: the next client has the file opened anew.
+            self.talk.turned_away(CANNOT_WRITE)
+            return
         right = self._house.right(self._grant, asked.space) if self._grant is not None else Right.NONE
         if right < Right.READ:
             # While the space was being opened.
-            self._house.refuse(self, asked.space, AccessError(UNKNOWN))
+            if self.knows_rights:
+                self._house.refuse(self, asked.space, AccessError(UNKNOWN))
+            else:
+                self.talk.refused(rights_unknown(), Close.RESTART, again=True)
+            return
+        try:
+            self._house.access.audit.write("opened", peer=self.peer, id=self.grant_id, space=asked.space, actor=actor)
+        except (HeadwaterError, OSError) as error:
+            # Who was let in must be in the audit log: until it can be written, no one is.
+            log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
+            message = f"space {asked.space!r} cannot be opened now; the server's log says why"
+            self.talk.refused(UnavailableError(message), Close.RESTART, again=True)
             return
         self.room, self.session = room, session
-        self._house.audit("opened", self, space=asked.space, actor=actor)
         said = {"peer": self.peer, "actor": actor, "space": asked.space, "session": session}
         log.info("session opened", extra={**said, "again": self._epoch})
         branch = BranchId(asked.branch)

@@ -32,7 +32,7 @@ from headwater.host.clock import SystemClock, SystemEntropy
 from headwater.host.opening import Location, locate, open_space
 from headwater.host.serving.access import Access
 from headwater.host.serving.grants import Grant
-from headwater.host.serving.guest import UNKNOWN, Client
+from headwater.host.serving.guest import UNKNOWN, Client, rights_unknown
 from headwater.host.serving.limits import EMPTY_S, SPACES_MAX
 from headwater.host.serving.lineage import lineage_of
 from headwater.host.serving.metrics import Work
@@ -119,7 +119,7 @@ class House:
         except NameRefusedError as refused:
             raise AccessError(f"{UNKNOWN} ({refused.message[:LINE]})") from None
         if grant is None or self.right(grant, asked.space) < Right.READ:
-            raise AccessError(UNKNOWN)
+            raise AccessError(UNKNOWN) if self.access.is_known else rights_unknown()
         return grant
 
     def refuse(self, client: Client, space: str, error: HeadwaterError) -> None:

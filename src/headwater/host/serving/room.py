@@ -12,12 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from typing import Final
+from contextlib import suppress
+from typing import Final, TypeVar
 
 from headwater.cells.pending import Failure
-from headwater.errors import HeadwaterError, ServerLimitError, StoreError, StoreFullError
+from headwater.errors import (
+    HeadwaterError,
+    HistoryError,
+    PoisonedError,
+    ServerLimitError,
+    StoreError,
+    StoreFullError,
+    UnavailableError,
+)
 from headwater.host.attached import Delivered
 from headwater.host.serving.answers import Answered, Guest, made
 from headwater.host.serving.metrics import Histogram
@@ -38,7 +47,12 @@ from headwater.sync.frames import (
 from headwater.sync.watches import Watches
 from headwater.values.ids import BranchId, DocKey, LocalSeq, SessionId
 
+_T = TypeVar("_T")
+
 log: Final = logging.getLogger("headwater.server")
+
+CANNOT_WRITE: Final = "the server cannot use its disk now; come again"
+"""What a client is told whose connection is closed for that."""
 
 
 class Room:
@@ -94,7 +108,16 @@ class Room:
         if session:
             # What its last connection has sent is decided first: it is asked for again, whatever it may do now.
             self.storage.wait()
-        return self.storage.call(look)
+        return self._use(look)
+
+    def _use(self, work: Callable[[Engine], _T]) -> _T:
+        """Use the storage, not in the loop. If its disk has failed, the file is opened anew for the next client."""
+        try:
+            return self.storage.call(work)
+        except PoisonedError as error:
+            why = error.message
+            self._on_loop(lambda: self._break(why))
+            raise
 
     def leave(self, guest: Guest) -> None:
         """It is gone, with everything that it watched."""
@@ -134,7 +157,7 @@ class Room:
                 engine.let_go(branch, gone)
                 resumption.drop_unclaimed(engine, branch, gone)
 
-        self._threads.submit(self.storage.call, keep)
+        self._threads.submit(self._use, keep)
 
     def look(self, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> None:
         """Answer a question, in a thread: it may have to be read from the disk."""
@@ -142,10 +165,16 @@ class Room:
 
     def _look(self, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> None:
         try:
-            self.storage.call(lambda engine: self._put(made(engine, guest, asked)))
+            self._use(lambda engine: self._put(made(engine, guest, asked)))
         except HeadwaterError as error:
-            again = isinstance(error, ServerLimitError)
-            self._put(Answered(guest, encode_frame(Trouble(error.code, error.message, asked.number, again))))
+            # A disk that is full or fails is no answer: the client asks again.
+            again = isinstance(error, ServerLimitError | UnavailableError | PoisonedError)
+            told = error.message
+            if isinstance(error, StoreError) and not isinstance(error, HistoryError):
+                # Where the file is concerns only who runs the server.
+                log.error("question not answered: %s", told, extra={"space": self.storage.name})  # noqa: TRY400  # says all
+                told = f"space {guest.talk.space!r} cannot be read now; the server's log says why"
+            self._put(Answered(guest, encode_frame(Trouble(error.code, told, asked.number, again))))
         except Exception:
             # A mistake of ours. Whoever has asked is told, or would wait for ever.
             log.exception("a question could not be answered")
@@ -166,11 +195,12 @@ class Room:
         self._inbox.append(what)
         if not self._woken:
             self._woken = True
-            try:
-                self._loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:
-                # The server has ended; what was decided is on disk.
-                return
+            self._on_loop(self._drain)
+
+    def _on_loop(self, do: Callable[[], None]) -> None:
+        # If the loop has ended, so has the server; what was decided is on disk.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(do)
 
     def _drain(self) -> None:
         # Said before looking: who puts something after the last look wakes again.
@@ -230,16 +260,24 @@ class Room:
             guest.talk.revoked()
 
     def _send_away(self, failed: list[Failure]) -> None:
-        """The disk has failed: that is no verdict. Whoever waits for one keeps what he has sent, and comes again."""
+        """The disk has failed: that is no verdict. Clients that wait for one keep what they sent, and come again."""
         error = failed[0].error
-        self.trouble = error.message
-        # After anything but a full disk only a fresh opening can tell what is on it.
-        self.is_broken = self.is_broken or not isinstance(error, StoreFullError)
+        assert isinstance(error, StoreError)
         log.error("commits could not be written", extra={"space": self.storage.name, "why": error.message})
-        whose = {each.commit.session for each in failed}
-        for session, guest in list(self.guests.items()):
-            if self.is_broken or session in whose:
-                guest.talk.turned_away("the server cannot write now; come again")
+        self.trouble = error.message
+        for each in failed:
+            self.since.pop((each.commit.session, each.commit.local_seq), None)
+        for session in {each.commit.session for each in failed}:
+            if session in self.guests:
+                self.guests[session].talk.turned_away(CANNOT_WRITE)
+        if not isinstance(error, StoreFullError):
+            self._break(error.message)
+
+    def _break(self, why: str) -> None:
+        """Only a fresh opening can tell what is on the disk: all clients come again, and the first has it opened."""
+        self.trouble, self.is_broken = why, True
+        for guest in list(self.guests.values()):
+            guest.talk.turned_away(CANNOT_WRITE)
 
     def close(self) -> None:
         """Nobody is here any more. Waits for the disk: not in the loop."""

@@ -72,6 +72,8 @@ def check_right(doorman: Doorman, grant: Grant, space: str, needed: Right) -> No
     except NameRefusedError as refused:
         raise HTTPException(404, f"{UNKNOWN} ({refused.message})") from None
     right = doorman.house.right(grant, space)
+    if right < needed and not doorman.house.access.is_known:
+        raise HTTPException(503, "the grants cannot be read now; come again", {"retry-after": "1"})
     if right < Right.READ:
         raise HTTPException(404, UNKNOWN)
     if right < needed:

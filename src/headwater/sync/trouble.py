@@ -1,0 +1,48 @@
+"""What a server says went wrong, as an error of this program; and what of it is trouble of the server's disk.
+
+Must never know: connections.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.errors import (
+    AccessError,
+    CorruptError,
+    HeadwaterError,
+    HistoryError,
+    LimitError,
+    LocalProtocolError,
+    MigrationError,
+    NameRefusedError,
+    NotFoundError,
+    PoisonedError,
+    RemoteProtocolError,
+    ServerLimitError,
+    SessionLostError,
+    SpaceHeldError,
+    StoreError,
+    StoreFullError,
+    SyncError,
+    UnavailableError,
+)
+
+_ERRORS: Final[dict[str, type[HeadwaterError]]] = {
+    kind.code: kind
+    for kind in (
+        AccessError, CorruptError, HistoryError, LimitError, LocalProtocolError, MigrationError, NameRefusedError,
+        NotFoundError, PoisonedError, RemoteProtocolError, ServerLimitError, SessionLostError, SpaceHeldError,
+        StoreError, StoreFullError, SyncError, UnavailableError,
+    )
+}  # fmt: skip
+
+
+def error_of(code: str, message: str) -> HeadwaterError:
+    """What the server has said, as an error of ours."""
+    return _ERRORS.get(code, SyncError)(message)
+
+
+def is_of_the_disk(error: HeadwaterError) -> bool:
+    """Whether the server's disk is the cause: that passes, and says nothing about what was asked."""
+    return isinstance(error, UnavailableError | PoisonedError) or type(error) is StoreError

@@ -1,0 +1,56 @@
+"""A commit that the disk did not take holds up the later ones of its session until it comes again."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.cells.pending import Failure
+from headwater.errors import HeadwaterError, StoreFullError, UnavailableError
+from headwater.host.clock import SystemEntropy
+from headwater.host.storage import Storage
+from headwater.store.backends.memory import MemoryBackend
+from headwater.store.commit import Commit, Committed, Outcome, Submission
+from headwater.testing import SimClock
+from headwater.values.ids import LocalSeq, SessionId
+from tests.support.spaces import put
+
+
+class Heard:
+    """Keeps what was decided."""
+
+    def __init__(self) -> None:
+        self.decided: list[Outcome | Failure] = []
+
+    def deliver(self, decided: list[Outcome | Failure]) -> None:
+        self.decided += decided
+
+
+def commit(number: int) -> Submission:
+    return Submission(Commit(SessionId("s"), LocalSeq(number), (put("a", number),)), comes_again=True)
+
+
+@pytest.mark.parametrize("error", [StoreFullError("no room"), UnavailableError("read-only")], ids=["full", "away"])
+def test_no_later_commit_is_decided_before_one_that_has_to_come_again(error: HeadwaterError) -> None:
+    backend = MemoryBackend()
+    heard = Heard()
+    with Storage(backend, SimClock(), SystemEntropy()) as storage:
+        storage.join(heard)
+        append = backend.append
+
+        def fail(*_rows: object) -> None:
+            raise error
+
+        backend.append = fail  # type: ignore[method-assign, assignment]  # until it is mended
+        storage.submit(commit(1), helps=False)
+        storage.wait()
+        backend.append = append  # type: ignore[method-assign]  # as it was
+        # It was on its way when the first one failed.
+        storage.submit(commit(2), helps=False)
+        storage.wait()
+        assert all(isinstance(each, Failure) for each in heard.decided)
+        heard.decided.clear()
+        storage.submit(commit(1), helps=False)
+        storage.submit(commit(2), helps=False)
+        storage.wait()
+        told = [each.verdict for each in heard.decided if isinstance(each, Outcome)]
+        assert told == [Committed(1), Committed(2)]
