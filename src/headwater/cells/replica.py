@@ -58,6 +58,8 @@ class Replica(View):
     def __init__(self, upstream: Upstream, session: SessionId, *, branch: BranchId = MAIN, seq: Seq = NEVER) -> None:
         super().__init__(upstream, seq)
         self._session = session
+        # What ids of events derive from: another for each opening, also where an opening goes on with a session.
+        self.opening: str = session
         self._branch = branch
         self._pending: dict[LocalSeq, Pending] = {}
         self._dead: dict[LocalSeq, None] = {}

@@ -87,7 +87,7 @@ class Lineage:
         if found is not None:
             return found
         self._count += 1
-        made = Launch(tx, f"{self._replica.session}.{self._count}", is_near=tx.replica is self._replica)
+        made = Launch(tx, f"{self._replica.opening}.{self._count}", is_near=tx.replica is self._replica)
         if tx.status not in SETTLED:
             self._launches[tx] = made
             tx.follow(self._ended, lambda: None)

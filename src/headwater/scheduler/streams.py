@@ -125,7 +125,7 @@ class Streams:
         if launch is not None:
             launch.count += 1
             return EventId(derive_id("event", launch.id, stream, launch.count))
-        return EventId(derive_id("event", self._replica.session, stream, self._count + 1))
+        return EventId(derive_id("event", self._replica.opening, stream, self._count + 1))
 
     def _make(self, event_id: EventId, handler: Handler, payload: Value, on_commit: OnCommit | None) -> Event:
         self._count += 1

@@ -44,7 +44,12 @@ from headwater.values.tree import ABSENT, Maybe
 
 APPLICATION_ID: Final = 0x48445243
 """The letters HDRC in the file's header: it is no space."""
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""2: what an opening makes has ids of its own. A program that knows only 1 would count on from the session instead, and
+name new events like old ones: it must not use the file. The tables are the same."""
+
+_MIGRATIONS: Final[dict[int, str]] = {1: ""}
+"""Statements that bring a file of each format to the next one."""
 
 _TABLES: Final = """
 create table meta (name text primary key, value blob not null) without rowid;
@@ -164,11 +169,8 @@ class Folder:
         db.execute("pragma locking_mode = exclusive")
         application, version = db.execute("pragma application_id").get, db.execute("pragma user_version").get
         is_new = not application and not db.execute("select count(*) from sqlite_schema").get
-        if not is_new and (application != APPLICATION_ID or version != FORMAT):
-            message = (
-                f"{self.path} is no file of this version for what is kept of a server's space; choose another folder"
-            )
-            raise MigrationError(message, path=self._real, found=version, known=FORMAT)
+        if not is_new:
+            self._check_format(application, version)
         mode = db.execute("pragma journal_mode = wal").fetchall()
         if mode != [("wal",)]:
             message = f"{self.path} cannot use a write-ahead log (SQLite kept {mode}); is it on a network file system?"
@@ -179,6 +181,22 @@ class Folder:
         if is_new:
             marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
             db.execute(f"begin immediate; {_TABLES} {marks}; commit")
+        elif version != FORMAT:
+            steps = " ".join(_MIGRATIONS[number] for number in range(int(version), FORMAT))
+            # One transaction: a program that is killed now leaves a file of the one format or the other.
+            db.execute(f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
+
+    def _check_format(self, application: object, version: object) -> None:
+        """Raise MigrationError unless it is a file that this version can use, or bring to what it can use."""
+        if application != APPLICATION_ID:
+            message = f"{self.path} is no file of what a program keeps of a server's space; choose another folder"
+            raise MigrationError(message, path=self._real, found=version, known=FORMAT)
+        if version != FORMAT and version not in _MIGRATIONS:
+            message = (
+                f"{self.path} is of format {version}, and this version of Headwater knows formats up to {FORMAT}; "
+                "use the newer version that wrote it, and what it keeps is sent"
+            )
+            raise MigrationError(message, path=self._real, found=version, known=FORMAT)
 
     def load(self) -> Kept:
         """What is there; before anything else is asked of it. That it was opened is on disk when this returns."""

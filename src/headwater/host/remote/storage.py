@@ -25,6 +25,7 @@ from headwater.errors import (
     UnavailableError,
 )
 from headwater.host.attached import Port
+from headwater.host.clock import SystemEntropy
 from headwater.host.connection import Connection, Listeners
 from headwater.host.remote.beginning import prefetch
 from headwater.host.remote.fetching import NOTHING, Done, Fetching, is_in_loop
@@ -144,6 +145,8 @@ class RemoteStorage:
             self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
         )
         replica.seq = seq
+        # The session may be one of an earlier opening: counting from it again would name other events alike.
+        replica.opening = SystemEntropy().token()
         replica.is_over = lambda: link.phase is Phase.OVER
         if self._local is not None:
             self._local.serve(replica)
