@@ -56,7 +56,9 @@ class Served:
         """As `headwater token create` makes one."""
         key = space, can, actor
         if key not in self._tokens:
-            self._tokens[key] = self.server.access.create(space=space, can=Right[can.upper()], actor=actor)[0]
+            self._tokens[key] = self.server.access.create(
+                space=space, can=Right[can.upper()], actor=actor, any_actor=actor is None
+            )[0]
         return self._tokens[key]
 
     def enter(self, space: str, can: str = "own", actor: str | None = None, **how: Any) -> Raw:

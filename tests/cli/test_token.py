@@ -158,7 +158,7 @@ def test_a_list_for_people(run: Run, terminal: Terminal, monkeypatch: pytest.Mon
     monkeypatch.setattr(SystemClock, "now_ms", lambda _: now + 2 * DAY)
     title, first, second = terminal(120, "token", "ls", "--store", "data").splitlines()
     assert title.split() == ["id", "kind", "space", "can", "actor", "created", "expires", "note"]
-    assert re.search(r" any .* expired +for the printer$", first)
+    assert re.search(r" none .* expired +for the printer$", first)
     assert re.search(r" own +bo .* never$", second)
     assert listed(run)[0]["expired"] is True
 

@@ -112,7 +112,7 @@ def test_a_server_that_was_killed_and_started_again_is_gone_on_with(
 
 
 def test_who_is_revoked_is_over_and_what_was_written_is_taken_back(at: Behind) -> None:
-    token, grant = at.server.access.create(space=SPACE, can=Right.WRITE)
+    token, grant = at.server.access.create(space=SPACE, can=Right.WRITE, any_actor=True)
     counter = Counter()
     space = counter.app.open(at.url, token=token, actor="eve")
     counter.count.value = 1

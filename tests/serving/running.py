@@ -73,7 +73,7 @@ def pages(server: Server, token: str | None = None, **headers: str) -> httpx.Cli
 def token_for(place: Server | Path, space: str, can: str, actor: str | None = None) -> str:
     """As `headwater token create` makes one. A server that runs knows it at once; else it is for the next one."""
     access = place.access if isinstance(place, Server) else Access(place, SystemClock())
-    token, _ = access.create(space=space, can=Right[can.upper()], actor=actor)
+    token, _ = access.create(space=space, can=Right[can.upper()], actor=actor, any_actor=actor is None)
     return token
 
 

@@ -93,7 +93,7 @@ def test_the_local_user_is_let_in_though_the_file_is_damaged(desk: Desk) -> None
 
 def test_a_newer_file_is_not_guessed_at(desk: Desk) -> None:
     desk.server.create(space="notes", can=Right.READ)
-    desk.file.write_bytes(b'{"version": 2, "grants": {"new": "form"}}')
+    desk.file.write_bytes(b'{"version": 3, "grants": {"new": "form"}}')
     with pytest.raises(MigrationError, match="use a newer Headwater"):
         desk.command()
 

@@ -38,7 +38,7 @@ from tests.support.naive import NaiveSpace
 from tests.sync.sim_disk import SimDisk
 
 SPACE = "shared"
-GRANT = Grant("g", "token", "", SPACE, Right.OWN, None, START_MS, None)
+GRANT = Grant("g", "token", "", SPACE, Right.OWN, None, START_MS, None, any_actor=True)
 PATIENCE = 20_000
 """Steps within which whatever was asked is answered, once nothing is cut any more."""
 

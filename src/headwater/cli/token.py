@@ -75,7 +75,8 @@ def _access(store: Path | None) -> Access:
 @in_store
 @click.option("--space", metavar="S", required=True, help="Which space; '*' for every one.")
 @click.option("--can", type=click.Choice(["read", "write", "own"]), required=True, help="What it may do there.")
-@click.option("--actor", metavar="NAME", help="As whom it acts; else as whoever it says.")
+@click.option("--actor", metavar="NAME", help="As whom it acts. Without it there are no user documents.")
+@click.option("--any-actor", is_flag=True, help="It acts as whoever the program says, and reads their documents.")
 @click.option("--expires", metavar="30d", help="After how long it ends: 90m, 12h, 30d. Never, unless said.")
 @click.option("--note", "remark", metavar="TEXT", default="", help="For you: who has it, and what for.")
 @click.option("--key", metavar="PUBLIC", help="Let in whoever has the private key to this one; no token is made.")
@@ -86,6 +87,7 @@ def create_token(
     space: str,
     can: str,
     actor: str | None,
+    any_actor: bool,
     expires: str | None,
     remark: str,
     key: str | None,
@@ -103,6 +105,7 @@ def create_token(
         "space": space,
         "can": WORDS[can],
         "actor": actor,
+        "any_actor": any_actor,
         "lasts_ms": None if expires is None else to_ms(expires, "--expires"),
         "note": remark,
     }
@@ -121,14 +124,20 @@ def create_token(
     else:
         made, grant = access.create(**wanted)
         _tell_created(grant, made, form)
+    if actor is None and not any_actor:
+        note("It names no actor: documents of users cannot be read with it (--actor NAME, or --any-actor).")
     _tell_about_space(folder, space)
+
+
+def _whose(grant: Grant) -> str:
+    return "any actor" if grant.any_actor else grant.actor or "no one"
 
 
 def _tell_created(grant: Grant, made: str | None, form: Form) -> None:
     record = _record(grant, 0) | ({"token": made} if made is not None else {})
     del record["expired"]
     until = f" until {_local(grant.expires)}" if grant.expires is not None else ""
-    whom = f" as {grant.actor}" if grant.actor is not None else ""
+    whom = f" as {_whose(grant)}" if grant.actor is not None or grant.any_actor else ""
     sentence = f"{grant.kind} {grant.id} can {grant.can.word} {_where(grant)}{whom}{until}"
     if form is not None:
         answer(record, sentence="", plain="", form=form)
@@ -164,6 +173,7 @@ def _record(grant: Grant, now: int) -> dict[str, object]:
         "space": grant.space,
         "can": grant.can.word,
         "actor": grant.actor,
+        "any_actor": grant.any_actor,
         "created": utc(grant.created),
         "expires": None if grant.expires is None else utc(grant.expires),
         "expired": grant.expires is not None and grant.expires <= now,
@@ -197,7 +207,7 @@ _GRANTS: Final = (
     Column(
         title="actor",
         text=lambda record: str(record["actor"] or ""),
-        shown=lambda record: str(record["actor"] or "any"),
+        shown=lambda record: str(record["actor"] or ("any" if record["any_actor"] else "none")),
     ),
     Column(
         title="created",

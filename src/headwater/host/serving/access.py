@@ -80,6 +80,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     actor: str | None
     lasts_ms: float | None
     note: str
+    any_actor: bool
 
 
 class Access:
@@ -160,13 +161,20 @@ class Access:
     # --- changing ---------------------------------------------------------------------------------------------
 
     def create(
-        self, *, space: str, can: Right, actor: str | None = None, lasts_ms: float | None = None, note: str = ""
+        self,
+        *,
+        space: str,
+        can: Right,
+        actor: str | None = None,
+        any_actor: bool = False,
+        lasts_ms: float | None = None,
+        note: str = "",
     ) -> tuple[str, Grant]:
         """A new token and what it grants. The token is nowhere else: only its hash is kept."""
         token = tokens.mint()
         secret = tokens.digest(token)
         assert secret is not None
-        return token, self._add(_Wanted("token", secret, space, can, actor, lasts_ms, note))
+        return token, self._add(_Wanted("token", secret, space, can, actor, lasts_ms, note, any_actor))
 
     def add_key(
         self,
@@ -175,12 +183,13 @@ class Access:
         space: str,
         can: Right,
         actor: str | None = None,
+        any_actor: bool = False,
         lasts_ms: float | None = None,
         note: str = "",
     ) -> Grant:
         """Let in whoever has the private key that belongs to this public one."""
         keys.check_public(public)
-        return self._add(_Wanted("key", keys.public_text(public), space, can, actor, lasts_ms, note))
+        return self._add(_Wanted("key", keys.public_text(public), space, can, actor, lasts_ms, note, any_actor))
 
     def revoke(self, grant_id: str) -> Grant:
         """Take a grant back: for good, at once, and for those who are connected with it, too."""
@@ -216,6 +225,7 @@ class Access:
                 created=now,
                 expires=None if wanted.lasts_ms is None else Millis(now + round(wanted.lasts_ms)),
                 note=wanted.note,
+                any_actor=wanted.any_actor,
             )
             # Before it counts: what is not in the log must not have happened.
             self.audit.write("granted", **_facts(grant))
@@ -230,7 +240,9 @@ class Access:
         secret = tokens.digest(token)
         assert secret is not None, "local_token mints them"
         now = self._clock.now_ms()
-        self._local = Grant(LOCAL, "token", secret, EVERY_SPACE, Right.OWN, None, now, None, "this user, this machine")
+        self._local = Grant(
+            LOCAL, "token", secret, EVERY_SPACE, Right.OWN, None, now, None, "this user, this machine", any_actor=True
+        )
         return self._local
 
     def dismiss_local(self) -> None:
@@ -312,6 +324,7 @@ def _facts(grant: Grant) -> dict[str, object]:
         "space": grant.space,
         "can": grant.can.word,
         "actor": grant.actor,
+        "any_actor": grant.any_actor or None,
         "expires": grant.expires,
         "note": grant.note,
         "by": os.getuid(),
@@ -327,6 +340,8 @@ def _check(wanted: _Wanted) -> None:
         raise UsageError("a grant of nothing is none: read, write or own is expected")
     if wanted.actor is not None:
         check_actor(wanted.actor)
+        if wanted.any_actor:
+            raise UsageError(f"a grant acts as {wanted.actor} or as any actor, not both", actor=wanted.actor)
     if wanted.lasts_ms is not None and not 1 <= wanted.lasts_ms <= LASTS_MAX_MS:
         message = "a grant lasts from a millisecond to 100 years; leave it out for one that does not expire"
         raise UsageError(message, lasts_ms=wanted.lasts_ms)

@@ -26,7 +26,13 @@ GRANTS_MAX: Final = 10_000
 BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the file. So many grants with the longest names and notes are no larger."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+"""2: a grant without an actor acts as no one, unless `any_actor` is set. What version 1 has granted without an actor is
+read so, too: no one has said that it may act as anybody."""
+
+RESERVED: Final = frozenset({"roles", "work", "clears", "lowers"})
+"""Fields of a grant that later versions know. One that is passed over would be a restriction that does not hold."""
+
 _SECRETS: Final = {
     "token": re.compile(r"[0-9a-f]{64}", re.ASCII),
     "key": re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII),
@@ -44,10 +50,11 @@ class Grant(msgspec.Struct, frozen=True):
     """A name, or `*` for every space."""
     can: Right
     actor: str | None
-    """As whom it acts; None: as whoever it says."""
+    """As whom it acts. None: as no one, without documents of a user; or, with `any_actor`, as the client says."""
     created: Millis
     expires: Millis | None
     note: str = ""
+    any_actor: bool = False
 
     def is_live(self, now: Millis) -> bool:
         """Not expired. Only the server's clock is asked, so there is no leeway."""
@@ -75,16 +82,33 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True):
     note: str = ""
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _Stored2(_Stored, forbid_unknown_fields=True):
+    """Of version 2."""
+
+    any_actor: bool = False
+
+
+class _File1(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     grants: list[_Stored]
+
+
+class _File2(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    grants: list[_Stored2]
+
+
+class _Loose(msgspec.Struct):
+    grants: list[dict[str, object]]
 
 
 class _Version(msgspec.Struct):
     version: int
 
 
-_file: Final = msgspec.json.Decoder(_File)
+_file_1: Final = msgspec.json.Decoder(_File1)
+_file_2: Final = msgspec.json.Decoder(_File2)
+_loose: Final = msgspec.json.Decoder(_Loose)
 _version: Final = msgspec.json.Decoder(_Version)
 
 
@@ -129,7 +153,7 @@ def write_file(folder: Path, grants: list[Grant]) -> None:
         )
         raise LimitError(message, limit=GRANTS_MAX)
     stored = [
-        _Stored(
+        _Stored2(
             each.id,
             each.kind,
             each.secret,
@@ -139,10 +163,11 @@ def write_file(folder: Path, grants: list[Grant]) -> None:
             each.created,
             each.expires,
             each.note,
+            each.any_actor,
         )
         for each in grants
     ]
-    encoded = msgspec.json.encode(_File(_VERSION, stored))
+    encoded = msgspec.json.encode(_File2(_VERSION, stored))
     replace_private(folder / FILE, msgspec.json.format(encoded, indent=1) + b"\n")
 
 
@@ -153,15 +178,32 @@ def decode(data: bytes, path: Path) -> list[Grant]:
         if version > _VERSION:
             message = f"{path} is of version {version}, and this program knows up to {_VERSION}; use a newer Headwater"
             raise MigrationError(message, path=str(path), version=version)
-        found = _file.decode(data)
+        if version < 1:
+            raise _damaged(path, f"there is no version {version}")
+        if version == 1:
+            return _checked([_of_version_1(each) for each in _file_1.decode(data).grants], path)
+        return _checked(_file_2.decode(data).grants, path)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if later := _reserved_in(data):
+            message = f"{path} restricts grants by {later!r}, which this program does not know; use a newer Headwater"
+            raise MigrationError(message, path=str(path), field=later) from None
         raise _damaged(path, str(error)) from None
-    if version < 1:
-        raise _damaged(path, f"there is no version {version}")
-    return _checked(found.grants, path)
 
 
-def _checked(found: list[_Stored], path: Path) -> list[Grant]:
+def _of_version_1(grant: _Stored) -> _Stored2:
+    return _Stored2(**{name: getattr(grant, name) for name in grant.__struct_fields__})
+
+
+def _reserved_in(data: bytes) -> str:
+    """A field of a later version that a grant has; empty if none has."""
+    try:
+        names = {name for grant in _loose.decode(data).grants for name in grant}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    return min(names & RESERVED, default="")
+
+
+def _checked(found: list[_Stored2], path: Path) -> list[Grant]:
     ids: set[str] = set()
     for each in found:
         if each.id in ids:
@@ -171,6 +213,8 @@ def _checked(found: list[_Stored], path: Path) -> list[Grant]:
             raise _damaged(path, f"the secret of {each.id!r} is none of a {each.kind}")
         if not each.space or each.actor == "":
             raise _damaged(path, f"{each.id!r} has an empty name")
+        if each.any_actor and each.actor is not None:
+            raise _damaged(path, f"{each.id!r} acts as {each.actor!r} and as any actor")
     return [
         Grant(
             each.id,
@@ -182,6 +226,7 @@ def _checked(found: list[_Stored], path: Path) -> list[Grant]:
             Millis(each.created),
             None if each.expires is None else Millis(each.expires),
             each.note,
+            each.any_actor,
         )
         for each in found
     ]

@@ -222,6 +222,9 @@ class Client:
         assert grant is not None
         if grant.actor is not None and asked not in ("", grant.actor):
             raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
+        if asked and grant.actor is None and not grant.any_actor:
+            message = f"what was shown names no actor, so it cannot act as {asked}; open the space without actor=..."
+            raise AccessError(f"{message}, or use a token of `headwater token create --actor NAME` (or --any-actor)")
         actor = asked or grant.actor or ""
         if actor:
             check_actor(actor)
