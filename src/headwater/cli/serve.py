@@ -106,11 +106,13 @@ def serve(
         elif not quiet:
             note(sentence)
 
-    async def run() -> None:
-        end_on(asyncio.get_running_loop(), server, (signal.SIGINT, signal.SIGTERM))
+    def started() -> None:
         say(f"serving {store} at {server.url}; Ctrl-C ends it", "server started")
         _complain(store, log, quiet=quiet)
-        await server.serve()
+
+    async def run() -> None:
+        end_on(asyncio.get_running_loop(), server, (signal.SIGINT, signal.SIGTERM))
+        await server.serve(started)
 
     asyncio.run(run())
     say("the server has ended; everything that was acknowledged is on disk", "server ended")

@@ -20,6 +20,7 @@ from headwater.scheduler.trace import Invalidated, Record, Registered, Restored,
 from headwater.store.backend import ObservationRow
 from headwater.store.engine import Engine
 from headwater.store.observations import Observation, decode_observation
+from headwater.store.resumption import observation_of
 from headwater.values.address import Depth
 from headwater.values.ids import MAIN, BranchId, DocKey
 from headwater.values.match import touches
@@ -73,7 +74,7 @@ def _row_of(node: Node, engine: Engine, branch: BranchId) -> ObservationRow | No
     line: BranchId | None = branch
     through = engine.head
     while line is not None:
-        found = engine.backend.observation(line, key)
+        found = observation_of(engine, line, key)
         if found is not None and found.seq <= through:
             return found
         row = engine.documents.branch(line)

@@ -90,6 +90,11 @@ def listing(engine: Engine, branch: BranchId, prefix: str = "", besides: Iterabl
     return found
 
 
+def observation_of(engine: Engine, branch: BranchId, doc: DocKey) -> ObservationRow | None:
+    """The newest that is kept of one computation on a branch itself."""
+    return _observations(engine, branch, doc).get(doc)
+
+
 def _observations(engine: Engine, branch: BranchId, prefix: str) -> dict[DocKey, ObservationRow]:
     """The newest of each computation on a branch: in the caches, or in the part of the log that is not folded."""
     backend = engine.backend

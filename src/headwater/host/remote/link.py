@@ -342,11 +342,10 @@ class Link:
         if self._folder is not None:
             # What the server has given is on disk before it is shown: who is killed now comes again with the same.
             await self._aside(self._folder.flush)
-        if not authorization:
-            local = await self._aside(lambda: find_local(url.host, url.port))
-            if local is not None:
-                # It is at this address, and nobody else gets its token.
-                host, authorization = local.host, f"Bearer {local.token}"
+        local = None if authorization else await self._aside(lambda: find_local(url.host, url.port))
+        if local is not None:
+            # It is at this address, and no other server gets its token.
+            host, authorization = local.host, f"Bearer {local.token}"
         uri = parse_uri(f"{url.origin}/")
         tls = (self._showing.tls or ssl.create_default_context()) if url.secure else None
 
@@ -374,7 +373,10 @@ class Link:
         await socket.done
         self._socket = None
         if socket.refused is not None:
-            self._refused(*socket.refused)
+            is_early = (
+                not self._showing.authorization and await self._aside(lambda: find_local(url.host, url.port)) != local
+            )
+            self._refused(*socket.refused, is_early=is_early)
             return False
         if not self._stop.is_set():
             silent = f"nothing was heard for {socket.silence_s:.0f} s" if socket.silence_s else ""
@@ -392,11 +394,15 @@ class Link:
             return do()
         return await doing
 
-    def _refused(self, status: int, words: str) -> None:
+    def _refused(self, status: int, words: str, *, is_early: bool) -> None:
+        """The server has refused the upgrade. `is_early`: the local token is another than the one that was shown.
+
+        A server listens before it has left its token, and takes connections after that: a client that looked for the
+        token too early finds it now, or finds the one of the server that was started in place of an earlier one.
+        """
         self.trouble = f"{status}: {words}"
-        # A server that was just started may not have left its token yet when this one looked for it.
-        is_early = status == _NO_TOKEN and not self._showing.authorization and self.session.opened is not None
-        if status in _REFUSED and status not in _LATER and not is_early:
+        is_again = not self._showing.authorization and self.session.opened is not None
+        if status in _REFUSED and status not in _LATER and not (status == _NO_TOKEN and (is_early or is_again)):
             self.session.end(AccessError(f"{self.url} does not let this program in: {words}", status=status))
         else:
             self._lost(0, "")

@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -169,8 +169,11 @@ class Server:
 
     # -- running -------------------------------------------------------------------------------------------
 
-    async def serve(self) -> None:
-        """Until `end`. Everything that was acknowledged is on disk then, and every client was told to come again."""
+    async def serve(self, started: Callable[[], None] = lambda: None) -> None:
+        """Until `end`. Everything that was acknowledged is on disk then, and every client was told to come again.
+
+        `started` is called when clients are let in: also programs of this user, whose token is there by then.
+        """
         loop = asyncio.get_running_loop()
         # Every name that it is meant by: who is asked to sign for one of them looks whether that is so.
         audience = " ".join((self.url, *(f"wss://{name}" for name in self.options.hosts)))
@@ -184,7 +187,9 @@ class Server:
             serving = loop.create_task(server.serve(sockets=[self._listener]))
             while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn tells nobody
                 await asyncio.sleep(0.005)
-            health.started = True
+            if not serving.done():
+                health.started = True
+                started()
             if not self._ready.done():
                 self._ready.set_result(None)
             await serving
