@@ -13,19 +13,28 @@ import msgspec
 from headwater.errors import HeadwaterError, InvariantError
 from headwater.store.commit import Commit, Committed, OriginCommitted, Submission, Verdict
 from headwater.store.document import Found
+from headwater.values.describe import add_note, describe
 from headwater.values.ids import DocKey, LocalSeq
 
 _T = TypeVar("_T")
 
 
+def joined(first: BaseException | None, other: BaseException) -> BaseException:
+    """The first of several errors, to be raised, with another one as a note: none of them is lost."""
+    if first is None:
+        return other
+    add_note(first, f"besides: {describe(other)}")
+    return first
+
+
 def call_all(functions: Iterable[Callable[[_T], None]], fact: _T) -> None:
-    """Tell everyone. One that raises keeps the fact from none of the others; the first error comes last."""
+    """Tell everyone. One that raises keeps the fact from none of the others; then the first error, with all others."""
     raised: BaseException | None = None
     for function in functions:
         try:
             function(fact)
         except BaseException as failure:  # noqa: BLE001  # re-raised below
-            raised = raised or failure
+            raised = joined(raised, failure)
     if raised is not None:
         raise raised
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from headwater.cells.pending import Pending
+from headwater.cells.pending import Pending, joined
 from headwater.errors import HeadwaterError
 from headwater.store.commit import Committed, Verdict
 from headwater.values.change import Change, Derived
@@ -60,7 +60,7 @@ class Step(Generic[_T]):
             try:
                 pending.settle(verdict, error)
             except BaseException as failure:  # noqa: BLE001  # re-raised below
-                raised = raised or failure
+                raised = joined(raised, failure)
         if raised is not None:
             raise raised
 

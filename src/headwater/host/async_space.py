@@ -372,10 +372,7 @@ class AsyncSpace(LoadingAsyncSpace):
         await self.close(failed=kind is not None)
 
     async def close(self, *, failed: bool = False) -> None:
-        """Sync and let go. Once more is no harm. After a failure, what else goes wrong is logged, not raised.
-
-        Async functions that are under way are not waited for: they are cancelled.
-        """
+        """Sync, cancel what is under way, and let go. After a failure, what else goes wrong is logged, not raised."""
         if self.closed:
             return
         if self._flights.is_inside() or (self._fetcher is not None and self._fetcher.is_inside()):
@@ -398,9 +395,11 @@ class AsyncSpace(LoadingAsyncSpace):
         finally:
             self.timers.clear()
             self._arm(None)
-            self._shut()
-            await self._flights.end()
-            await asyncio.to_thread(self._let_go)
+            try:
+                self._shut()
+            finally:
+                await self._flights.end()
+                await asyncio.to_thread(self._let_go)
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:

@@ -22,6 +22,7 @@ from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc
 from headwater.cells.here import HERE, OPEN, Frame
 from headwater.cells.not_here import Guarded, gate_of
+from headwater.cells.pending import call_all
 from headwater.cells.show import record_html
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
@@ -536,9 +537,11 @@ class BaseSpace(Facing, ByAddress):
     def abandon(self) -> None:
         """Close what could not be opened to the end. What was committed is still decided."""
         self.window.abandon()
-        self._shut()
-        with suppress(HeadwaterError):
-            self._let_go()
+        try:
+            self._shut()
+        finally:
+            with suppress(HeadwaterError):
+                self._let_go()
 
     def _shut(self) -> None:
         """From here on nobody can use it, and nothing runs."""
@@ -551,8 +554,8 @@ class BaseSpace(Facing, ByAddress):
         self.scheduler.dispose()
         self.on_console = None
         self.resuming.leave()
-        for callback in self._closers:
-            callback()
+        closers, self._closers = self._closers, []
+        call_all([lambda _, close=close: close() for close in closers], self)  # type: ignore[misc]
 
     def _let_go(self) -> None:
         """Hear no more; the last one in this process closes the store. Waits for the disk."""

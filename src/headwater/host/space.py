@@ -219,8 +219,10 @@ class Space(LoadingSpace):
                     self.mail.leave()
                 self.sync()
             finally:
-                self._shut()
-                self._let_go()
+                try:
+                    self._shut()
+                finally:
+                    self._let_go()
 
     def _stop_requests(self) -> None:
         if self._fetcher is not None:
