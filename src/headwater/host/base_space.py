@@ -119,12 +119,11 @@ class BaseSpace(Facing, ByAddress):
         # The thread that a pass is under way in.
         self._passing = 0
         self.tokens: list[Token[Frame | None]] = []
-        self._closers: list[Callable[[], None]] = []
+        self._closers: list[Callable[[object], None]] = []
         OPEN.append(self)
         self.on_console = options.on_console
         self.window: Window = Window(self, self._turn, lease, options, replica)
         self._wall = options.wall
-        self._branch = options.branch
         self.branch: BranchId = BranchId(options.branch)
         self.is_main: bool = options.branch == MAIN
         self.opened_as: tuple[str, str] | None = None  # app and place, for inputs of a notebook that are run again
@@ -311,7 +310,7 @@ class BaseSpace(Facing, ByAddress):
         from headwater.host.flows.hub import hub_of  # noqa: PLC0415  # most programs have none
 
         self.check_open()
-        return hub_of(self._lease.local, self._wall, self._branch)
+        return hub_of(self._lease.local, self._wall, self.branch)
 
     @property
     def workflows(self) -> Workflows:
@@ -520,7 +519,7 @@ class BaseSpace(Facing, ByAddress):
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call when it is closed."""
-        self._closers.append(callback)
+        self._closers.append(lambda _: callback())
 
     # -- around code ---------------------------------------------------------------------------------------
 
@@ -554,8 +553,7 @@ class BaseSpace(Facing, ByAddress):
         self.scheduler.dispose()
         self.on_console = None
         self.resuming.leave()
-        closers, self._closers = self._closers, []
-        call_all([lambda _, close=close: close() for close in closers], self)  # type: ignore[misc]
+        call_all(self._closers, self)
 
     def _let_go(self) -> None:
         """Hear no more; the last one in this process closes the store. Waits for the disk."""
