@@ -300,6 +300,7 @@ def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
     yield "it has not come to its end", event.error is None and not event.reason and not event.unkept
     yield "who waits for a server is not being handled", not event.awaits_server or event.state is State.QUEUED
+    yield "who was rejected by its handler has been handled", event.rejection is None or event.attempts > 0
     yield "who waits for quiet is not handled yet", event.waits_since is None or event.state is not State.PENDING
     yield "whoever waits can be told", all(map(callable, event.callbacks))
 
@@ -418,7 +419,7 @@ EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
     **dict.fromkeys(("tried_before", "taken_up"), i11_events),
     **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "met", "awaits_server"), i11_events),
-    **dict.fromkeys(("waits_since", "trouble"), i11_events),
+    **dict.fromkeys(("waits_since", "trouble", "rejection"), i11_events),
     **dict.fromkeys(("result", "error", "reason", "callbacks", "unkept"), i11_events),
     **dict.fromkeys(("state", "lane"), i4_lanes),
     "origin": i10_lineage,

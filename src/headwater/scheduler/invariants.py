@@ -334,6 +334,8 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
     kept = node.recorded
     yield "what was kept of it is what it can be known by", kept is None or (spec.print is not None and bool(kept[1]))
     yield "what was restored has been run, if not here", not node.restored or (spec.print is not None and not is_new)
+    failures = bool(node.told_failures) or node.known_failure is not None
+    yield "failures that were kept are of what can be known by what it is", not failures or spec.print is not None
     is_told = node.adopted > 0 or node.heard is not None
     yield "what is taken over from others can be known by what it is", not is_told or spec.print is not None
     yield "what was adopted has been run, if not here", not node.adopted or not is_new
@@ -490,7 +492,7 @@ FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("spec", "name", "title", "fn", "order", "tier", "surface", "parent"), records_are_whole),
     **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
-    **dict.fromkeys(("restored", "recorded", "adopted", "heard"), records_are_whole),
+    **dict.fromkeys(("restored", "recorded", "adopted", "heard", "told_failures", "known_failure"), records_are_whole),
     **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "moment", "run_moment"), records_are_whole),
     **dict.fromkeys(("outputs", "above"), edges_are_exact),
     "reads": index_is_exact,
