@@ -214,7 +214,7 @@ def test_traceback_and_message_in_a_pipe_are_lines_below_their_name(run: Run) ->
     [name] = ids(run)
     lines = run("events", "show", name).stdout.split("\n")
     at = lines.index("reason\tValueError: one")
-    assert lines[at + 1 : at + 3] == ["\ttwo\\u0009three\\u001b[31m", "\tfour"]
+    assert lines[at + 1 : at + 3] == ["\ttwo\\tthree\\u001b[31m", "\tfour"]
     at = lines.index("traceback\tTraceback (most recent call last):")
     assert lines[at + 1].startswith('\t  File "')
     assert "\\u000a" not in "".join(lines)
