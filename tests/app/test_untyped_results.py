@@ -79,3 +79,14 @@ def test_a_cell_has_the_type_of_its_default() -> None:
         pair.value = (3, 4)
         names.value = {2: "b"}
         assert (pair.value, names.value) == ((3, 4), {2: "b"})
+
+
+def test_several_of_an_element_may_be_in_a_tuple() -> None:
+    app = hw.App("t")
+    numbers = app.cell("numbers", [1, 2])
+    both = app.flat_each(numbers, lambda number: (number, -number), name="both")
+    pairs = app.each(numbers, lambda number: (number, -number), name="pairs")
+    with app.open("memory:"):
+        assert list(both()) == [1, -1, 2, -2]
+        with pytest.raises(SchemaError, match=r"-> tuple\[int, int\]"):
+            list(pairs())

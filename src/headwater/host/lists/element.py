@@ -172,7 +172,10 @@ class Spread(Element[list[R]]):
         return _HOLE if value is None else self.checked(value)
 
     def _store(self, value: object) -> Value:
-        return array_of([]) if value is _HOLE else super()._store(value)
+        if value is _HOLE:
+            return array_of([])
+        # Several are several, in a tuple as well: how many it made is no part of what is read.
+        return super()._store(list(value) if isinstance(value, tuple) and not self._is_typed else value)
 
     def checked(self, value: object) -> list[object] | tuple[object, ...]:
         """What a function returned for an element, without what is None."""
