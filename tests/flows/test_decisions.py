@@ -76,3 +76,40 @@ def test_of_a_mutation_without_a_reconcile_nobody_is_asked_again() -> None:
         mill.put("a")
         space.workflows.drain()
         assert (mill.last.waits_for, mill.last.can_ask) == ("indeterminate", False)
+
+
+# --- a pause beside a question --------------------------------------------------------------------------------
+
+
+def test_a_pause_is_told_beside_the_question_and_ends_on_its_own() -> None:
+    mill = asking()
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        asked = mill.last.id
+        mill.flow.pause()
+        assert mill.flow.status.state == "Needs attention"
+        assert mill.flow.status.sentence.startswith("Paused. Waiting for you to approve: ")
+        mill.flow.approve(asked)
+        space.workflows.drain()
+        assert (mill.flow.status.state, mill.flow.status.sentence) == ("Stopped", "Paused.")
+        assert "Goes on when the workflow is resumed" in mill.last.sentence
+        mill.flow.resume()
+        space.workflows.drain()
+        assert mill.events() == {"a": "consumed"}
+
+
+def test_a_pause_can_be_ended_while_the_question_is_open() -> None:
+    mill = asking()
+    with mill.open() as space:
+        mill.put("a")
+        space.workflows.drain()
+        asked = mill.last.id
+        mill.flow.pause()
+        mill.flow.resume()
+        assert mill.flow.status.sentence.startswith("Waiting for you to approve: ")
+        with pytest.raises(TransitionError, match=f"headwater approve {asked}"):
+            mill.flow.resume()
+        mill.flow.approve(asked)
+        space.workflows.drain()
+        assert mill.events() == {"a": "consumed"}

@@ -49,8 +49,21 @@ def at(mill: Mill, seconds: float, zone: timezone = UTC) -> datetime:
         (lambda mill: at(mill, -1000), 30),
         ("30d", DAY),
         (lambda mill: at(mill, 1_000_000_000), DAY),
+        # What is past is as soon as possible, however it is said.
+        (timedelta(seconds=-5), 30),
+        (timedelta.min, 30),
+        (timedelta.max, DAY),
+        ("-5m", 30),
+        (-5, 30),
+        (-0.5, 30),
+        (float("-inf"), 30),
+        (float("inf"), DAY),
+        (10**400, DAY),
+        (datetime.min.replace(tzinfo=UTC), 30),
+        (datetime.max.replace(tzinfo=UTC), DAY),
+        ("1969-07-20T20:17:00Z", 30),
     ],
-    ids=range(11),
+    ids=range(23),
 )
 def test_a_consumer_is_woken_when_it_asked_for(wake: Any, seconds: int) -> None:
     clock = SimClock()
@@ -69,16 +82,36 @@ def test_a_consumer_is_woken_when_it_asked_for(wake: Any, seconds: int) -> None:
 
 @pytest.mark.parametrize(
     "wake",
-    ["soon", "2024-13-45", datetime(2024, 1, 1), object(), [], -5, float("nan"), float("inf"), True, "-5m", "10:99"],  # noqa: DTZ001
+    [
+        "soon",
+        "",
+        "-",
+        "2024-13-45",
+        datetime(2024, 1, 1),  # noqa: DTZ001
+        "2024-01-01T09:00",
+        object(),
+        [],
+        float("nan"),
+        True,
+        "10:99",
+    ],
     ids=range(11),
 )
-def test_what_is_no_time_is_told_and_left_out(wake: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_no_time_is_a_mistake_of_the_code_and_told_where_it_is_made(wake: Any) -> None:
+    """Left out, the consumer would never be woken."""
     mill = waking(wake)
     with mill.open() as space:
         space.workflows.drain()
-        assert mill.statuses == ["committed"]
-        assert space.workflows.wake_at is None
-        assert "Take.prepare asked to be woken at" in caplog.text
+        assert mill.statuses == ["failed:logic"]
+        assert "hw.Plan: wake=" in str(mill.last.error)
+        assert mill.flow.status.state == "Needs attention"
+    with pytest.raises(hw.LogicError):
+        hw.Plan(None, wake=wake)
+
+
+def test_a_time_without_a_zone_names_what_to_write() -> None:
+    with pytest.raises(hw.LogicError, match=r"has no time zone; write datetime\.now\(UTC\)"):
+        hw.Plan.idle(wake=datetime(2024, 1, 1))  # noqa: DTZ001
 
 
 def test_an_event_wakes_it_before_and_what_it_asked_for_is_void_then(tmp_path: Path) -> None:

@@ -25,8 +25,11 @@ from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World
 
 GOOD_PREPARE = ["all", "one", "some", "idle", "nothing", "asks"]
 BAD_PREPARE = ["fails", "fails on odd", "passes", "signed out", "nonsense", "twice"]
-WAKES: list[object] = [None, 0, "5s", "10m", 40 * 3600, datetime(2023, 11, 15, tzinfo=UTC), "2999-01-01T00:00:00Z"]
-GARBAGE: list[object] = ["soon", -5, float("nan"), datetime(2023, 11, 15), "2023-13-45T99:00", object]  # noqa: DTZ001  # no zone
+WAKES: list[object] = [
+    *(None, 0, "5s", "10m", 40 * 3600, datetime(2023, 11, 15, tzinfo=UTC), "2999-01-01T00:00:00Z"),
+    *(-5, "-5m", float("inf"), datetime(1, 1, 1, tzinfo=UTC)),
+]
+GARBAGE: list[object] = ["soon", float("nan"), datetime(2023, 11, 15), "2023-13-45T99:00", object]  # noqa: DTZ001  # no zone
 PHASES = ["poll", "prepare", "mutate", "reconcile", "next"]
 DEATHS = [*PHASES, "after poll", "after mutate", "after next"]
 PASSES = [SECOND, 10 * SECOND, 31 * SECOND, MINUTE, 5 * MINUTE, HOUR, DAY, 30 * DAY]

@@ -172,7 +172,8 @@ def test_a_rider_that_refuses_takes_its_commit_with_it_and_nobody_elses(space: S
             ]
         )
     ]
-    assert verdicts == [Committed(1), Refused("it is not so"), Refused("nor this"), Committed(2), Committed(3)]
+    refused = [Refused(text, code="HW507") for text in ("it is not so", "nor this")]
+    assert verdicts == [Committed(1), *refused, Committed(2), Committed(3)]
     assert names_in(space.engine) == ["before", "after"]
     assert [plain(space.value(name)) for name in "abcd"] == [1, plain(ABSENT), 1, 1]
     space.reopen()

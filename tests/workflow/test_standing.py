@@ -162,15 +162,15 @@ def test_a_run_that_is_due_waits_for_a_host_if_there_is_none(desk: Desk) -> None
     assert view(desk, run, NOBODY).sentence == "Goes on in a moment."
 
 
-def test_what_is_tried_again_later_does_not_wait_for_a_host_before(desk: Desk) -> None:
+def test_what_is_tried_again_later_is_tried_by_a_host(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.fail(run)
     assert view(desk, run, NOBODY).sentence == "Failed: it broke. It is tried again."
-    assert (flow(desk).state, flow(desk).sentence) == ("Idle", "Trying again after a failure (1 so far): it broke")
+    tried = "Trying again after a failure (1 so far): it broke. It waits for a host: headwater run MODULE:APP."
+    assert (flow(desk).state, flow(desk).sentence) == ("Stopped", tried)
     desk.clock.advance(10 * SECOND)
     assert view(desk, run, NOBODY).sentence == f"Failed: it broke. {WAITS}"
-    tried = "Trying again after a failure (1 so far): it broke. It waits for a host: headwater run MODULE:APP."
     assert (flow(desk).state, flow(desk).sentence) == ("Stopped", tried)
 
 

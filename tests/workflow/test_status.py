@@ -250,7 +250,7 @@ WAYS: dict[str, tuple[Callable[[Desk], object], str, str]] = {
     "archived": (archived, "Stopped", "Archived."),
     "trying": (
         lambda desk: stop(desk, Trouble.TRANSIENT, "503"),
-        "Idle",
+        "Running",
         "Trying again after a failure (1 so far): 503",
     ),
     "stopped": (lambda desk: stop(desk, Trouble.STOPPED), "Running", "work goes on in a moment."),
@@ -258,7 +258,7 @@ WAYS: dict[str, tuple[Callable[[Desk], object], str, str]] = {
     "rejected": (rejected, "Running", "work goes on in a moment."),
     "repairing": (repairing, "Running", "Something failed, and a repair is under way."),
     "doubtful": (lambda desk: desk.doubt("a", next_at=1), "Running", "Finding out whether Send it happened."),
-    "not happened": (not_happened, "Idle", "Trying again, for Send it did not happen (1 so far)."),
+    "not happened": (not_happened, "Running", "Trying again, for Send it did not happen (1 so far)."),
     "unknown": (
         lambda desk: desk.doubt("a"),
         "Needs attention",

@@ -15,10 +15,14 @@ from headwater.workflow.limits import BACKOFF_MS
 from headwater.workflow.model import EventStatus, Outcome, Phase, RunRow, Status, Why
 from headwater.workflow.phases import Restart, Step, place_of, restart_of
 from headwater.workflow.recovery import left_active, recover
+from headwater.workflow.schedule import Every
 from headwater.workflow.transitions import Ask, Begun
-from tests.support.flows import POLLING, Desk, packed
+from tests.support.flows import MINUTE_MS, Desk, flow_spec, packed
 from tests.workflow.roads import EVENTS, PLAN, RESULT, ROADS, Road, drive, name_of
 from tests.workflow.test_phases import REACHABLE
+
+ASKED = flow_spec(producers={"poll": Every(5 * MINUTE_MS)}, reconciles=True)
+"""With a producer, and a consumer that can be asked what became of its calls."""
 
 SOLVED = (Step.APPLIED, Step.NOT_APPLIED, Step.SKIPPED)
 ACTIVE = [road for road, place in ROADS.items() if place.status == Status.ACTIVE]
@@ -27,7 +31,7 @@ ACTIVE = [road for road, place in ROADS.items() if place.status == Status.ACTIVE
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
     """With a producer, which is not due; in memory, for there are many roads."""
-    desk = Desk("memory", tmp_path, POLLING)
+    desk = Desk("memory", tmp_path, ASKED)
     desk.idle(desk.begin())
     desk.produce(desk.begin())
     yield desk
@@ -162,6 +166,7 @@ ACTIONS: dict[str, Callable[[Desk, RunRow], object]] = {
     "reject": lambda desk, run: resolution.reject(desk.book, run.id),
     "retry": lambda desk, run: resolution.retry(desk.book, run.id),
     "cancel": lambda desk, run: resolution.cancel(desk.book, run.id),
+    "abandon": lambda desk, run: resolution.abandon(desk.book, run.id),
     "applied": lambda desk, run: resolution.reconcile_applied(desk.book, run.id, RESULT),
     "not applied": lambda desk, run: resolution.reconcile_not_applied(desk.book, run.id),
     "skip": lambda desk, run: resolution.reconcile_skip(desk.book, run.id),
@@ -187,7 +192,8 @@ def possible(road: Road) -> set[str]:
     if place.outcome == Outcome.UNKNOWN:
         # It is about to be asked anyway.
         return {"pause", "applied", "not applied", "skip"}
-    found = {"pause", "cancel"} if is_fresh else {"pause"}
+    # Before the effect it is given up; after it, put aside.
+    found = {"pause", "cancel"} if is_fresh else {"pause", "abandon"}
     if road[-1] in (*SOLVED, Step.CRASHED) and road[-2:] != (Step.RECONCILIATION, Step.NOT_APPLIED):
         # It goes on in a moment by itself; after a call that did not happen, in ten seconds.
         return found
@@ -232,7 +238,7 @@ def test_a_second_click_is_refused_and_changes_nothing(desk: Desk, road: Road) -
 def test_whatever_is_done_a_crash_or_a_stop_leads_on_to_an_end(desk: Desk, road: Road) -> None:
     """Nothing is left that nobody comes for: every event is done with, or waits where somebody is told of it."""
     for name in sorted(possible(road) - {"pause", "now"}):
-        with_it = Desk("memory", desk.path.parent, POLLING)
+        with_it = Desk("memory", desk.path.parent, ASKED)
         with_it.idle(with_it.begin())
         with_it.produce(with_it.begin())
         run = drive(with_it, road)

@@ -443,14 +443,15 @@ def test_what_should_pass_by_itself_is_parked_when_it_has_not_after_all_tries(pa
     assert (desk.flow.failures, desk.flow.head, desk.flow.block) == (0, None, None)
 
 
-def test_what_has_had_its_effect_is_never_parked(parking: Desk) -> None:
+def test_what_has_had_its_effect_is_put_aside_with_its_run(parking: Desk) -> None:
     desk = parking
     desk.publish("a")
     run, _ = shown(desk)
     desk.prepare(run, "a")
     desk.act(run)
     desk.fail(run, Trouble.LOGIC)
-    assert (desk.flow.block_kind, desk.events()) == ("logic", {"a": "reserved"})
+    assert (desk.flow.block_kind, desk.events()) == (None, {"a": "parked"})
+    assert desk.run(run.id).aside == "kept"
 
 
 def test_a_run_that_was_shown_nothing_blocks_the_workflow(parking: Desk) -> None:

@@ -35,7 +35,7 @@ DAY = 24 * HOUR
 
 MISTAKES = (
     *("a mistake in", "an odd one", "a hw.Plan is expected", "take each event once", "connection re", "no answer"),
-    *("ask later", "cannot store consumer Act, result"),
+    *("ask later", "cannot store consumer Act, result", "hw.Plan: wake="),
 )
 """What handlers can be told to do wrong, as it is told."""
 

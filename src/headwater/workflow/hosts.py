@@ -12,7 +12,7 @@ import msgspec
 from headwater.workflow.book import Book
 from headwater.workflow.model import FlowRow, Intent, Outcome, RunRow
 from headwater.workflow.phases import Restart, restart_of
-from headwater.workflow.status import IDLE, RUNNING, STOPPED
+from headwater.workflow.status import IDLE, RUNNING, STOPPED, is_tried_later
 from headwater.workflow.story import HOST
 from headwater.workflow.views import FlowView
 from headwater.workflow.words import told
@@ -50,17 +50,17 @@ def _unhosted(book: Book, row: FlowRow, view: FlowView) -> str | None:
     count = sum(view.pending.values())
     said = None
     if view.state == RUNNING and book.active(row.id) is None:
-        said = _unfinished(row, head)
-    elif view.state == IDLE and head is not None and row.retry_at is not None and row.retry_at <= book.now:
-        said = f"{view.sentence.rstrip('. ')}. It waits for a host"
+        said = _unfinished(row, head, view)
     elif view.state == IDLE and head is None and count:
         said = f"{_events(count)} for a host"
     return said
 
 
-def _unfinished(row: FlowRow, head: RunRow | None) -> str:
+def _unfinished(row: FlowRow, head: RunRow | None, view: FlowView) -> str:
     if row.repairing or head is None:
         return "Something failed, and its repair waits for a host"
+    if is_tried_later(row, head):
+        return f"{view.sentence.rstrip('. ')}. It waits for a host"
     if restart_of(Outcome(head.outcome)) is Restart.WAIT:
         return f"Whether {told(head)} happened is found out as soon as there is a host"
     return f"{head.handler} waits for a host"

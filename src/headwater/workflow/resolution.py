@@ -71,6 +71,9 @@ def resume(book: Book, name: str) -> FlowRow:
     head = None if flow.head is None else book.run(flow.head)
     if flow.intent == Intent.ARCHIVED:
         raise refusals.of_flow(flow, "be resumed", refusals.wanted(flow))
+    if head is not None and flow.block_kind in _ANSWERED_ONLY and flow.intent == Intent.PAUSED:
+        # The pause is over; the question stays.
+        return set_flow(book, flow, intent=Intent.ACTIVE)
     if head is not None and flow.block_kind in _ANSWERED_ONLY:
         raise refusals.unanswered(book, flow, head, "be resumed")
     if flow.intent == Intent.ACTIVE and flow.block is None and (flow.retry_at is None or flow.retry_at <= book.now):

@@ -105,7 +105,9 @@ def sentence_of(  # noqa: PLR0911  # one for each way to be
     if flow.intent == Intent.ARCHIVED:
         return STOPPED, "Archived."
     if flow.block is not None:
-        return ATTENTION, _blocked(flow, head)
+        # Both are to be known: what is answered now goes on only after the pause.
+        paused = "Paused. " if flow.intent == Intent.PAUSED else ""
+        return ATTENTION, f"{paused}{_blocked(flow, head)}"
     if active is not None:
         paused = " It stops before it acts." if flow.intent == Intent.PAUSED else ""
         return RUNNING, f"{active.handler} is at work.{paused}"
@@ -121,11 +123,17 @@ def sentence_of(  # noqa: PLR0911  # one for each way to be
 def _unfinished(flow: FlowRow, head: RunRow) -> tuple[str, str]:
     if restart_of(head.outcome) is Restart.WAIT:
         return RUNNING, f"Finding out whether {told(head)} happened."
-    if head.status == Status.TRANSIENT and head.error_kind == Trouble.TRANSIENT:
-        return IDLE, f"Trying again after a failure ({flow.failures} so far): {head.error}"
-    if head.outcome == Outcome.FAILED and flow.failures:
-        return IDLE, f"Trying again, for {told(head)} did not happen ({flow.failures} so far)."
-    return RUNNING, f"{head.handler} goes on in a moment."
+    if not is_tried_later(flow, head):
+        return RUNNING, f"{head.handler} goes on in a moment."
+    if head.error_kind == Trouble.TRANSIENT:
+        return RUNNING, f"Trying again after a failure ({flow.failures} so far): {head.error}"
+    return RUNNING, f"Trying again, for {told(head)} did not happen ({flow.failures} so far)."
+
+
+def is_tried_later(flow: FlowRow, head: RunRow) -> bool:
+    """It has failed, and goes on after a while."""
+    is_transient = head.status == Status.TRANSIENT and head.error_kind == Trouble.TRANSIENT
+    return is_transient or (head.outcome == Outcome.FAILED and bool(flow.failures))
 
 
 _ADVICE: Final = {

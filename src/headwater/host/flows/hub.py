@@ -127,9 +127,9 @@ class Hub:
         self.looks += 1
         return self._storage.call(lambda engine: question(Book(engine.backend.tables, self.now())))
 
-    def wait(self) -> None:
-        """Until everything so far is on disk."""
-        self._storage.wait()
+    def wait(self, timeout: float | None = None) -> None:
+        """Until everything so far is on disk. Raises UnavailableError if that takes too long."""
+        self._storage.wait(timeout)
 
     def _hear(self, ride: Ride) -> None:
         """Called by whoever decides, with the storage's lock held: flags and bells only."""

@@ -236,7 +236,7 @@ class Performance(Ending):
 
         plan = self._inside(_PREPARE_ONLY, work)
         now = self.hub.now()
-        wake = wake_ms(plan.wake, now, f"{handler.name}.prepare")
+        wake = wake_ms(plan.wake, now)
         if plan.is_idle:
             kept = Prepared(result=encode(None), wake_at=wake)
             self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Never, TypeAlias, TypeVar, cast, overload
+from typing import Any, Final, Generic, Never, TypeAlias, TypeVar, cast, overload
 
 from headwater.errors import LogicError, UsageError
-from headwater.host.report import log
+from headwater.values.describe import safe_repr
 from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import Millis
 from headwater.workflow.limits import WAKE_MAX_MS
@@ -23,6 +23,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 Wake: TypeAlias = datetime | Duration
 """When to look again: a moment (a datetime with a zone, or ISO 8601), or how long from now."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Event(Generic[T_co]):
@@ -135,7 +137,7 @@ class Plan(Generic[D_co]):
         self.data: D_co = data
         self.title: str = str(title or "")
         self.ask: bool = bool(ask)
-        self.wake: Wake | None = wake
+        self.wake: Wake | None = check_wake(wake)
         self.is_idle: bool = False
 
     @classmethod
@@ -165,29 +167,49 @@ def _events(take: object) -> tuple[Event[Any], ...]:
     return tuple(found)
 
 
-def wake_ms(wake: object, now: int, whose: str) -> Millis | None:
-    """W12, D16: as a time that is kept, within what the host allows. What is no time is told, and left out."""
+def check_wake(wake: Wake | None) -> Wake | None:
+    """What a plan asks for, if it is a time. Raises LogicError: what is dropped in silence is never looked at again."""
     if wake is None:
         return None
     try:
-        if isinstance(wake, str) and ("-" in wake or ":" in wake):
-            wake = datetime.fromisoformat(wake)
+        _wake_at(wake, 0)
+    except (ValueError, TypeError, UsageError):
+        said = f"wake={safe_repr(wake)} is no time"
         if isinstance(wake, datetime):
-            if wake.tzinfo is None:
-                raise ValueError("it has no time zone")
-            at = int(wake.timestamp() * 1000)
-        else:
-            # A number is seconds here: a plan is data, and what it names is not refused but left out.
-            given = (
-                timedelta(seconds=wake)
-                if isinstance(wake, int | float) and wake is not True
-                else cast("Duration", wake)
-            )
-            at = now + int(min(to_ms(given, "wake"), WAKE_MAX_MS * 2))
-    except (ValueError, OverflowError, OSError, TypeError, UsageError) as error:
-        log.warning("%s asked to be woken at %r, which is no time (%s); it is not woken", whose, wake, error)
-        return None
-    return Millis(clamp_wake(at, now))
+            said = f"wake={wake!r} has no time zone; write datetime.now(UTC) + ..., or .replace(tzinfo=...)"
+        raise LogicError(
+            f'hw.Plan: {said}: a datetime with a zone, ISO 8601 text, a timedelta or text as "10m" is expected'
+        ) from None
+    return wake
+
+
+def wake_ms(wake: Wake | None, now: int) -> Millis | None:
+    """W12: as a time that is kept, within what the host allows. What is past is as soon as possible."""
+    return None if wake is None else Millis(clamp_wake(int(_wake_at(wake, now)), now))
+
+
+def _wake_at(wake: object, now: int) -> float:
+    """In milliseconds since 1970, bounded so far that it is a number. Raises ValueError, TypeError or UsageError."""
+    found = wake
+    if isinstance(found, str) and (text := found.strip()):
+        if text.startswith("-"):
+            # A duration that is past. No date begins so.
+            return now - to_ms(text[1:], "wake")
+        found = datetime.fromisoformat(text) if "-" in text or ":" in text else text
+    if isinstance(found, datetime):
+        if found.tzinfo is None:
+            raise ValueError("it has no time zone")
+        # Not `timestamp`, which fails far from now.
+        return (found - _EPOCH) / timedelta(milliseconds=1)
+    if isinstance(found, timedelta):
+        return now + found / timedelta(milliseconds=1)
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        # A number is seconds here, of any size: it is bounded before it is counted with.
+        if found != found:  # noqa: PLR0124  # what is no number
+            raise ValueError("it is no number")
+        span = min(abs(found), WAKE_MAX_MS) * 1000
+        return now + span if found >= 0 else now - span
+    return now + to_ms(cast("str", found), "wake")
 
 
 def moment(ms: int) -> datetime:

@@ -15,6 +15,7 @@ from headwater.cells.sealed import Sealed
 from headwater.cells.transaction import Transaction
 from headwater.errors import AddressError, ClosedError, NotFoundError, UsageError, WriteError
 from headwater.host.base_space import BaseSpace
+from headwater.host.flows.published import Published
 from headwater.host.flows.run import CURRENT, Doing
 from headwater.host.flows.webhook import Webhook
 from headwater.values.codec import decode, encode
@@ -54,17 +55,17 @@ class Topic(Generic[T]):
         """Its name, in full."""
         return f"{self._flow.full_name}.{self.name}"
 
-    def publish(self, value: T, /, *, id: str, title: str = "") -> str:  # noqa: A002  # as authors say it
+    def publish(self, value: T, /, *, id: str, title: str = "") -> Published:  # noqa: A002  # as authors say it
         """Publish an event. The same id again is the same event: while it waits it gets the new value, then never.
 
-        `title` is what people are told that came in. Returns the id. Whether it is new is not known here: it lands
-        with the commit around this code, or a moment later; `headwater publish` waits for that, and tells.
+        `title` is what people are told that came in. Returns the id, before the event is on disk: it lands with the
+        commit around this code, or a moment later. `.sync()` of what is returned waits for the disk and says whether
+        the event is new; so does `await`.
         """
         event = self.publication(self.payload.seal(value), id, title)
         space, tx = find(self._owner, self, UNTRACKED)
         assert isinstance(space, BaseSpace)
-        self._put(space, tx, event)
-        return event.message
+        return self._put(space, tx, event)
 
     def publication(
         self, value: Value, message: object, title: str, source: str = "", *, is_pinned: bool = False
@@ -86,7 +87,7 @@ class Topic(Generic[T]):
         frozen = freeze(given, f"what is published to {self.address}")
         return self.payload.seal(self.payload.unseal(space, space.untracked, frozen))
 
-    def _put(self, space: BaseSpace, tx: Transaction | None, event: Publication) -> None:
+    def _put(self, space: BaseSpace, tx: Transaction | None, event: Publication) -> Published:
         hub = space.flows
         self._check_deployed(hub)
         run, frame = CURRENT.get(), HERE.get()
@@ -102,8 +103,7 @@ class Topic(Generic[T]):
         if tx is None or (frame is not None and frame.tx is not tx):
             check_crossing(space, self, "published to")
         if tx is None:
-            hub.post(part)
-            return
+            return Published.of(event.message, hub, hub.post(part), part, None)
         if not tx.is_open:
             message = f"cannot publish to {self.address}: {tx.name or 'the transaction'} of this code has ended"
             raise ClosedError(f"{message}; publish before it does, or outside of it")
@@ -116,6 +116,7 @@ class Topic(Generic[T]):
         # Else whoever ends it finds that there is nothing to commit.
         tx.wrote = True
         tx.launch(lambda: ride.parts.remove(part))
+        return Published.of(event.message, hub, ride, part, tx)
 
     def _check_deployed(self, hub: Hub) -> None:
         """Said here: nobody listens when it is found out that there is no such topic."""
