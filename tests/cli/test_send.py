@@ -88,6 +88,7 @@ def test_app_that_cannot_be_had_is_named_with_what_there_is(run: Run, orders: st
     Path("broken.py").write_text("1 / 0\n")
     Path("quits.py").write_text("raise SystemExit(3)\n")
     Path("needs.py").write_text("import no_such_library\n")
+    Path("mute.py").write_text("class Mute(Exception):\n    def __str__(self): raise SystemExit\n\nraise Mute\n")
     Path("empty.py").write_text("app = 3\n")
     for app, code, told in [
         ("nowhere:app", 3, "there is no module nowhere here, nor where python looks for them"),
@@ -99,6 +100,7 @@ def test_app_that_cannot_be_had_is_named_with_what_there_is(run: Run, orders: st
         ("./orders.py:app", 2, "did you mean orders:app?"),
         ("broken:app", 1, "importing broken raised ZeroDivisionError: division by zero"),
         ("quits:app", 1, "importing quits raised SystemExit: 3"),
+        ("mute:app", 1, "importing mute raised Mute: <no text: str() raised SystemExit>"),
         ("needs:app", 1, "importing needs raised ModuleNotFoundError: No module named 'no_such_library'"),
     ]:
         error = run("send", "submit", "note=tea", "--app", app, "--url", "orders.db", exit=code).stderr

@@ -19,7 +19,7 @@ from headwater.scheduler.outcome import Outcomes
 from headwater.scheduler.snapshot import Edge, NodeView, Snapshot
 from headwater.scheduler.streams import Streams
 from headwater.values.address import address_text
-from headwater.values.text import rough_span
+from headwater.values.text import rough_span, span
 
 
 class Waiting(NamedTuple):
@@ -106,8 +106,11 @@ class Inquiry:
         parked = lane.parked
         if parked is None:
             return Waiting(event, "it is next")
-        left = "" if parked.until is None else f", for {rough_span(max(parked.until - self._now(), 500.0))} more"
-        return Waiting(event, f"{parked.reason}{left}", parked.reason)
+        if parked.until is None:
+            return Waiting(event, parked.reason, parked.reason)
+        left = max(parked.until - self._now(), 0.0)
+        told = span(left) if left < _SECOND_MS else rough_span(left)
+        return Waiting(event, f"{parked.reason}, for {told} more", parked.reason)
 
     def _of(self, handler: Handler) -> list[Waiting]:
         return [each for each in self.waiting() if each.event.handler is handler and each.event.state in _UNHANDLED]
@@ -183,6 +186,7 @@ class Inquiry:
                 yield Edge(writer.id, handler.id, "envelope")
 
 
+_SECOND_MS: Final = 1000.0
 _UNHANDLED: Final = frozenset({State.QUEUED, State.RUNNING})
 _PLACES: Final = {State.PENDING: 0, State.RUNNING: 1, State.QUEUED: 2}
 """Those further on the way come first."""
