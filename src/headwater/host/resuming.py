@@ -100,6 +100,7 @@ class Resuming:
             if any(node.restored for node in nodes):
                 # It is the program that these are of, and not another one that only has its name.
                 self._forget(found, start, declared)
+            self._set_gates(found)
         # Of what is called later, how new it is then is looked at then.
         found.places.clear()
         self._left = found
@@ -126,9 +127,20 @@ class Resuming:
         found = self._space.memory.listing(self._branch, doc_key(prefix), besides)
         if found.rows:
             self._restore(kept, found)
+            self._set_gates(found)
         if found.rows:
             found.places.clear()
             self._left_of[prefix] = found
+
+    def _set_gates(self, found: Listing) -> None:
+        """Debounce and throttle as they were set in openings before."""
+        scheduler = self._space.scheduler
+        gates = scheduler.gates
+        if gates.settings.take_in(found):
+            for node in scheduler.registry.nodes:
+                gate = gates.of(node)
+                if (gate.debounce_ms, gate.throttle_ms) != gates.settings.of(node):
+                    gates.configure(node)
 
     # -- calls ---------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final
 
+from headwater.scheduler.gate_settings import KeptSettings
 from headwater.scheduler.limits import (
     AUTO_DEBOUNCE_MEAN_MS,
     AUTO_DEBOUNCE_MS,
@@ -58,17 +59,21 @@ class Gates:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = self.now = now
         self.heap: list[tuple[float, int, Node]] = []
+        # What was set at run time, here and in openings before.
+        self.settings = KeptSettings()
         # Some node waits for quiet: from then on each node knows since when there is news for it.
         self.listens = False
 
     # -- policies ------------------------------------------------------------------------------------------
 
     def configure(self, node: Node) -> None:
-        """As registered."""
-        spec = node.spec
-        self.listens = self.listens or spec.debounce_ms is not None
-        if spec.debounce_ms is not None or spec.throttle_ms is not None:
-            node.gate = Gate(spec.debounce_ms, spec.throttle_ms, spec.no_auto_debounce)
+        """As registered; or as it was set for the node before that this one is made in the place of."""
+        debounce_ms, throttle_ms = self.settings.of(node)
+        self.listens = self.listens or debounce_ms is not None
+        if debounce_ms is not None or throttle_ms is not None:
+            node.gate = Gate(debounce_ms, throttle_ms, node.spec.no_auto_debounce)
+        elif node.gate is not None:
+            node.gate.debounce_ms = node.gate.throttle_ms = None
 
     def set_debounce(self, node: Node, ms: float | None) -> None:
         """Wait for so much quiet from now on; None: do not."""

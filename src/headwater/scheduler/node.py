@@ -155,6 +155,8 @@ class Node:
     title: str
     fn: Callable[..., object]
     order: int
+    # Among those that could run in any order: as they were registered, or that of the node it is made in the place of.
+    place: int
     tier: int
     outputs: tuple[DocKey, ...]
     # Where the function itself may write, with all that is below.

@@ -18,6 +18,8 @@ from headwater.scheduler.inquiry import EventCounts, Inquiry
 from headwater.scheduler.introspection import ActionStats, FilterStats, Introspection, SchedulerStats
 from headwater.scheduler.invalidation import Invalidation
 from headwater.scheduler.node import Kind, Node
+from headwater.scheduler.pull import Pull
+from headwater.scheduler.registry import Registry
 from headwater.scheduler.settle import Settle
 from headwater.scheduler.snapshot import Snapshot
 from headwater.scheduler.trace import Listener, Record, Trace
@@ -34,7 +36,9 @@ class Onlooker:
     introspection: Introspection
     inquiry: Inquiry
     diagnosis: Diagnosis
+    registry: Registry
     _settle: Settle
+    _pull: Pull
 
     def is_effect(self, node: Node) -> bool:
         """Runs for what it does."""
@@ -108,6 +112,14 @@ class Onlooker:
     def get_idempotency_violations(self) -> list[Difference]:
         """What differed."""
         return list(self.diagnosis.differences)
+
+    def recheck_restored(self) -> None:
+        """The idempotency check, of what was restored and has not run since, if everything above is valid."""
+        self.invalidation.drain()
+        self.diagnosis.check_restored(
+            self.registry.nodes,
+            lambda node: all(each.is_clean and each.attempt is None for each in self._pull.upstream(node)),
+        )
 
     def set_breakpoint(self, node: Node) -> None:
         """Stop the pass before it runs; the next pass runs it."""

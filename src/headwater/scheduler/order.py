@@ -193,8 +193,8 @@ class Queue:
         """Once is enough."""
         if not node.queued:
             node.queued = True
-            self._waiting[node.order] = node
-            heappush(self._heap, _turn(node) if node.tier else node.rank << _ORDER_BITS | node.order)
+            self._waiting[node.place] = node
+            heappush(self._heap, _turn(node) if node.tier else node.rank << _ORDER_BITS | node.place)
 
     def lowered(self, node: Node) -> None:
         """Its turn is earlier than it was."""
@@ -214,7 +214,7 @@ class Queue:
                 if rank < node.rank:
                     heappush(heap, _turn(node))
                 continue
-            del self._waiting[node.order]
+            del self._waiting[node.place]
             node.queued = False
             return node
         return None
@@ -243,8 +243,8 @@ def _is_in_order(source: Node, target: Node) -> bool:
 def _turn(node: Node) -> int:
     """Lower goes first."""
     if node.tier:
-        return node.tier << _TIER_SHIFT | node.order
-    return node.rank << _ORDER_BITS | node.order
+        return node.tier << _TIER_SHIFT | node.place
+    return node.rank << _ORDER_BITS | node.place
 
 
 _ORDER_BITS: Final = 40

@@ -225,4 +225,4 @@ class Pull:
                 if other not in found:
                     found[other] = None
                     todo.append(other)
-        return sorted(found, key=lambda other: (other.rank, other.order))
+        return sorted(found, key=lambda other: (other.rank, other.place))

@@ -5,7 +5,8 @@ Must never know: what a node does, and when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Final
 
@@ -37,6 +38,8 @@ class Registry:
         self._trace = trace
         self._now = now
         self._count = 0
+        # Of the next node, if it is made in the place of another.
+        self._place = 0
         # Every computation is wanted, although nobody reads it.
         self.eager = eager
         self.nodes: dict[Node, None] = {}
@@ -47,6 +50,7 @@ class Registry:
         """Put a node in its place. Nothing is read and nothing runs (I2)."""
         self._check(spec)
         self._count += 1
+        place, self._place = self._place or self._count, 0
         effect = spec.kind is Kind.EFFECT
         node = Node(
             spec=spec,
@@ -55,6 +59,7 @@ class Registry:
             title=titled(spec.name if spec.name.endswith(")") else f"{spec.name}()", spec.piece),
             fn=spec.fn,
             order=self._count,
+            place=place,
             tier=EFFECT_TIER if effect else IDLE_TIER if spec.side_write_envelope else COMPUTATION_TIER,
             outputs=spec.outputs,
             surface=(*((doc, ()) for doc in spec.outputs[1:]), *spec.side_write_envelope),
@@ -71,6 +76,15 @@ class Registry:
         if effect or (self.eager and not spec.is_fed) or spec.eager or spec.side_write_envelope:
             self._graph.liveness.demand(node)
         return node
+
+    @contextmanager
+    def in_place_of(self, former: Node | None) -> Iterator[None]:
+        """The next node is made in the place of one that was removed: it has the turn of that one."""
+        self._place = 0 if former is None else former.place
+        try:
+            yield
+        finally:
+            self._place = 0
 
     def remake(self, node: Node, spec: NodeSpec) -> bool:
         """The same function, made once more: the node goes on with it, if all that was said of it is the same."""

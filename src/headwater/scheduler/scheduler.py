@@ -231,14 +231,6 @@ class Scheduler(Onlooker, Receiver, Timing):
         """It, or something it is made of, waits for something outside."""
         return self._pull.is_under_way(node)
 
-    def recheck_restored(self) -> None:
-        """The idempotency check, of what was restored and has not run since, if everything above is valid."""
-        self.invalidation.drain()
-        self.diagnosis.check_restored(
-            self.registry.nodes,
-            lambda node: all(each.is_clean and each.attempt is None for each in self._pull.upstream(node)),
-        )
-
     def pull_once(self, read: Callable[..., T], name: str = "pull_once") -> T:
         """Run a function as an effect until what it read is current, once; returns what it returned."""
         return pull_once(self._settle, self.registry, self._perform, read, name)

@@ -16,6 +16,7 @@ from headwater.host.handlers import Handler
 from headwater.host.pieces.piece import Build, Piece
 from headwater.host.pieces.seen import Seen, seen_by, take_over
 from headwater.host.sinks import Sink
+from headwater.scheduler.node import Node
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 
@@ -86,14 +87,17 @@ class Work:
         fresh: list[Function] = []
         before: dict[str, Seen] = {}
         for function in build.functions:
+            place: Node | None = None
             if isinstance(function, Computed | Sink) and function.doc in left:
                 former = left.pop(function.doc)
                 if self._goes_on(former, function):
                     continue
                 before |= self._seen_by([former])
+                place = space.nodes.get(former)
                 space.retire(former, is_told=former in space.instances)
             if function not in space.handlers:
-                function.register(space)
+                with space.scheduler.registry.in_place_of(place):
+                    function.register(space)
             fresh.append(function)
         plain = [each for each in fresh if type(each) is Computed and each in space.nodes]
         take_over(space, {each: self._seen.pop(each.doc) for each in plain if each.doc in self._seen})
