@@ -309,6 +309,9 @@ def records_are_whole(scheduler: Scheduler) -> None:
     orders = [node.order for node in scheduler.registry.nodes]
     if orders != sorted(set(orders)):
         raise broken("record", f"nodes are not kept as they were registered: {orders}", None)
+    places = [node.place for node in scheduler.registry.nodes]
+    if len(set(places)) != len(places) or any(node.place > node.order for node in scheduler.registry.nodes):
+        raise broken("record", f"two nodes have one place, or one has a place that is to come: {places}", None)
 
 
 def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bool]]:
@@ -489,7 +492,7 @@ OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
 )
 
 FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
-    **dict.fromkeys(("spec", "name", "title", "fn", "order", "tier", "surface", "parent"), records_are_whole),
+    **dict.fromkeys(("spec", "name", "title", "fn", "order", "place", "tier", "surface", "parent"), records_are_whole),
     **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
     **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
     **dict.fromkeys(("restored", "recorded", "adopted", "heard", "told_failures", "known_failure"), records_are_whole),

@@ -81,8 +81,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         keep_failed: int = FAILED_MAX,
     ) -> None:
         self._replica = replica
-        self._perform = perform
-        self._tick = tick
+        self._perform, self._tick = perform, tick
         self.reports = Reports(report)
         self._outside = Outside(
             now=now,
@@ -115,14 +114,8 @@ class Scheduler(Onlooker, Receiver, Timing):
         )
         self._pull = Pull(self.graph, self.gates, self.queue, self.invalidation, self.runner)
         self.preflight = Preflight(self.graph, self.invalidation, self.runner)
-        ready = Ready(
-            self.preflight,
-            self._pull,
-            self.gates,
-            self.runner,
-            is_settling=lambda: self._settle.settling,
-            report=self._outside.report,
-        )
+        parts = (self.preflight, self._pull, self.gates, self.runner)
+        ready = Ready(*parts, is_settling=lambda: self._settle.settling, report=self._outside.report)
         self._receive_events(replica, ready, self.trace, self._outside)
         self._settle = Settle(
             graph=self.graph,
