@@ -106,6 +106,8 @@ def test_logging_shows_it(kind: type[Exception], caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.ERROR, "headwater"), app.open("memory:"):
         x.value = 1
     assert kind.__qualname__ in caplog.text
+    # As a log file does: a record that cannot be encoded would be missing in it.
+    assert caplog.text.encode()
 
 
 def test_an_error_handler_may_raise_it(kind: type[Exception], caplog: pytest.LogCaptureFixture) -> None:

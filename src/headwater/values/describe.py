@@ -87,9 +87,9 @@ def with_calls(error: BaseException, calls: TracebackType | None) -> None:
 
 
 def is_printable(error: BaseException | None) -> bool:
-    """Whether `logging` and `traceback` can show it."""
+    """Whether `traceback` can show it, and `logging` can write that to a file: half a character cannot be encoded."""
     try:
-        format_exception(error)
+        "".join(format_exception(error)).encode()
     except BaseException:  # noqa: BLE001  # of an author's class
         return False
     return True
