@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from shutil import copyfile
 
+import apsw
 import pytest
 
 import headwater as hw
@@ -76,3 +77,20 @@ def test_damaged_write_ahead_log_of_a_killed_space_is_told_by_every_command(run:
         assert log.read_bytes() == data
     with pytest.raises(CorruptError, match="transactions after that were committed"):
         app.open(str(killed))
+
+
+FORGED = {
+    "count": "update flow_topic set pending = pending + 1",
+    "reference": "update flow_event set topic = 77 where id = (select min(id) from flow_event)",
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_tables_of_workflows_that_do_not_fit_together_are_a_finding(run: Run, tmp_path: Path, what: str) -> None:
+    copyfile(Path(__file__).parents[1] / "store" / "fixtures" / "format-4.db", tmp_path / "flows.db")
+    assert run("verify", "--url", "flows.db").stdout.split("\t")[1] == "sound"
+    with apsw.Connection(str(tmp_path / "flows.db")) as db:
+        db.execute(f"pragma foreign_keys = off; {FORGED[what]}")
+    db.close()
+    _, state, *_, findings = run("verify", "--url", "flows.db", exit=1).stdout.split("\t")
+    assert state == "damaged" and findings.strip()

@@ -21,11 +21,19 @@ from headwater.cli.output import (
     size_text,
     write,
 )
-from headwater.errors import CorruptError, HeadwaterError, MigrationError, NotFoundError, SpaceHeldError
+from headwater.errors import (
+    CorruptError,
+    HeadwaterError,
+    InvariantError,
+    MigrationError,
+    NotFoundError,
+    SpaceHeldError,
+)
 from headwater.values.describe import kind_of, text_of
 from headwater.values.text import inert
 
 if TYPE_CHECKING:
+    from headwater.store.engine import Engine
     from headwater.values.ids import Seq
 
 _WORDS: Final = {"sound": "sound", "damaged": "DAMAGED", "held": "not checked", "unknown": "not checked"}
@@ -40,8 +48,9 @@ _WORDS: Final = {"sound": "sound", "damaged": "DAMAGED", "held": "not checked", 
 def verify_spaces(*, url: str | None, space: str | None, form: Form) -> None:
     """Check that a space, or every space of a folder, holds what was written.
 
-    The database checks its file, the hash chain of the commits is walked, and all documents are made again from the
-    log and compared. Exit 1 if anything is wrong, 4 if a space could not be looked at because it is open elsewhere.
+    The database checks its file, the hash chain of the commits is walked, all documents are made again from the log and
+    compared, and the tables of workflows are checked to fit together. Exit 1 if anything is wrong, 4 if a space could
+    not be looked at because it is open elsewhere.
     """
     found: list[dict[str, object]] = []
     for path in _files(url, space):
@@ -90,7 +99,7 @@ def _verify(url: str, space: str | None) -> dict[str, object]:
             report = storage.call(lambda engine: verify(engine, advance))
             record |= {"space": storage.name, "commits": report.commits, "documents": report.documents}
             record |= {"observations": report.observations}
-            findings = report.findings
+            findings = report.findings + storage.call(_workflow_findings)
             own = file_name(storage.name)
             if path is not None and _looks_named(path.name) and path.name != own:
                 findings.append(f"the file of space {storage.name!r} should be called {own}; it was renamed or swapped")
@@ -107,6 +116,19 @@ def _verify(url: str, space: str | None) -> dict[str, object]:
     except Exception as error:  # noqa: BLE001  # in a damaged file anything may turn up; other spaces are still checked
         findings = [f"it cannot be read: {kind_of(error)} {text_of(error)}".strip()]
     return record | {"state": "damaged" if findings else "sound", "findings": findings}
+
+
+def _workflow_findings(engine: Engine) -> list[str]:
+    """What does not fit together in the tables of workflows, which have no checksums."""
+    from headwater.host.clock import SystemClock
+    from headwater.workflow.book import Book
+    from headwater.workflow.invariants import check_all
+
+    try:
+        check_all(Book(engine.backend.tables, SystemClock().now_ms()))
+    except (InvariantError, CorruptError) as error:
+        return [f"workflows: {error.message}"]
+    return []
 
 
 def _looks_named(name: str) -> bool:

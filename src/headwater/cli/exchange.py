@@ -135,6 +135,9 @@ def import_space(*, file: str, create: bool, branch: str, url: str | None, space
     All lines are checked first: if one is wrong, it is named and nothing is imported. Documents that are the same
     already are left alone, so importing twice does no harm. An export with --history makes a new space, or
     continues one that has the same past.
+
+    An export that was altered is refused: its last line has a digest of the others. Documents that were edited on
+    purpose are imported once "digest" is removed from that line.
     """
     from headwater.cli.rebuild import rebuild_space
 

@@ -348,8 +348,11 @@ class SqliteBackend:
         self._horizon = horizon.seq
 
     def integrity(self) -> list[str]:
-        found = [str(row[0]) for row in self._read("pragma integrity_check")]
-        return [] if found == ["ok"] else found
+        found = [str(row[0]) for row in self._read("pragma integrity_check") if row[0] != "ok"]
+        rows = self._read('select "table", parent, count(*) from pragma_foreign_key_check group by 1, 2')
+        return found + [
+            f"{count} rows of {table} name rows of {parent} that are missing" for table, parent, count in rows
+        ]
 
     def compact(self) -> None:
         self._read("vacuum")
