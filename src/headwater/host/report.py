@@ -30,7 +30,7 @@ def log_raised(error: BaseException | None, message: str) -> None:
     if error is None or is_printable(error):
         log.error("%s", message, exc_info=None if error is None else (type(error), error, author_calls(error)))
     else:
-        log.error("%s\n%s", message, traceback_text(error))
+        log.error("%s\n%s", message, traceback_text(error, author_calls(error)))
 
 
 def tell(on_error: OnError, error: UserCodeError) -> None:
