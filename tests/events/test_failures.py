@@ -84,6 +84,7 @@ def test_a_handler_that_ends_its_transaction_itself_fails_the_event(office: Offi
     ann.run()
     office.decide()
     assert (event.state, len(ann.errors), len(kept(ann.replica))) == (FAILED, 1, 1)
+    assert "by tx.abort() or tx.commit()" in str(ann.errors[0])
 
 
 def test_an_interrupted_handler_fails_its_event_and_the_others_wait(office: Office, ann: Clerk) -> None:

@@ -262,7 +262,9 @@ class Events:
                 tx.abort()
             return
         if tx.status is not TxStatus.OPEN:
-            self._outcomes.fail(event, None, "its transaction was ended by other code")
+            self._outcomes.fail(
+                event, None, "its transaction was ended before it returned, by tx.abort() or tx.commit()"
+            )
             return
         outcome, error = handling.outcome()
         if error is not None:
