@@ -33,7 +33,7 @@ from headwater.host.opening import Lease, default_url, locate, share_space
 from headwater.host.options import DemandPolicy, Options
 from headwater.host.pieces.pattern import BUILDER
 from headwater.host.process import Stay
-from headwater.host.report import OnError
+from headwater.host.report import ErrorMode, OnError
 from headwater.host.resources.resource import Resource
 from headwater.host.sinks import Sink
 from headwater.host.space import Space
@@ -164,7 +164,7 @@ class App(Declaring):
         durability: Durability = "full",
         create: bool = True,
         demand: DemandPolicy = "lazy",
-        on_error: OnError | None = None,
+        on_error: OnError | ErrorMode | None = None,
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
         force: bool = False,
@@ -177,14 +177,15 @@ class App(Declaring):
 
         Use it in a `with` statement. Sinks run once, then whenever something they read changes. `actor` says who acts:
         cells of scope user and session are that user's own. With `demand="eager"` computed functions run although
-        nobody looks. `on_error` is told of what sinks raise; without it, it is logged. `on_console` is told of what
-        functions print and log, and says what is forwarded. Of events that failed, the last `keep_failed` are kept.
-        `force` deploys workflows although events that wait would be skipped, because nobody consumes them any more.
-        At a server (`headwater serve`), `token` says that this program may come in, or a private `key` in a file does
-        (`headwater token keygen`); to one of the same user on this machine neither need be given, and HEADWATER_TOKEN
-        is looked at. With a folder as `local`, what is not decided yet is kept there, and documents are: a program that
-        was killed goes on where it was, and one can be opened while the server is away. `tls` is for certificates that
-        the system does not know.
+        nobody looks. What sinks and other functions raise that run by themselves is logged, and the first of it raised
+        when the space is closed; `on_error="log"` only logs it, and a function is called with it. `on_console` is told
+        of what functions print and log, and says what is forwarded. Of events that failed, the last `keep_failed` are
+        kept. `force` deploys workflows although events that wait would be skipped, because nobody consumes them any
+        more. At a server (`headwater serve`), `token` says that this program may come in, or a private `key` in a file
+        does (`headwater token keygen`); to one of the same user on this machine neither need be given, and
+        HEADWATER_TOKEN is looked at. With a folder as `local`, what is not decided yet is kept there, and documents
+        are: a program that was killed goes on where it was, and one can be opened while the server is away. `tls` is
+        for certificates that the system does not know.
         """
         options = Options(
             space=space,
@@ -193,7 +194,7 @@ class App(Declaring):
             durability=durability,
             create=create,
             demand=demand,
-            on_error=on_error,
+            on_error="raise" if on_error is None else on_error,
             on_console=on_console,
             keep_failed=keep_failed,
             force=force,
@@ -234,7 +235,7 @@ class App(Declaring):
         durability: Durability = "full",
         create: bool = True,
         demand: DemandPolicy = "lazy",
-        on_error: OnError | None = None,
+        on_error: OnError | ErrorMode | None = None,
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
         force: bool = False,
@@ -254,7 +255,7 @@ class App(Declaring):
             durability=durability,
             create=create,
             demand=demand,
-            on_error=on_error,
+            on_error="raise" if on_error is None else on_error,
             on_console=on_console,
             keep_failed=keep_failed,
             force=force,
@@ -293,7 +294,7 @@ class App(Declaring):
         branch: str = MAIN,
         durability: Durability = "full",
         demand: DemandPolicy = "lazy",
-        on_error: OnError | None = None,
+        on_error: OnError | ErrorMode | None = None,
         on_console: OnConsole | None = None,
         keep_failed: int = FAILED_MAX,
         force: bool = False,

@@ -79,7 +79,7 @@ def test_listener_that_fails_where_errors_are_logged_does_not_hear_that(
 
     desk.answer = fails
     desk.sink()
-    with desk.app.open("memory:", on_console=desk.listen):
+    with desk.app.open("memory:", on_console=desk.listen, on_error="log"):
         pass
     assert desk.texts == ["0"]
     assert [record.name for record in caplog.records] == ["headwater"]

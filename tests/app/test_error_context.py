@@ -224,7 +224,7 @@ def test_logging_that_fails_as_well_stops_nobody(bench: Bench) -> None:
     logger, handler = logging.getLogger("headwater"), Broken()
     logger.addHandler(handler)
     try:
-        with bench.app.open("memory:"):
+        with bench.app.open("memory:", on_error="log"):
             x.value = 1
     finally:
         logger.removeHandler(handler)

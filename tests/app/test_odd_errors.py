@@ -103,7 +103,7 @@ def test_logging_shows_it(kind: type[Exception], caplog: pytest.LogCaptureFixtur
         if x.value == 1:
             raise kind
 
-    with caplog.at_level(logging.ERROR, "headwater"), app.open("memory:"):
+    with caplog.at_level(logging.ERROR, "headwater"), app.open("memory:", on_error="log"):
         x.value = 1
     assert kind.__qualname__ in caplog.text
     # As a log file does: a record that cannot be encoded would be missing in it.

@@ -127,7 +127,7 @@ def test_a_logged_error_shows_the_lines_of_its_author(caplog: pytest.LogCaptureF
     def show() -> None:
         count.key("x").value = "x"  # type: ignore[attr-defined]
 
-    with app.open("memory:"), caplog.at_level(logging.ERROR, "headwater"):
+    with app.open("memory:", on_error="log"), caplog.at_level(logging.ERROR, "headwater"):
         count.value = 1
     [record] = [record for record in caplog.records if record.exc_info][:1]
     assert record.exc_info is not None

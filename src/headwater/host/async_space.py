@@ -24,7 +24,7 @@ from headwater.host.loading import LoadingAsyncSpace
 from headwater.host.mail import CLOSE_MS
 from headwater.host.opening import Lease
 from headwater.host.options import Options
-from headwater.host.report import log
+from headwater.host.report import log, raise_later
 from headwater.host.syncing import rounds
 from headwater.scheduler.event import Event
 from headwater.scheduler.node import Node
@@ -400,6 +400,7 @@ class AsyncSpace(LoadingAsyncSpace):
             finally:
                 await self._flights.end()
                 await asyncio.to_thread(self._let_go)
+        raise_later(self.on_error, unless=failed)
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:

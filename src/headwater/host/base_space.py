@@ -38,7 +38,7 @@ from headwater.host.memory import Memory
 from headwater.host.opening import Lease
 from headwater.host.options import Options
 from headwater.host.pieces.pattern import Invocation
-from headwater.host.report import OnError, log_error, tell
+from headwater.host.report import OnError, chosen, tell
 from headwater.host.resources.facing import Facing
 from headwater.host.resuming import Resuming, Resumption
 from headwater.host.run_counts import RunCounts
@@ -86,7 +86,7 @@ class BaseSpace(Facing, ByAddress):
             self.gate = gate_of(replica, self.name)
             self.untracked = Guarded(replica, self.gate)
         self.news = replica.inbox
-        self.on_error: OnError = options.on_error or log_error
+        self.on_error: OnError = chosen(options.on_error)
         # Threads take turns in running what follows from a write, and what a caller asks for.
         self._turn = threading.RLock()
         self.nodes: dict[object, Node] = {}
@@ -150,9 +150,10 @@ class BaseSpace(Facing, ByAddress):
         listen(self, handler, self.report)
 
     def report(self, error: UserCodeError) -> None:
-        """Tell of what went wrong in a function of the author's."""
+        """Tell of what went wrong in a function of the author's, unless its piece is being taken back."""
         error.facts.setdefault("space", self.name)
-        tell(self.on_error, error)
+        if self._pieces is None or not self._pieces.is_taken_back(error.facts.get("piece")):
+            tell(self.on_error, error)
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         self.restless = due

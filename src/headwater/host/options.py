@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from headwater.errors import UsageError
 from headwater.host.clock import SystemClock, SystemEntropy, steady_ms
 from headwater.host.console import OnConsole, check_handler
-from headwater.host.report import OnError
+from headwater.host.report import ErrorMode, OnError
 from headwater.scheduler.limits import FAILED_MAX
 from headwater.values.ids import MAIN, Millis
 from headwater.values.seams import Entropy
@@ -43,7 +43,7 @@ class Options:
     durability: Durability = "full"
     create: bool = True
     demand: DemandPolicy = "lazy"
-    on_error: OnError | None = None
+    on_error: OnError | ErrorMode | None = None
     on_console: OnConsole | None = None
     # Events that failed and are kept, at most: the oldest go.
     keep_failed: int = FAILED_MAX
@@ -75,8 +75,8 @@ class Options:
         if demand not in ("lazy", "eager"):
             raise UsageError(f"{demand!r} is no demand; 'lazy' or 'eager' is expected", demand=demand)
         on_error: object = self.on_error
-        if on_error is not None and not callable(on_error):
-            raise UsageError(f"on_error={on_error!r} cannot be called; a function that takes an error is expected")
+        if on_error not in (None, "raise", "log") and not callable(on_error):
+            raise UsageError(f"on_error={on_error!r}: 'raise', 'log', or a function that takes an error is expected")
         actor: object = self.actor
         if actor is not None and (not isinstance(actor, str) or not actor):
             raise UsageError(f"actor={actor!r} names nobody; a text is expected, such as a user's id", actor=actor)

@@ -19,7 +19,7 @@ from headwater.host.loading import LoadingSpace
 from headwater.host.mail import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
 from headwater.host.opening import Lease
 from headwater.host.options import Options
-from headwater.host.report import log
+from headwater.host.report import log, raise_later
 from headwater.host.syncing import rounds
 from headwater.scheduler.event import Event, HandlerSpec, State
 from headwater.scheduler.limits import CHAIN_MAX, EVENTS_MAX
@@ -195,8 +195,9 @@ class Space(LoadingSpace):
         self._tell_lost()
 
     def close(self) -> None:
-        """Sync and let go. Once more is no harm."""
+        """Sync and let go. Once more is no harm. With `on_error="raise"`, raises what a function has raised."""
         self._close(in_haste=False)
+        raise_later(self.on_error)
 
     def _close(self, *, in_haste: bool) -> None:
         if not self.closed:

@@ -15,4 +15,4 @@ from headwater.testing.clock import SimClock
 
 def open_at(app: App, clock: SimClock, url: str | PathLike[str] = "memory:", *, force: bool = False) -> Space:
     """As `app.open(url)`; schedules, retries and wake times come when the clock is moved to them."""
-    return app.open_with(url, Options(wall=clock.now_ms, force=force))
+    return app.open_with(url, Options(wall=clock.now_ms, force=force, on_error="raise"))

@@ -32,7 +32,9 @@ from headwater.host.pieces.work import Work
 from headwater.scheduler.attempt import Attempt
 from headwater.scheduler.node import Node
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc
+from headwater.values.address import doc_key
 from headwater.values.room import fitted
+from headwater.values.tree import ABSENT
 
 if TYPE_CHECKING:
     from headwater.host.base_space import BaseSpace
@@ -332,6 +334,14 @@ class Pieces:
         """Do what another thread has left to be done. Whoever calls has the turn."""
         while self._due:
             self._due.popleft()()
+
+    def is_taken_back(self, title: object) -> bool:
+        """What started a piece is being rejected: its document is gone, and its functions will be in a moment.
+
+        What they raise until then is no error of theirs.
+        """
+        started = [self.running[id_] for id_ in self._origins if id_ in self.running]
+        return any(piece.title == title and self._space.replica.read(doc_key(piece.id)) is ABSENT for piece in started)
 
     def why_not(self, id_: str) -> str:
         """Why a piece takes no events, and what to do."""

@@ -15,7 +15,7 @@ from headwater.host.options import Options
 from headwater.host.remote.showing import KeySigner, Showing
 from headwater.host.remote.storage import RemoteStorage
 from headwater.host.remote.url import parse_server
-from headwater.host.report import log_error
+from headwater.host.report import chosen
 from headwater.sync.actor import check_actor
 
 ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
@@ -39,7 +39,7 @@ def remote_lease(url: str, app: str, options: Options) -> Lease:
         actor=options.actor or "",
         create=options.create,
         local=None if options.local is None else Path(options.local),
-        on_error=options.on_error or log_error,
+        on_error=chosen(options.on_error),
     )
     return Lease(storage, None)
 
