@@ -104,6 +104,30 @@ def no_thread_dies(recwarn: pytest.WarningsRecorder) -> Iterator[None]:
     assert [str(warning.message) for warning in recwarn] == []
 
 
+def test_a_next_that_comes_back_late_is_not_called_again_because_others_wrote_what_it_read() -> None:
+    mill, began, go, ended = Mill(), threading.Event(), threading.Event(), threading.Event()
+
+    def after(_: object, run: hw.Run, data: Any, outcome: Any) -> None:
+        mill.log.append(run.attempt)
+        mill.total.value += 1
+        if run.attempt == 1:
+            began.set()
+            waited(go)
+            ended.set()
+
+    mill.take(consumer={"timeout": {"next": SHORT}}, mutate=None, next=after)
+    with mill.open() as space:
+        space.workflows.start()
+        mill.put("a")
+        waited(began)
+        until(lambda: retried(mill, space) and mill.events() == {"a": "consumed"})
+        # By now the total that the first one has read is another.
+        go.set()
+        waited(ended)
+        until(lambda: len(space.workflows._host._lost) == 0)  # type: ignore[union-attr]  # it has ended
+        assert (mill.log, mill.total.value) == ([1, 2], 1)
+
+
 @pytest.mark.parametrize("phase", ["prepare", "next"])
 def test_a_phase_that_is_late_is_tried_again_and_what_it_still_does_is_lost(phase: str) -> None:
     slow = Slow(phase)

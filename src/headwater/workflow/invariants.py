@@ -339,7 +339,8 @@ def _check_take(take: Take, rows: Rows) -> None:
             heirs = [heir.id for heir in rows.after.get(run.id, ())]
             fits = any(other.run in heirs and other.event == event.id for other in rows.takes)
         case _:
-            fits = not is_committed
+            # Given back: only if surely nothing was done (W5).
+            fits = not is_committed and restart_of(Outcome(run.outcome)) is Restart.FRESH
     if not fits:
         raise broken("W9", f"{take} does not fit {event}", run)
 

@@ -156,4 +156,7 @@ def _blocked(flow: FlowRow, head: RunRow | None) -> str:
         return f"Nobody knows whether {told(head)} happened. {_ADVICE['indeterminate']}"
     text = (flow.block or "").rstrip(". \n")
     service = f" to {head.service}" if head is not None and head.service else ""
-    return f"{text}. {_ADVICE.get(flow.block_kind or '', '').replace('{service}', service)}".strip()
+    advice = _ADVICE.get(flow.block_kind or "", "").replace("{service}", service)
+    if head is not None and restart_of(head.outcome) is Restart.EMIT:
+        advice += " Its effect is there: abandon puts it aside, and the others go on."
+    return f"{text}. {advice}".strip()

@@ -72,3 +72,34 @@ def test_event_that_is_consumed_although_nothing_was_done_is_found(world: World,
     tamper(world, query)
     is_found(world, w5_effect_once, "W5: it is consumed by run 1, whose call did not happen: Kept")
     is_found(world, check_all, "W3")
+
+
+# --- put aside after the effect -------------------------------------------------------------------------------
+
+
+def put_aside(world: World) -> int:
+    """A run whose `next` has failed, and that a person has abandoned."""
+    world.publish("a1")
+    world.drain(Behaviour(next="fails"), limit=1)
+    run = world.view.run
+    assert run is not None and world.act("abandon", run)
+    assert world.status() == {"a1": "parked"}
+    return run
+
+
+@pytest.mark.parametrize("how", ["retry", "reprocess"])
+@pytest.mark.parametrize("commits", range(1, 5))
+def test_effect_is_there_once_although_its_run_was_put_aside_and_taken_up(world: World, how: str, commits: int) -> None:
+    run = put_aside(world)
+    world.check()
+    assert world.act(how, run)
+    world.drain(limit=2, dies_after=commits)
+    world.finish()
+    assert world.status()["a1"] == "consumed"
+    assert world.service.effects["a1"] == 1
+
+
+def test_event_that_waits_again_after_its_effect_is_found(world: World) -> None:
+    put_aside(world)
+    tamper(world, "update flow_event set status = 'pending'")
+    is_found(world, w5_effect_once, "W5: run 1 has acted on it, or may have, and it waits again: Kept")

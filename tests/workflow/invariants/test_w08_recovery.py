@@ -152,3 +152,12 @@ def test_workflow_that_has_to_finish_what_is_finished_is_found(world: World, cha
     world.drain(limit=1)
     set_to(world, "flow", f"{change}, retry_at = 1")
     is_found(world, w8_recovery, f"W8: what it has to finish {text}.*: FlowRow")
+
+
+def test_run_that_is_to_be_taken_up_again_and_is_not_is_found(world: World) -> None:
+    world.publish("a1")
+    world.drain(Behaviour(next="fails"), limit=1)
+    assert world.act("abandon")
+    world.rest()
+    tamper(world, "update flow_run set aside = 'again' where aside is not null")
+    is_found(world, world.watch.rest, "W8: it is to be taken up again, and world.flow does nothing")

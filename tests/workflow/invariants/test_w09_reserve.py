@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow.invariants import w9_reserve
+from headwater.workflow.invariants import check_all, w9_reserve
 from tests.workflow.invariants.tampering import is_found, rows, tamper
 from tests.workflow.world import MINUTE, Behaviour, World
 
@@ -96,6 +96,24 @@ def test_events_and_runs_that_tell_different_stories_are_found(
     quick.drain(behaviour, limit=1)
     tamper(quick, query)
     is_found(quick, w9_reserve, f"W9: .*{text}")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "update flow_run set aside = null",
+        "update flow_event set status = 'consumed'",
+        "update flow_take set disposition = 'released'",
+    ],
+)
+def test_what_does_not_fit_a_run_that_was_put_aside_is_found(world: World, query: str) -> None:
+    world.publish("a1")
+    world.drain(Behaviour(next="fails"), limit=1)
+    assert world.act("abandon")
+    world.check()
+    tamper(world, query)
+    # What was given back after its effect is told by W5, too.
+    is_found(world, check_all, "W[59]: ")
 
 
 def test_event_that_is_not_what_a_run_was_given_is_found(world: World) -> None:

@@ -496,6 +496,10 @@ class Performance(Ending):
             except BaseException:
                 tx.abort()
                 raise
+            if self.is_given_up:
+                # It was late, and another attempt has taken its place: it is not called again, whatever it has read.
+                tx.abort()
+                raise TransitionError(f"{self._title()} has come back after its time, and what it wrote is rolled back")
             ride = self.hub.along(tx)
             ride.parts.append(lambda book, state=state: end(book, state))  # type: ignore[misc]  # bound at once
             if self.then is not None:
