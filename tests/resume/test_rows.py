@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headwater.store.backend import ObservationRow
 from headwater.store.branching import fork
 from headwater.store.commit import Commit, Committed, Conflict, Note, Read, Submission
 from headwater.store.compaction import compact
-from headwater.store.observations import decode_observation, digest_of, encode_observation
+from headwater.store.observations import Called, Extra, GateSettings, decode_observation, digest_of, encode_observation
 from headwater.store.resumption import drop_stale, listing, overlapping_writes, places_of, readers_of
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import MAIN, BranchId, LocalSeq, Seq, SessionId
@@ -166,6 +167,21 @@ def test_older_row_from_the_log_does_not_replace_a_newer_note(space: Space) -> N
     assert row_of(space) == ObservationRow(RESULT, Seq(place), body("b"))
 
 
+def test_row_of_the_log_does_not_replace_a_note_that_was_made_after_that_commit(space: Space) -> None:
+    runner = Runner(space)
+    runner.ran(1, body("a"))
+    space.engine.note([runner.note(body("b"))])
+    place = space.engine.head
+    assert row_of(space) == ObservationRow(RESULT, place, body("b"))
+
+
+def test_note_is_not_taken_away_by_a_digest_of_the_same_place_whose_body_is_missing(space: Space) -> None:
+    runner = Runner(space)
+    runner.ran(1, digest_of(body("gone")))
+    space.engine.note([runner.note(body("b"))])
+    assert row_of(space) == ObservationRow(RESULT, space.engine.head, body("b"))
+
+
 # -- what has changed since ----------------------------------------------------------------------------------
 
 
@@ -293,9 +309,33 @@ def test_rows_of_results_that_are_gone_are_collected_and_no_others(space: Space)
     assert row_of(space) is None
 
 
-@pytest.mark.parametrize("damaged", [b"", b"\xff", b"\x93", CODE, body("a")[:-1], encode_observation(CODE, [])[:3]])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *(b"", b"\xff", b"\x93", CODE, body("a")[:-1], encode_observation(CODE, [])[:3]),
+        # As the version before kept it.
+        msgspec.msgpack.encode((1, CODE, ["space/a"])),
+        # Of later versions: what they keep besides may restrict what a row is good for.
+        *(msgspec.msgpack.encode((2, CODE, [], {key: 1})) for key in ("f", "s", "l", "x", "calls")),
+        msgspec.msgpack.encode((2, CODE, [], {}, 1)),
+        msgspec.msgpack.encode((2, CODE, [], {"c": [[0, None, None, 1]]})),
+        msgspec.msgpack.encode((2, CODE, [], {"g": [1.0]})),
+    ],
+)
 def test_what_is_no_observation_is_none(damaged: bytes) -> None:
     assert decode_observation(damaged) is None
+
+
+def test_extra_is_a_map_that_is_left_out_when_it_is_empty() -> None:
+    read = (doc_key("a"), (), 0)
+    assert msgspec.msgpack.decode(encode_observation(CODE, [read])) == [2, CODE, ["space/a"]]
+    extra = Extra(error=b"e", calls=(Called(0, (("text", "x"),), b"f"),), gate=GateSettings(1.0, None, None, 2.0))
+    stored = encode_observation(CODE, [read], extra)
+    told = {"e": b"e", "c": [[0, [["text", "x"]], b"f"]], "g": [1.0, None, None, 2.0]}
+    assert msgspec.msgpack.decode(stored) == [2, CODE, ["space/a"], told]
+    found = decode_observation(stored)
+    assert found is not None
+    assert found.extra == extra
 
 
 def test_conflict_of_a_note_is_told_to_nobody(space: Space) -> None:
