@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.store.observations import fingerprint_of
+from headwater.store.observations import Called, Extra, encode_observation, fingerprint_of
 from headwater.testing import probe
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN
@@ -273,3 +273,20 @@ def test_failure_whose_text_cannot_be_made_is_a_failure() -> None:
 
     assert fingerprint_of(BadError()) == fingerprint_of(BadError())
     assert fingerprint_of(BadError()) != fingerprint_of(ValueError())
+
+
+@pytest.mark.parametrize("index", [2, -1])
+def test_row_whose_calls_are_of_nothing_that_it_read_is_none(tmp_path: Path, index: int) -> None:
+    shop = Shop()
+    with shop.app.open(tmp_path / "shop.db") as space:
+        fail(shop)
+        space.sync()
+        # As a program that means harm would write it: the same read twice, and a call of none of them.
+        read = (doc_key("shop.per"), (), 0)
+        code = space.nodes[shop.label].spec.print
+        assert code is not None
+        called = Extra(calls=(Called(index, (("text", "x"),), b"12345678"),))
+        space.replica.notes.put(doc_key("shop.label"), encode_observation(code(), [read, read], called), ())
+    with shop.app.open(tmp_path / "shop.db") as space:
+        assert reason(space, "label") == "what is kept of it cannot be read"
+        assert shop.label() == "no rate"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from headwater.cells.replica import Replica
-from headwater.scheduler.failing import failures_told
+from headwater.scheduler.failing import called_doc, failures_told
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.node import Node
 from headwater.scheduler.persistence import Persistence, is_sound, reads_of
@@ -65,7 +65,7 @@ class Adoption:
         reads = reads_of(observation)
         calls = () if observation.extra is None else observation.extra.calls
         return told == self._persistence.failing.among((doc for doc, _, _ in reads), node) and all(
-            reads[call.read][0] in self._graph.writers for call in calls
+            called_doc(observation, call) in self._graph.writers for call in calls
         )
 
     def _are_as_of(self, docs: Iterable[DocKey], seq: Seq) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.node import NO_FAILURES, Node
-from headwater.store.observations import Observation, fingerprint_of
+from headwater.store.observations import Called, Observation, fingerprint_of
 from headwater.values.ids import DocKey
 
 FAILING_MIN: Final = 100
@@ -68,6 +68,11 @@ def failures_told(observation: Observation) -> dict[DocKey, bytes]:
     calls = () if observation.extra is None else observation.extra.calls
     if not calls:
         return NO_FAILURES
-    reads = observation.reads
-    found = [(reads[call.read], call.error) for call in calls if call.error is not None]
-    return {read[0] if isinstance(read, tuple) else read: error for read, error in found} or NO_FAILURES
+    found = {called_doc(observation, call): call.error for call in calls if call.error is not None}
+    return found or NO_FAILURES
+
+
+def called_doc(observation: Observation, call: Called) -> DocKey:
+    """The result that a call was for."""
+    read = observation.reads[call.read]
+    return read[0] if isinstance(read, tuple) else read

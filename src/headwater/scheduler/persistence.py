@@ -22,7 +22,7 @@ import msgspec
 from headwater.cells.journal import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.failing import Failing, failures_told
+from headwater.scheduler.failing import Failing, called_doc, failures_told
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
@@ -222,9 +222,8 @@ class Persistence:
         observation, _ = self._valid(node, row, listing)
         if observation is None or observation.extra is None or observation.extra.error is not None:
             return []
-        reads = reads_of(observation)
         calls = observation.extra.calls
-        return [(reads[call.read][0], call.arguments) for call in calls if call.arguments is not None]
+        return [(called_doc(observation, call), call.arguments) for call in calls if call.arguments is not None]
 
     def restore_all(
         self, nodes: Iterable[Node], listing: Listing, changed: Changed, unmade: Collection[Node] = ()
