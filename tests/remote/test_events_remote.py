@@ -480,22 +480,22 @@ def test_a_rejection_is_the_same_for_every_client(at: Behind) -> None:
     ann, bob = Stock(), Stock()
     with ann.app.open(at.url, token=at.token):
         with pytest.raises(hw.EventRejectedError, match="not enough") as told:
-            ann.take.once("a", by="bank").send(7).result(timeout=DEADLINE_S)
+            ann.take.once("a", by="bank").send(7).result(timeout=f"{DEADLINE_S}s")
         assert told.value.facts["left"] == 5
     with bob.app.open(at.url, token=at.token):
         ticket = bob.take.once("a", by="bank").send(7)
         with pytest.raises(hw.EventRejectedError, match="not enough") as told:
-            ticket.result(timeout=DEADLINE_S)
+            ticket.result(timeout=f"{DEADLINE_S}s")
         assert (ticket.state, told.value.facts["left"], bob.calls, bob.left.value) == ("rejected", 5, [], 5)
-        assert bob.take.send(2).result(timeout=DEADLINE_S) == 3
+        assert bob.take.send(2).result(timeout=f"{DEADLINE_S}s") == 3
 
 
 def test_an_id_of_another_clients_event_is_not_used_for_another_payload(at: Behind) -> None:
     ann, bob = Stock(), Stock()
     with ann.app.open(at.url, token=at.token):
-        assert ann.take.once("a", by="bank").send(2).result(timeout=DEADLINE_S) == 3
+        assert ann.take.once("a", by="bank").send(2).result(timeout=f"{DEADLINE_S}s") == 3
     with bob.app.open(at.url, token=at.token):
         with pytest.raises(hw.EventReusedError, match="another payload"):
-            bob.take.once("a", by="bank").send(1).result(timeout=DEADLINE_S)
-        assert bob.take.once("a", by="bank").send(2).result(timeout=DEADLINE_S) == 3
+            bob.take.once("a", by="bank").send(1).result(timeout=f"{DEADLINE_S}s")
+        assert bob.take.once("a", by="bank").send(2).result(timeout=f"{DEADLINE_S}s") == 3
         assert (bob.calls, bob.left.value) == ([], 3)
