@@ -281,6 +281,7 @@ def test_checker_finds_a_restored_node_of_which_nothing_is_kept() -> None:
     life = Life([DOUBLE])
     life.look("f0")
     life.stop()
+    life.hub.engine.fold()
     life.hub.engine.backend.drop_observations([(MAIN, doc_key("f0"))])
     with pytest.raises(InvariantError, match="nothing is kept"):
         life.check()
@@ -291,6 +292,7 @@ def test_checker_finds_a_restored_node_with_the_row_of_another() -> None:
     life.look("f0")
     life.look("f1")
     life.stop()
+    life.hub.engine.fold()
     backend = life.hub.engine.backend
     row = backend.observation(MAIN, doc_key("f1"))
     assert row is not None
