@@ -95,7 +95,7 @@ class HeadwaterError(Exception):
 
 
 class Reject(Exception):  # noqa: N818  # what a handler says, not a fault: `raise hw.Reject("sold out")`
-    """Raised by a handler that refuses an event: nothing is written, and the sender is told the reason.
+    """Raised by a handler that refuses an event: nothing is written, and its sender gets the reason.
 
     `facts` are values that are kept beside it: `hw.Reject("sold out", left=0)`.
     """

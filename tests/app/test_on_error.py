@@ -17,7 +17,7 @@ from tests.app.shop import run
 
 
 class Desk:
-    """A sink, an eager computed and a handler; each raises if it is told to."""
+    """A sink, an eager computed and a handler; each raises if the cell `bad` names it."""
 
     def __init__(self) -> None:
         self.app = hw.App("desk")
@@ -97,7 +97,7 @@ def test_an_error_of_the_block_is_not_hidden_by_it(desk: Desk, caplog: pytest.Lo
 
 
 def test_a_failed_event_is_its_senders_business(desk: Desk) -> None:
-    """It is kept and logged; its sender is told, and may have an answer to it."""
+    """It is kept and logged; its ticket raises it, and the sender may have an answer to it."""
     with desk.app.open("memory:"):
         desk.bad.value = "take"
         with pytest.raises(hw.EventFailedError):

@@ -39,7 +39,7 @@ class RaisedLater:
     """`on_error="raise"`: each error is logged when it happens, and the first is raised when the space is closed.
 
     Not at the line that happened to wake the function, and not before what is committed is on disk. An event that
-    failed is not among them: it is kept, and its sender is told.
+    failed is not among them: it is kept, and its ticket raises it.
     """
 
     def __init__(self) -> None:
