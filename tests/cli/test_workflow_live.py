@@ -76,6 +76,26 @@ def test_producers_run_at_once_if_somebody_says_now(run: Run) -> None:
         end(process)
 
 
+def test_a_host_goes_on_without_what_was_put_aside_and_takes_it_up_again(run: Run) -> None:
+    def inputs() -> list[str]:
+        return [each["status"] for each in json.loads(run("inputs", "ls", "--json").stdout)]
+
+    put("box", ("a=unfiled", "b"))
+    with letters_open(host=True) as process:
+        number = blocked(run)
+        assert f"headwater runs abandon {number}" in flow(run)["hints"]
+        run("runs", "abandon", number, "--by", "ann", "--reason", "filed by hand")
+        until(lambda: inputs() == ["done", "parked"])
+        assert (flow(run)["parked"], flow(run)["block_kind"]) == (1, None)
+        details = shown(run, "runs", "show", number)
+        assert (details["result"], details["decisions"][0]["actor"]) == (1, "ann")
+        Path("opened").touch()
+        run("runs", "retry", number)
+        until(lambda: inputs() == ["done", "done"])
+        assert flow(run)["parked"] == 0
+        end(process)
+
+
 def test_a_space_that_is_busy_answers_and_takes_decisions(run: Run) -> None:
     put("box", ("a=ask",))
     with letters_open() as process:
