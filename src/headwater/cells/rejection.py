@@ -1,6 +1,6 @@
 """The errors for commits that did not land: a verdict, or the error of a store, as what an author catches.
 
-Must never know: who is told, and when.
+Must never know: who handles an error, and when.
 """
 
 from __future__ import annotations

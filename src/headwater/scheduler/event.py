@@ -195,7 +195,7 @@ class Event:
     not_before: float = 0.0
     backoff_ms: float = 0.0
     rejected_at: float | None = None
-    # outcome: what kept the store from taking its last attempt; None if that was somebody else's commit.
+    # outcome: what kept the store from taking its last attempt; None if it was a conflict.
     trouble: HeadwaterError | None = None
     # ready: nodes that it has to wait for: how often each has run since its turn has come, and ever.
     met: dict[Node, tuple[int, int]] | None = None

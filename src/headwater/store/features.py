@@ -40,7 +40,7 @@ def check_known(text: str, path: str, known: Mapping[str, str] = KNOWN) -> None:
 
 
 def with_feature(text: str, name: str, known: Mapping[str, str] = KNOWN) -> str:
-    """What stands in the file once it uses a feature, too."""
+    """The value for the file once it uses a feature, too."""
     if not _NAME.fullmatch(name) or name not in known:
         raise UsageError(f"{name!r} is no feature that this Headwater knows", feature=name)
     found = parse(text)

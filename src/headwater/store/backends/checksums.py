@@ -1,6 +1,6 @@
 """Checksums of rows: each covers the place of the row as well as what it holds, so that a moved row is noticed.
 
-From format 4 on. Bodies of earlier formats have a checksum of the body alone; the two are told apart by `_PLACED`.
+From format 4 on. Bodies of earlier formats have a checksum of the body alone; the two are distinguished by `_PLACED`.
 
 Must never know: the database.
 """

@@ -1,4 +1,4 @@
-"""Damage that SQLite does not notice: a row that is missing is told from one that was never written.
+"""Damage that SQLite does not notice: a row that is missing is distinguished from one that was never written.
 
 A flipped byte in a key, or in the pages above it, makes a lookup find nothing, and SQLite does not know that there was
 something. So every miss is confirmed by a second structure that a single damage cannot reach: the index of checksums
