@@ -17,7 +17,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
+
 import headwater as hw
+from headwater.host.serving.local_token import find_local
 from headwater.host.serving.server import Server, Serving
 
 DEADLINE_S = 60.0
@@ -29,6 +32,16 @@ def until(is_so: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise SystemExit(f"not in {DEADLINE_S} s: {what}")
         time.sleep(0.01)
+
+
+def backup_size(server: Server) -> int:
+    """Of a copy that is asked for now."""
+    local = find_local("127.0.0.1", server.port)
+    assert local is not None
+    url = server.url.replace("ws", "http", 1) + "/spaces/board/backup"
+    got = httpx.get(url, headers={"Authorization": f"Bearer {local.token}"}, trust_env=False, timeout=DEADLINE_S)
+    assert got.status_code == 200, got.text
+    return len(got.content)
 
 
 class Disk:
@@ -104,6 +117,7 @@ def play(folder: Path, elsewhere: Path, how: str) -> dict[str, object]:
             until(lambda: all(at.connection.tries > 2 for at in (kept_at, plain_at)), "they come again and again")
             found["while full"] = [at.connection.state for at in (kept_at, plain_at, reader_at)]
             found["seen while full"] = [kept.count.value, plain.count.value]
+            found["backup while full"] = backup_size(server) if how == "tmpfs" else 0
             disk.free()
             for at in (kept_at, plain_at, reader_at):
                 at.sync()

@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from headwater.errors import AccessError, HeadwaterError, OfflineError, UnavailableError
+from headwater.errors import AccessError, HeadwaterError, OfflineError, StoreError, UnavailableError, class_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,7 @@ _CHUNK: Final = 256 * 1024
 _BODY_MAX: Final = 64 * 1024
 _OK: Final = 200
 _LATER: Final = (429, 503)
+_SERVER: Final = 500
 
 
 def download(server: Server, file: Path, advance: Progress) -> int:
@@ -101,10 +102,15 @@ def _connection(host: str, port: int, name: str) -> HTTPConnection:
 
 def _refusal(server: Server, response: HTTPResponse) -> HeadwaterError:
     body = response.read(_BODY_MAX)
+    code = ""
     try:
-        words = str(json.loads(body)["error"])
-    except (ValueError, TypeError, KeyError):
+        told = json.loads(body)
+        words, code = str(told["error"]), str(told.get("code", ""))
+    except (ValueError, TypeError, KeyError, AttributeError):
         words = body.decode(errors="replace").strip() or response.reason
     message = f"{server.url} gives no backup: {words}"
-    kind = UnavailableError if response.status in _LATER else AccessError
+    # What is wrong with the server is no lack of a right.
+    by_status = UnavailableError if response.status in _LATER or response.status >= _SERVER else AccessError
+    found = class_of(code)
+    kind = found if found is not None and issubclass(found, StoreError) else by_status
     return kind(message, url=str(server.url), status=response.status)

@@ -11,10 +11,12 @@ Must never know: what an event means.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import re
 import threading
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -27,6 +29,8 @@ from headwater.errors import UnavailableError
 from headwater.host.serving.private import create_private, locked, owners_of, read_private, sync_folder, write_all
 from headwater.host.serving.tokens import redacted
 from headwater.values.seams import Clock
+
+log: Final = logging.getLogger("headwater.server")
 
 FILE: Final = "audit.jsonl"
 LOCK: Final = "audit.lock"
@@ -45,6 +49,9 @@ WAIT_S: Final = 2.0
 """For another process that writes. It needs a moment; if it was stopped in the middle, the server goes on."""
 TEXT_MAX: Final = 1000
 """Characters of one fact. What a stranger sends may be long; its beginning tells what it was."""
+
+OWED_MAX: Final = 1000
+"""Lines that wait for room. Only what must happen on a full disk is owed: backups."""
 
 _DURABLE: Final = frozenset({"granted", "revoked"})
 """On disk before it is done. The others get there within seconds: strangers must not make the server wait."""
@@ -108,23 +115,49 @@ class Audit:
         self._files_max = files_max
         self._turn = threading.Lock()
         self._tail = _Tail(None)
+        # Lines for which there was no room, with when it happened: they come before the next.
+        self._owed: deque[tuple[str, dict[str, object]]] = deque(maxlen=OWED_MAX)
+
+    def check(self) -> None:
+        """Raise UnavailableError if the log is no file that this user alone can write: a server must not start then."""
+        for path in (self._folder / FILE, self._folder / LOCK):
+            if path.is_symlink():
+                raise UnavailableError(f"{path} is not written: it is a symbolic link", path=str(path))
+        with self._turn, locked(self._folder / LOCK, wait_s=WAIT_S):
+            try:
+                os.close(create_private(self._folder / FILE, os.O_WRONLY | os.O_APPEND))
+            except OSError as error:
+                raise self._unwritten(error) from error
+
+    def write_or_owe(self, event: str, /, **facts: object) -> None:
+        """Add a line; or, if that cannot be done, before the next one that can. Until then it is in this process."""
+        try:
+            self.write(event, **facts)
+        except (UnavailableError, OSError) as error:
+            log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
+            self._owed.append((event, {**facts, "happened": self._clock.now_ms()}))
 
     def write(self, event: str, /, **facts: object) -> None:
         """Add a line. Raises UnavailableError if that cannot be done, and then nothing but a torn line is there."""
         with self._turn, locked(self._folder / LOCK, wait_s=WAIT_S):
             try:
+                while self._owed:
+                    owed, told = self._owed[0]
+                    self._write(owed, told)
+                    self._owed.popleft()
                 self._write(event, facts)
             except OSError as error:
                 self._tail = _Tail(None)
-                path = self._folder / FILE
-                message = (
-                    f"cannot write {path}: {error.strerror or error}; is there room, and may this user write there?"
-                )
-                raise UnavailableError(message, path=str(path)) from error
+                raise self._unwritten(error) from error
             except BaseException:
                 # Lines may have been made that are not there: the next one looks where the log ends.
                 self._tail = _Tail(None)
                 raise
+
+    def _unwritten(self, error: OSError) -> UnavailableError:
+        path = self._folder / FILE
+        message = f"cannot write {path}: {error.strerror or error}; is there room, and may this user write there?"
+        return UnavailableError(message, path=str(path))
 
     def _write(self, event: str, facts: dict[str, object]) -> None:
         path = self._folder / FILE

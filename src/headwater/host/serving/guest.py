@@ -40,6 +40,10 @@ UNKNOWN = "there is no such space, or it may not be used with what was shown"
 """The same answer for both: who may not see a space does not learn that there is one."""
 
 
+def _nothing(*_said: object) -> None:
+    """What is said to a connection that is gone."""
+
+
 def rights_unknown() -> UnavailableError:
     """For a client of which it cannot be told now what it may do."""
     return UnavailableError("the server cannot read its grants now, so no client is let in; come again")
@@ -278,6 +282,12 @@ class Client:
             code, why = self._ended or (0, "")
             event = "session revoked" if code == Close.REVOKED else "session closed"
             log.info(event, extra={**self.said(), "code": code, "why": why})
+
+    def let_go(self) -> None:
+        """Its connection is gone, and nothing is sent any more: what would refer to it in a circle is dropped."""
+        self._write = self._answer = _nothing
+        self._shut = _nothing
+        self._admit = None
 
     def said(self) -> dict[str, object]:
         """Who it is, for the log. What it has shown is not."""

@@ -157,6 +157,7 @@ class Server:
             raise
         try:
             self.access = Access(options.store, SystemClock())
+            self.access.audit.check()
         except BaseException:
             self._listener.close()
             self._hold.release()
@@ -177,7 +178,14 @@ class Server:
         loop = asyncio.get_running_loop()
         # Every name that it is meant by: who is asked to sign for one of them looks whether that is so.
         audience = " ".join((self.url, *(f"wss://{name}" for name in self.options.hosts)))
-        house = self.house = House(self.options.store, self.access, loop, audience=audience, create=self.options.create)
+        try:
+            house = self.house = House(
+                self.options.store, self.access, loop, audience=audience, create=self.options.create
+            )
+        except BaseException:
+            self._listener.close()
+            self._hold.release()
+            raise
         names = Names((self.options.host, *self.options.hosts))
         doorman = self.doorman = Doorman(house, names, origins=self.options.origins)
         health = Health(house)
@@ -256,9 +264,10 @@ class Server:
             asyncio.run(self.serve())
         except BaseException as error:
             if not self._ready.done():
+                # `start` raises it.
                 self._ready.set_exception(error)
-            else:
-                log.exception("the server has ended")
+                return
+            log.exception("the server has ended")
             raise
 
     def stop(self) -> None:

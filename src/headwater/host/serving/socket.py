@@ -162,9 +162,12 @@ class ServerSocket(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.doorman.left(self)
-        if self.client is not None:
-            self.client.leave()
-            self.client = None
+        client, self.client = self.client, None
+        if client is not None:
+            client.leave()
+            client.let_go()
+        # The parser refers to its protocol. Left to the collector, the memory of some thousand connections waits there.
+        self._protocol.parser.close()
 
     def hold(self) -> None:
         """Hear no more: what was sent is decided and told, and then the connection ends."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 
-from headwater.errors import ClosedError, HeadwaterError
+from headwater.errors import ClosedError, StoreFullError
 from headwater.host.serving.doorman import Doorman
 from headwater.host.serving.rights import Right
 from headwater.host.serving.room import Room
@@ -74,10 +75,8 @@ class Backups:
         house, peer = self._doorman.house, peer_of(request)
         said = {"space": space, "peer": peer, "actor": grant.actor or "", "grant": grant.id, "seq": seq}
         log.info("backup begins", extra=said)
-        try:
-            house.access.audit.write("backup", peer=peer, space=space, id=grant.id, seq=seq)
-        except (HeadwaterError, OSError) as error:
-            log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
+        # Also from a disk without room for the line: it is owed then, and written as soon as there is.
+        house.access.audit.write_or_owe("backup", peer=peer, space=space, id=grant.id, seq=seq)
 
         def ended(*, complete: bool) -> None:
             self.under_way -= 1
@@ -89,16 +88,23 @@ class Backups:
     async def _copy(self, space: str) -> tuple[int, int]:
         """A file that is nowhere any more but open here; and the newest place of the log that it holds."""
         house = self._doorman.house
-        path = house.folder / f"{_MARK}{os.getpid()}-{os.urandom(6).hex()}.part"
-
-        for turn in range(TRIES):
+        places = places_for(house.folder)
+        name = f"{_MARK}{os.getpid()}-{os.urandom(6).hex()}.part"
+        turn = 0
+        while True:
             room = await house.room(space, create=False)
             try:
-                return await _copied(room, path)
+                return await _copied(room, places[0] / name)
             except ClosedError:
-                if turn == TRIES - 1:
+                turn += 1
+                if turn == TRIES:
                     raise
-        raise AssertionError
+            except (StoreFullError, OSError) as error:
+                # A full disk is when a backup is wanted most: there may be room elsewhere.
+                log.warning("no room for a backup in %s: %s", places[0], error)
+                if len(places) == 1:
+                    raise _no_room(error) from error
+                places = places[1:]
 
 
 async def _copied(room: Room, path: Path) -> tuple[int, int]:
@@ -137,11 +143,31 @@ async def _copied(room: Room, path: Path) -> tuple[int, int]:
             path.with_name(path.name + side).unlink(missing_ok=True)
 
 
+def places_for(folder: Path) -> list[Path]:
+    """Where a copy may be made, the best first: beside the spaces, where temporary files are, in memory."""
+    others = (Path(tempfile.gettempdir()), Path("/dev/shm"))  # noqa: S108  # a name by chance, and readable by one user
+    return [folder, *(each for each in others if each.is_dir() and os.access(each, os.W_OK))]
+
+
+def _no_room(error: Exception) -> StoreFullError:
+    if isinstance(error, StoreFullError):
+        return error
+    return StoreFullError(f"there is no room for a copy: {error}")
+
+
 def sweep(folder: Path) -> None:
     """Remove what a server that was killed has left."""
-    for path in folder.glob(f"{_MARK}*"):
-        with suppress(OSError):
-            path.unlink()
+    for place in places_for(folder):
+        for path in place.glob(f"{_MARK}*"):
+            # Elsewhere another server may be at work; in the folder of the spaces none can be.
+            if place == folder or not _is_in_use(path):
+                with suppress(OSError):
+                    path.unlink()
+
+
+def _is_in_use(path: Path) -> bool:
+    pid = path.name.removeprefix(_MARK).partition("-")[0]
+    return not pid.isdecimal() or Path(f"/proc/{pid}").exists() or not Path("/proc/self").exists()
 
 
 class Sending:
