@@ -61,7 +61,7 @@ def test_a_backup_is_made_elsewhere_if_there_is_no_room_beside_the_spaces(
     monkeypatch.setattr(web_backup, "_copied", refuse_first)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    monkeypatch.setattr(web_backup.tempfile, "gettempdir", lambda: str(elsewhere))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(elsewhere))
     with pages(server, own_token(server)) as web:
         answer = web.get("/spaces/home/backup")
     assert answer.status_code == 200
@@ -176,7 +176,7 @@ def test_a_connection_that_has_ended_needs_no_collector(server: Server) -> None:
 
 
 def test_what_a_killed_server_has_left_elsewhere_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_backup.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     folder = tmp_path / "spaces"
     folder.mkdir()
     mine = tmp_path / f"{web_backup._MARK}{os.getpid()}-ab.part"

@@ -124,7 +124,7 @@ class Link:
         self._stop = asyncio.Event()
         # When it was last reached, on the loop's clock; None: it is.
         self.lost_at: float | None = self._loop.time()
-        # Since when no connection lasted and no commit was decided, if so; why; and when it was last live.
+        # Since when connections are let in and do not last, and no commit is decided; why; and when it was last live.
         self._stuck_at: float | None = None
         self._stuck_why = ""
         self._live_at = 0.0
@@ -326,14 +326,20 @@ class Link:
             self.tries += 1
             begun = self._loop.time()
             went_well = await self._connect() and self._loop.time() - begun > STAYED_S
-            if went_well or self._stuck_at is None:
-                self._stuck_at = self._loop.time()
-            self._stuck_why = self.trouble
+            self._note_end(begun, stayed=went_well)
             delay = BACKOFF_MIN_S if went_well else min(delay * 2, BACKOFF_MAX_S)
             if self.session.error is not None and self.session.phase is Phase.OVER:
                 break
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), delay * (0.5 + random() / 2))  # noqa: S311  # no secret
+
+    def _note_end(self, begun: float, *, stayed: bool) -> None:
+        """A connection has ended. If it was let in and sent away at once, the server may not be able to do its work."""
+        if stayed or self._live_at < begun:
+            self._stuck_at = None
+        elif self._stuck_at is None:
+            self._stuck_at = self._loop.time()
+        self._stuck_why = self.trouble
 
     async def _connect(self) -> bool:
         """One connection, from beginning to end. Whether it came to be."""

@@ -149,10 +149,10 @@ def places_for(folder: Path) -> list[Path]:
     return [folder, *(each for each in others if each.is_dir() and os.access(each, os.W_OK))]
 
 
-def _no_room(error: Exception) -> StoreFullError:
+def _no_room(error: StoreFullError | OSError) -> StoreFullError:
     if isinstance(error, StoreFullError):
         return error
-    return StoreFullError(f"there is no room for a copy: {error}")
+    return StoreFullError(f"there is no room for a copy: {error.strerror or error.errno}")
 
 
 def sweep(folder: Path) -> None:
