@@ -317,7 +317,7 @@ def use_events() -> None:
     assert_type(ticket, hw.Ticket[int])
     assert_type(ticket.result(), int)
     assert_type(ticket.result(timeout="5s"), int)
-    assert_type(ticket.result(2.5), int)
+    assert_type(ticket.result("2500ms"), int)
     assert_type(ticket.id, str)
     assert_type(ticket.state, Literal["queued", "running", "pending", "confirmed", "refused", "rejected", "failed"])
     assert_type(ticket.reason, str)
@@ -465,7 +465,7 @@ def fix(broken: hw.Broken) -> str | None:
 
 other_flow = inbox.workflow("other")
 other_topic = other_flow.topic("texts", str)
-other_flow.fixer(hw.OpenAIFixer(url="http://localhost:1/v1", model="m", key="", timeout=5))
+other_flow.fixer(hw.OpenAIFixer(url="http://localhost:1/v1", model="m", key="", timeout="5s"))
 
 
 @other_flow.consumer(other_topic)
@@ -531,7 +531,7 @@ def raise_workflow_errors(number: int) -> None:
 
 
 def use_space() -> None:
-    with app.open("memory:", space="a", actor="ann", durability="full") as space:
+    with app.open("memory:", space="a", actor="ann", durability="full", on_error="log") as space:
         assert_type(space, hw.Space)
         assert_type(space.name, str)
         with space.transaction() as tx:
