@@ -172,13 +172,13 @@ def test_an_opening_is_used_once() -> None:
 def test_the_wrong_form_names_the_right_one() -> None:
     app = hw.App("r")
     right = r"`async with app\.aopen\(\.\.\.\) as space`, or `space = await app\.aopen"
-    with pytest.raises(UsageError, match=right), app.aopen("memory:"):
+    with pytest.raises(UsageError, match=right), app.aopen("memory:"):  # type: ignore[attr-defined]
         pass
     with pytest.raises(AttributeError, match=r"not open yet, and has no 'settle': `space = await app\.aopen"):
-        app.aopen("memory:").settle()
+        app.aopen("memory:").settle()  # type: ignore[attr-defined]
 
     async def main() -> None:
-        async with app.open("memory:"):
+        async with app.open("memory:"):  # type: ignore[attr-defined]
             pass
 
     with pytest.raises(UsageError, match=r"`async with app\.aopen\(\.\.\.\) as space`"):

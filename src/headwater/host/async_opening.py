@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headwater.errors import UsageError
 from headwater.host.async_space import AsyncSpace
@@ -42,22 +42,25 @@ class AsyncOpening:
         space.leave()
         return space
 
-    def __enter__(self) -> NoReturn:
-        raise UsageError(
-            "app.aopen(...) is for code in an event loop: `async with app.aopen(...) as space`, or "
-            "`space = await app.aopen(...)`; in plain code it is `with app.open(...) as space`"
-        )
+    # Not for type checkers: they refuse the wrong form themselves.
+    if not TYPE_CHECKING:
 
-    def __exit__(self, *_error: object) -> None:
-        """Never reached: it cannot be entered so. Without it, Python would not ask `__enter__`."""
+        def __enter__(self) -> NoReturn:
+            raise UsageError(
+                "app.aopen(...) is for code in an event loop: `async with app.aopen(...) as space`, or "
+                "`space = await app.aopen(...)`; in plain code it is `with app.open(...) as space`"
+            )
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise AttributeError(
-            f"what app.aopen(...) returns is not open yet, and has no {name!r}: `space = await app.aopen(...)`, or "
-            "`async with app.aopen(...) as space`"
-        )
+        def __exit__(self, *_error: object) -> None:
+            """Never reached: it cannot be entered so. Without it, Python would not ask `__enter__`."""
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise AttributeError(
+                f"what app.aopen(...) returns is not open yet, and has no {name!r}: `space = await app.aopen(...)`, or "
+                "`async with app.aopen(...) as space`"
+            )
 
     async def __aenter__(self) -> AsyncSpace:
         if self._entered:

@@ -282,12 +282,17 @@ class Space(LoadingSpace):
         self.enter()
         return self
 
-    async def __aenter__(self) -> NoReturn:
-        self.close()
-        raise UsageError("app.open(...) is for plain code; in an event loop it is `async with app.aopen(...) as space`")
+    # Not for type checkers: they refuse the wrong form themselves.
+    if not TYPE_CHECKING:
 
-    async def __aexit__(self, *_error: object) -> None:
-        """Never reached: it cannot be entered so."""
+        async def __aenter__(self) -> NoReturn:
+            self.close()
+            raise UsageError(
+                "app.open(...) is for plain code; in an event loop it is `async with app.aopen(...) as space`"
+            )
+
+        async def __aexit__(self, *_error: object) -> None:
+            """Never reached: it cannot be entered so."""
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         self.leave()
