@@ -267,7 +267,7 @@ def submit(note: str, stars: int = 0) -> int:
     return len(note)
 
 
-@app.handler(name="rename", backlog=10, reads=[number, board], change_group="names")
+@app.handler(name="rename", backlog=10, reads=[number, board, doubled], change_group="names")
 def rename_to(who: Person, name: str) -> Person:
     who.name = name
     return who
@@ -348,6 +348,9 @@ def use_parts_of_transactions() -> None:
     assert_type(submit_both("a", "b"), int)
     hw.after_commit(lambda: print("sent"))
     hw.after_commit(later)
+    with hw.untracked():
+        assert_type(doubled(), int)
+    show.stop()
 
 
 async def later() -> None:

@@ -83,7 +83,8 @@ class Ready:
                 self.parking = parking
                 return
             for node in runnable:
-                if node.is_clean or node.attempt is not None or node.removed:
+                if node.is_clean or node.attempt is not None or node.removed or self._is_spent(node):
+                    # Those before it have run meanwhile, and what they called: perhaps this one, as often as it may.
                     continue
                 if node.gate is not None and self._is_gated(node):
                     self._hurry(node, event)
@@ -141,6 +142,10 @@ class Ready:
             return False
         if turns.get(node, 0) >= RUNS_MAX or self._gates.is_resting(node):
             return True
+        return self._is_spent(node)
+
+    def _is_spent(self, node: Node) -> bool:
+        """It ran as often in this pass as it may (I6)."""
         spent = node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX
         return spent and self._is_settling()
 
