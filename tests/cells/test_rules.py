@@ -380,7 +380,7 @@ def test_what_another_has_written_is_told_and_can_be_repaired(caplog: pytest.Log
     def show() -> None:
         ages.append(cell.value.age)
 
-    with app.open("memory:") as space:
+    with app.open("memory:", on_error="log") as space:
         cell.value = Person(name="a", age=1)
         poisoned(space, "t.p", {"name": "", "age": -1})
         with pytest.raises(
@@ -433,7 +433,7 @@ def test_an_app_opens_where_a_cell_cannot_be_read_and_repairs_it(tmp_path: Path)
     def show() -> None:
         seen.append(width())
 
-    with app.open(url):
+    with app.open(url, on_error="log"):
         with pytest.raises(SchemaError):
             width()
         cell.value = Range(2, 5)
