@@ -13,9 +13,12 @@ from headwater.scheduler.outcome import Outcomes
 
 
 def rounds(outcomes: Outcomes) -> Iterator[None]:
-    """How often a sync waits for the disk: once more if there was no room for an event, for that is tried again."""
+    """How often a sync waits for the disk: once more for events that were handled after it had waited.
+
+    Also for one that there was no room for: it is tried again.
+    """
     yield
-    if outcomes.unstored() is not None:
+    if outcomes.is_undecided or outcomes.unstored() is not None:
         yield
 
 

@@ -121,6 +121,11 @@ class Outcomes:
         # When to come again is looked at anew.
         self._tick(True)
 
+    @property
+    def is_undecided(self) -> bool:
+        """Some event was handled, and the store has not decided on that yet."""
+        return any(event.state is State.PENDING for event in list(self.live.values()))
+
     def unstored(self) -> tuple[int, HeadwaterError] | None:
         """Events that are only in memory because the store cannot take what came of the first: how many, and why."""
         live = list(self.live.values())
