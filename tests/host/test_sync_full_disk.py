@@ -12,6 +12,8 @@ import pytest
 import headwater as hw
 from headwater.errors import StoreFullError
 from headwater.host.base_space import BaseSpace
+from headwater.host.kept_types import schema_key
+from headwater.values.tree import ABSENT
 
 
 @contextmanager
@@ -72,6 +74,18 @@ def test_async_sync_raises_while_an_event_is_only_in_memory(tmp_path: Path) -> N
             return count.value
 
     assert asyncio.run(main()) == 1
+
+
+def test_what_an_app_declares_is_not_missed_while_the_disk_is_full(tmp_path: Path) -> None:
+    """The author wrote nothing: the next opening stores it."""
+    app, count, _ = counter()
+    with app.open(str(tmp_path / "a.db")) as space, full(space):
+        assert count.value == 0
+        space.sync()
+    app, _, _ = counter()
+    with app.open(str(tmp_path / "a.db")) as space:
+        space.sync()
+        assert space.replica.read(schema_key("counter")) is not ABSENT
 
 
 def test_event_that_is_in_the_outbox_is_on_disk(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.host.kept_types import PREFIX
 from headwater.host.space import Space
 from headwater.sync.client import ClientSession
 from headwater.sync.frames import Docs, read_server
@@ -27,11 +28,11 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behind]:
 
 
 def held(space: Space) -> dict[str, bytes]:
-    """Every document of the app that a replica has confirmed, as bytes."""
+    """Every confirmed document of a replica, as bytes; not what an app declares, which only its first client reads."""
     return {
         doc: encode(record.confirmed)
         for doc, record in space._attached._documents.items()
-        if record.confirmed is not ABSENT
+        if record.confirmed is not ABSENT and PREFIX not in doc
     }
 
 

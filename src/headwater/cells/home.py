@@ -31,6 +31,9 @@ from headwater.values.ids import DocId, DocKey, SessionId
 from headwater.values.seams import Entropy
 from headwater.values.tree import Maybe, Path, get
 
+ADVISORY: Final = object()
+"""The source of a commit that no author made, and that the next opening makes again: its loss is not reported."""
+
 LOST_MAX: Final = 1000
 """Rejected commits remembered until the next sync tells of them; whoever loses more has seen the first thousand."""
 
@@ -121,6 +124,8 @@ class Home:
         """The store did not accept a commit of ours. If nobody was waiting for its fate, `sync` shall tell."""
         self.rejected += 1
         source = pending.source
+        if source is ADVISORY:
+            return
         if isinstance(source, Transaction):
             if source.is_awaited:
                 return

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.doc import Doc, fields_of_class
+from headwater.cells.home import ADVISORY
 from headwater.cells.kinds import kind_of_id
 from headwater.cells.reading import schema_at
 from headwater.errors import HeadwaterError
@@ -98,7 +99,7 @@ def keep_types(opened: BaseSpace, app: str, declared: Mapping[str, object]) -> N
     with opened.turn:
         if same(opened.replica.read(key), types):
             return
-        opened.replica.commit((SetDoc(key, types),))
+        opened.replica.commit((SetDoc(key, types),), source=ADVISORY)
     if connection.state == "live":
         # Decided before the author writes anything: it is no work of theirs that could wait, or be lost.
         with suppress(HeadwaterError):
