@@ -14,6 +14,7 @@ from headwater.errors import (
     AddressError,
     ClosedError,
     ConflictError,
+    CrossSpaceError,
     HeadwaterError,
     LimitError,
     NotOpen,
@@ -280,18 +281,17 @@ def test_what_follows_is_run_once_when_the_outermost_block_is_left() -> None:
     assert stage.passes == 1
 
 
-def test_block_of_another_space_in_between_is_a_transaction_of_its_own() -> None:
+def test_block_of_another_space_inside_a_block_is_refused() -> None:
     mine, other = OpenStage(), OpenStage()
     with mine.home.transaction() as outer:
         outer.set(A, (), 1)
-        with pytest.raises(ZeroDivisionError), other.home.transaction() as foreign:
-            foreign.set(A, (), 2)
-            with mine.home.transaction() as inner:
-                assert inner is outer
-                inner.set(B, (), 3)
+        with pytest.raises(CrossSpaceError, match=r"a transaction .* cannot be begun"), other.home.transaction():
             stray()
+        with mine.home.transaction() as inner:
+            assert inner is outer
+            inner.set(B, (), 3)
     assert (mine.now("a"), mine.now("b")) == (1, 3)
-    assert (other.now("a"), foreign.status) == (NOTHING, Status.ABORTED)
+    assert other.now("a") is NOTHING
 
 
 # --- what was taken back --------------------------------------------------------------------------------------

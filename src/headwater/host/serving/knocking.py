@@ -33,8 +33,9 @@ class Knocking(H11Protocol):
         self._in_body = False
 
     @classmethod
-    def bound(cls, half_open_max: int = HALF_OPEN_MAX) -> type[Knocking]:
+    def bound(cls, half_open_max: int | None = None) -> type[Knocking]:
         """The class for one server."""
+        half_open_max = HALF_OPEN_MAX if half_open_max is None else half_open_max
         return type("BoundKnocking", (cls,), {"begun": {}, "half_open_max": half_open_max})
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
