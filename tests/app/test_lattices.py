@@ -57,7 +57,7 @@ def test_a_sink_sees_all_of_it_at_its_first_run(layers: int, width: int) -> None
 
 
 @pytest.mark.parametrize("asks", ["call", "event", "eager", "async"])
-def test_whoever_asks(asks: str) -> None:
+def test_every_way_to_ask(asks: str) -> None:
     layers, width = 80, 12
     app = hw.App("lattice")
     source = app.cell("source", 1)

@@ -1,4 +1,4 @@
-"""`with hw.untracked():` what is read in there wakes nobody, whatever it is."""
+"""`with hw.untracked():` reads inside it notify no function."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_fields_of_documents() -> None:
 
 
 @pytest.mark.parametrize("async_", [False, True])
-def test_results_of_functions_are_current_and_wake_nobody(async_: bool) -> None:
+def test_results_of_functions_are_current_and_notify_no_reader(async_: bool) -> None:
     app, cells = world()
     x, wake = cells["x"], cells["wake"]
     seen: list[int] = []
@@ -78,7 +78,7 @@ def test_results_of_functions_are_current_and_wake_nobody(async_: bool) -> None:
                 await space.settle()
                 x.value = 1
                 await space.settle()
-                assert (seen, runs) == ([0], [0]), "nobody looks at it, so it does not run"
+                assert (seen, runs) == ([0], [0]), "it is not observed, so it does not run"
                 wake.value = 1
                 await space.settle()
 
@@ -87,7 +87,7 @@ def test_results_of_functions_are_current_and_wake_nobody(async_: bool) -> None:
         app.sink(look)
         with app.open("memory:"):
             x.value = 1
-            assert (seen, runs) == ([0], [0]), "nobody looks at it, so it does not run"
+            assert (seen, runs) == ([0], [0]), "it is not observed, so it does not run"
             wake.value = 1
     assert seen == [0, 22]
 

@@ -65,7 +65,7 @@ def test_with_the_type_it_is_what_was_returned() -> None:
     with app.open("memory:"):
         assert pair() == (1, "a")
         assert names() == {1: "a"}
-        # Whoever says Any gets what the file holds.
+        # With Any the result is what the file holds.
         assert anything() == [1, 2]
 
 

@@ -69,7 +69,7 @@ def test_it_is_reported_once(shop: Clerk) -> None:
     assert len(shop.errors) == 1
 
 
-def test_whoever_sleeps_is_woken_at_the_latest_time(shop: Clerk) -> None:
+def test_a_sleeping_host_is_woken_at_the_latest_time(shop: Clerk) -> None:
     shop.send("ask")
     since = shop.office.time
     shop.run()

@@ -441,7 +441,7 @@ def test_what_is_no_answer_is_refused(answer: Any) -> None:
         assert mill.last.outcome == "unknown"
 
 
-def test_without_a_reconcile_nobody_is_asked_again() -> None:
+def test_without_a_reconcile_the_service_is_not_asked_again() -> None:
     mill = Mill()
     mill.take(mutate=lost)
     with mill.open() as space:

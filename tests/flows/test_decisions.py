@@ -63,7 +63,7 @@ def test_what_a_person_says_of_a_call_is_recorded(answer: Any, verb: str) -> Non
         assert [(made.actor, made.verb) for made in mill.details(run).decisions] == [("ann", verb)]
 
 
-def test_of_a_mutation_without_a_reconcile_nobody_is_asked_again() -> None:
+def test_of_a_mutation_without_a_reconcile_the_service_is_not_asked_again() -> None:
     mill = Mill()
     mail = mill.flow.connector("mail")
 

@@ -87,7 +87,7 @@ def test_what_a_late_reconcile_says_counts(everything_comes_back: list[Mill]) ->
         mill.put("a")
         until(lambda: mill.newest_is("paused:reconciliation"))
         mill.go.set()
-        # Nobody has to ask again for it.
+        # No command is needed for it.
         until(lambda: mill.events() == {"a": "consumed"})
         assert len(mill.asked) == 1
         call = mill.details(mill.last.id).call

@@ -1,4 +1,4 @@
-"""How much may wait for the disk: whoever has to see all of it, as an opening does, waits no longer than for that."""
+"""How much may wait for the disk: an opening, which has to see all of it, waits no longer than for that."""
 
 from __future__ import annotations
 

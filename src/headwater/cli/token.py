@@ -76,7 +76,7 @@ def _access(store: Path | None) -> Access:
 @click.option("--space", metavar="S", required=True, help="Which space; '*' for every one.")
 @click.option("--can", type=click.Choice(["read", "write", "own"]), required=True, help="What it may do there.")
 @click.option("--actor", metavar="NAME", help="As whom it acts. Without it there are no user documents.")
-@click.option("--any-actor", is_flag=True, help="It acts as whoever the program says, and reads their documents.")
+@click.option("--any-actor", is_flag=True, help="It acts as any user the program names, and reads their documents.")
 @click.option("--expires", metavar="30d", help="After how long it ends: 90m, 12h, 30d. Never, unless said.")
 @click.option("--note", "remark", metavar="TEXT", default="", help="For you: who has it, and what for.")
 @click.option("--key", metavar="PUBLIC", help="Let in whoever has the private key to this one; no token is made.")

@@ -300,7 +300,7 @@ class Computed(Generic[P, R]):
     def called_again(self, home: BaseSpace, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
         """Makes the node of a call that a run of an earlier opening made; None if that cannot be made.
 
-        The node is not taken over: whoever asks for it does that.
+        The node is not taken over: its first caller does that.
         """
         bound = remade_arguments(self.__wrapped__, self._signature, self._app, home, stored)
         key = None if bound is None else key_of(bound.arguments)

@@ -28,7 +28,7 @@ def is_interactive() -> bool:
 
 
 def _former(app: str, place: str) -> list[BaseSpace]:
-    """Openings of an app of that name at that place that no block is around: nobody else will close them."""
+    """Openings of an app of that name at that place that no block is around: nothing else closes them."""
     if not is_interactive():
         return []
     spaces = [home for home in list(OPEN) if isinstance(home, BaseSpace) and home.opened_as == (app, place)]

@@ -77,7 +77,7 @@ def _fields(kind: type[Doc]) -> dict[str, Schema]:
         try:
             found[name] = field.resolve()[0]
         except HeadwaterError:
-            # Told to whoever uses the field.
+            # The first use of the field reports it.
             found[name] = ANY
     return found
 
@@ -85,7 +85,7 @@ def _fields(kind: type[Doc]) -> dict[str, Schema]:
 def keep_types(opened: BaseSpace, app: str, declared: Mapping[str, object]) -> None:
     """Write down what an app declares, if that is not there already.
 
-    Not in memory, where nobody could look at it later; and not into a folder (`local=`), which is for an author's work.
+    Not in memory, which no other program can look at; and not into a folder (`local=`), which is for authors' work.
     """
     connection = opened.connection
     if not opened.keeps_types or not opened.is_main or not may_write(connection):
@@ -147,7 +147,7 @@ class Declared:
         return list(self._types)
 
     def of(self, doc: DocKey) -> Schema | None:
-        """The type that a document was declared with; None if nobody has."""
+        """The type that a document was declared with; None if no app has."""
         name = doc.partition("/")[2]
         found = self._types.get(name) or self._kinds.get(name.partition(":")[0] if ":" in name else "")
         return None if found is None else found()

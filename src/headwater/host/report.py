@@ -60,7 +60,9 @@ class RaisedLater:
             if first.__cause__ is not None and not is_printable(first.__cause__):
                 # The log has it as far as it can be shown; whatever prints this one need not know how.
                 first.__cause__ = None
-            more = "" if self._count == 1 else f" {self._count - 1:,} more were logged, too."
+            rest = self._count - 1
+            also = "1 more was" if rest == 1 else f"{rest:,} more were"
+            more = f" {also} logged, too." if rest else ""
             first.add_note(
                 f"Logged when it happened, and raised now that the space is closed: what was committed is kept.{more} "
                 'Open it with on_error="log" to have such errors logged only, or with a function that takes them.'
@@ -89,7 +91,7 @@ def tell(on_error: OnError, error: UserCodeError) -> None:
     try:
         on_error(error)
     except Exception as failed:  # noqa: BLE001  # a function of the author's, which stops nothing
-        # There is nobody left to be told that logging fails, or that the class of what was raised refuses a context.
+        # Nothing is left to report that logging fails, or that the class of what was raised refuses a context.
         with suppress(Exception):
             if failed.__context__ is None and failed.__cause__ is not error:
                 # So that the traceback shows both.

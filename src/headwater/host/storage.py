@@ -45,7 +45,7 @@ GROUP_MAX: Final = 64
 
 WAITING_MAX: Final = 2_000
 """Commits that may wait for the disk. A writer that is faster than the disk is slowed down here, not out of memory; and
-whoever waits for all that was written before, as an opening and a `sync` do, waits for no more than these."""
+a caller that waits for all that was written before, as an opening and a `sync` do, waits for no more than these."""
 
 LINGER_S: Final = 0.002
 """How long the thread lets commits gather while a program is busy committing."""

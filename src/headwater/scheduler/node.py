@@ -184,7 +184,7 @@ class Node:
     queued: bool = False
     # gates; None while there is nothing to say.
     gate: Gate | None = None
-    # gates: since when there is news for it, or for whoever is above it; None while nobody asks.
+    # gates: since when there is news for it, or for a node above it; None while it has no reader.
     moment: float | None = None
     # gates: the same for what its last run has changed; None if that run was made by itself, and so at the time.
     run_moment: float | None = None

@@ -298,7 +298,7 @@ class Engine:
         return self._outdated(commit, session) if commit.reads or commit.pending_reads else None
 
     def _outdated(self, commit: Commit, session: Session) -> Verdict | None:
-        """What stands against what it has read."""
+        """The conflict with what it has read, if any."""
         for read in commit.reads:
             if read.seq > self.head:
                 return self._from_the_future(read.doc, read.seq)

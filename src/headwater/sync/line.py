@@ -45,13 +45,13 @@ class Phase(Enum):
 
 
 class Line(Protocol):
-    """Whoever carries frames, and hears what comes of them."""
+    """Carries frames, and is notified of what comes of them."""
 
     def send(self, frame: FromClient) -> None:
         """Send a frame over the connection there is."""
 
     def deliver(self, items: list[Item]) -> None:
-        """To be taken in, as one step, by whoever looks."""
+        """To be taken in as one step by the next reader."""
 
     def changed(self) -> None:
         """The phase is another now."""

@@ -120,7 +120,7 @@ def waits_for_other(flow: FlowRow, run: RunRow) -> str:
     error = one_line(ended or "no reason is known", _SHOWN).rstrip(". ")
     if run.status in (Status.RECONCILIATION, Status.CRASHED) and run.outcome == Outcome.UNKNOWN:
         return (
-            f"nobody knows whether its call happened; say so: `headwater reconcile {run.id} --applied JSON`, "
+            f"it is not known whether its call happened; say so: `headwater reconcile {run.id} --applied JSON`, "
             "`--not-applied` or `--skip`"
         )
     if run.status == Status.APPROVAL:
@@ -152,7 +152,7 @@ def no_effect(flow: FlowRow, run: RunRow, *, is_known: bool) -> TransitionError:
     """It cannot be abandoned: that is for runs whose effect is there."""
     if not is_known:
         why = (
-            f"nobody knows whether its call happened; say so first: `headwater reconcile {run.id} --applied JSON`, "
+            f"it is not known whether its call happened; say so first: `headwater reconcile {run.id} --applied JSON`, "
             "`--not-applied` or `--skip`"
         )
     elif run.kind == "producer":
@@ -166,7 +166,7 @@ def no_effect(flow: FlowRow, run: RunRow, *, is_known: bool) -> TransitionError:
 _EFFECTS: Final = {
     Outcome.APPLIED: "its effect is there, so `next` has to run",
     Outcome.SKIPPED: "it was skipped already, and `next` has to be told",
-    Outcome.UNKNOWN: "nobody knows whether its call happened; say so first",
+    Outcome.UNKNOWN: "it is not known whether its call happened; say so first",
 }
 
 

@@ -31,7 +31,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     details: str = ""
     service: str = ""
     after_ms: int = 0
-    """How long whoever was asked wants to be left alone, if that was said."""
+    """How long the service asked to wait, if it did."""
 
 
 _STEPS = {

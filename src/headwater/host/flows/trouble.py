@@ -173,7 +173,7 @@ def _number(value: object) -> int | None:
 
 
 def _after_ms(error: BaseException, now: int) -> int:
-    """How long whoever was asked wants to be left alone: Retry-After, as a number of seconds or a date."""
+    """How long the service asks to wait: Retry-After, as a number of seconds or a date."""
     if isinstance(error, HeadwaterError):
         known = error.facts.get("retry_after_ms")
         return int(min(max(known, 0), RETRY_AFTER_MAX_MS)) if isinstance(known, int | float) else 0

@@ -1,7 +1,7 @@
 """The host: threads that take turns with workflows, and one that keeps the times.
 
-A thread keeps the times; workers execute runs. A workflow that has had its turn goes to the end of the line. Nobody
-polls: whoever commits something rings, and the next time something is due is known. A worker that does not come back in
+A thread keeps the times; workers execute runs. A workflow that has had its turn goes to the end of the line. Nothing
+is polled: each commit wakes the host, and the next time something is due is known. A worker that does not come back in
 time is left alone, and replaced.
 
 Must never know: phases.
@@ -71,7 +71,7 @@ class Host:
     # -- being told ----------------------------------------------------------------------------------------
 
     def wake(self, name: str) -> None:
-        """A workflow may have something to do. Called by whoever commits: waits for nobody."""
+        """A workflow may have something to do. Called at each commit; does not block."""
         with self._changed:
             if name in self._busy:
                 self._again.add(name)
@@ -92,7 +92,7 @@ class Host:
                 self._changed.notify_all()
 
     def _hire(self) -> None:
-        """Somebody for the line. The condition is held."""
+        """A worker for the queue. The condition is held."""
         if self._waiting:
             self._changed.notify_all()
         elif len(self._workers) - len(self._lost) < self._concurrency and not self.is_stopping:
@@ -150,7 +150,7 @@ class Host:
                 found = Rest()
                 break
             try:
-                # Whoever waits for a turn gets one; else the next run is begun with the end of this one.
+                # A workflow that waits for its turn gets one; else the next run is begun with the end of this one.
                 found = self._workflows.perform(hosted, found, self, goes_on=not self._line and not self.is_stopping)
             except BaseException:
                 if not self._is_lost():
@@ -185,7 +185,7 @@ class Host:
                 if name not in self._line:
                     self._line.append(name)
                 self._hire()
-            # For the time, or for whoever waits for the end.
+            # For the time, or for a caller that waits for the end.
             self._changed.notify_all()
 
     # -- time ----------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class Host:
 
     def _next_time(self, now: int) -> float | None:
         waits = [at - now for name, at in self._times.items() if name not in self._busy]
-        # W11: by the clock on the wall, which may be put ahead while nobody looks.
+        # W11: by the clock on the wall, which may be put ahead at any time.
         times = [monotonic() + min(*waits, CLOCK_MS) / 1000] if waits else []
         times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]
         return min(times, default=None)
@@ -246,7 +246,7 @@ class Host:
             for watched in self._watched.values():
                 watched.is_stopping = True
             self._changed.notify_all()
-            # Also one that is about to begin something, which nobody watches yet.
+            # Also one that is about to begin something, which is not watched yet.
             while (self._busy and monotonic() < end) or any(map(_is_waited_for, self._watched.values())):
                 self._changed.wait(0.1 if monotonic() > end else max(end - monotonic(), 0.01))
             ended = not self._busy

@@ -20,7 +20,7 @@ class Watched(ABC):
         self.run_id = run_id
         self.workflow = workflow
         self.deadline: float | None = None
-        # Held by whoever decides whether it is late: its own thread when it comes back, or the one that gives it up.
+        # Held by the thread that decides whether it is late: its own when it comes back, or the one that gives it up.
         self.turn = threading.Lock()
         # What it comes to is not waited for any more. Set when that is on disk, and not before.
         self.is_given_up = False

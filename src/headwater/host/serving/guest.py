@@ -142,7 +142,7 @@ class Client:
         try:
             self.room.submit(commit, notes)
         except ClosedError:
-            # No verdict: the client sends it again to whoever has the space next.
+            # No verdict: the client sends it again to the next server of the space.
             self.talk.turned_away(CANNOT_WRITE)
 
     def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
