@@ -366,7 +366,7 @@ def test_two_programs_that_answer_each_other_for_ever_are_held_back_and_others_g
         left.value = right.value + 1
 
     name = served.space().replace(" ", "")
-    with app.open(f"{served.server.url}/{name}", actor="ann") as space:
+    with app.open(f"{served.server.url}/{name}", actor="ann", on_error="log") as space:
         # It comes back, though they are not done and never will be.
         space.settle()
         began = len(ran)

@@ -48,7 +48,7 @@ def fires(cron: str, after: str, count: int, zone: str = "UTC") -> list[str]:
         ({}, None),
         ({"every": "5m"}, Every(300_000)),
         ({"every": "1s"}, Every(1000)),
-        ({"every": 90}, Every(90_000)),
+        ({"every": "90s"}, Every(90_000)),
         ({"every": timedelta(hours=2)}, Every(7_200_000)),
         ({"every": "1500.4ms"}, Every(1500)),
         ({"every": "3660d"}, Every(EVERY_MAX_MS)),
@@ -84,12 +84,12 @@ def test_an_interval_below_a_second_is_refused(every: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("every", ["3661d", 1e30])
+@pytest.mark.parametrize("every", ["3661d", timedelta(days=1e6)])
 def test_an_interval_of_more_than_ten_years_is_refused(every: Any) -> None:
     assert refusal(every=every) == f'every={every!r} is too seldom; write "3660d" or less, or a cron'
 
 
-@pytest.mark.parametrize("every", ["soon", "-5m", True, [1]])
+@pytest.mark.parametrize("every", ["soon", "-5m", True, [1], 1e30])
 def test_what_is_no_duration_is_refused(every: Any) -> None:
     assert refusal(every=every).startswith(f'every=: {every!r} is no duration; write "250ms", "1.5s", "5m"')
 
