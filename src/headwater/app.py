@@ -414,8 +414,11 @@ def _place(url: str | PathLike[str] | None, options: Options) -> str:
         if not isinstance(cast("object", text), str):
             return ""
         where = text if text.startswith(("ws:", "wss:")) else str(locate(text, options.space).path or text)
-        where = where if "://" in where or where == "memory:" else realpath(where)
-        return f"{where}#{options.space}#{options.branch}"
+        if where == "memory:":
+            # Each opening has a space of its own.
+            return ""
+        where = where if "://" in where else realpath(where)
+        return f"{where}#{options.space}#{options.branch}#{options.actor}#{options.local}"
     except HeadwaterError:
         # Told by the opening itself.
         return ""

@@ -189,3 +189,12 @@ def test_who_stays_open_logs(desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog
     with caplog.at_level(logging.ERROR):
         desk.app.run("memory:")
     assert "show() in space 'main' raised ValueError" in caplog.text
+
+
+def test_an_async_function_is_refused() -> None:
+    """It would not be awaited, and every error would be lost."""
+
+    async def told(_: hw.UserCodeError) -> None: ...
+
+    with pytest.raises(UsageError, match="would not be awaited"):
+        hw.App("a").open("memory:", on_error=told)

@@ -278,3 +278,24 @@ def test_a_secret_that_is_not_set_is_found_when_the_ingress_starts() -> None:
 
     with app.open("memory:") as space, pytest.raises(UsageError, match="the secret is empty"):
         serve_ingress(space)
+
+
+@pytest.mark.parametrize("secret", ["whsec_", "whsec_!!"])
+def test_a_standard_secret_without_a_key_is_found_when_the_ingress_starts(secret: str) -> None:
+    """An empty key would let anybody sign."""
+    app = hw.App("a")
+    flow = app.workflow("f")
+    flow.topic("t", dict, webhook=hw.Webhook.standard(secret))
+    with app.open("memory:") as space, pytest.raises(UsageError, match="and not to be empty"):
+        serve_ingress(space)
+
+
+def test_what_is_not_utf_8_is_refused_by_its_sender_s_fault(post: Poster) -> None:
+    bearer = {"Authorization": "Bearer token"}
+    assert post("nested", b'{"a": "\xff"}', bearer).status_code == 400
+    assert post("plain", b'{"a": "\xff"}', bearer | {"Idempotency-Key": "a"}).status_code == 400
+    headers = {name.encode(): value.encode() for name, value in standard(b"{}").items()} | {b"webhook-id": "€".encode()}
+    answer = post.client.post(
+        "/topics/hooks/standard", content=b"{}", headers=[*headers.items(), (b"content-type", b"application/json")]
+    )
+    assert answer.status_code == 401

@@ -6,8 +6,14 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 import headwater as hw
+from headwater.host import storage
 from headwater.host.storage import Storage
+from headwater.store.commit import Commit, SetDoc, Submission
+from headwater.values.address import doc_key
+from headwater.values.ids import LocalSeq, SessionId
 
 BOUND = 2_000
 
@@ -18,27 +24,49 @@ def test_a_writer_that_is_faster_than_the_disk_is_held_up_before_an_opening_woul
     mine, other = (app.cell("n", 0) for app in apps)
     waiting: list[int] = []
     with apps[0].open(url) as space:
-        storage = space._lease.storage
-        assert isinstance(storage, Storage)
+        held = space._lease.storage
+        assert isinstance(held, Storage)
 
         def write() -> None:
             for number in range(1, 3 * BOUND + 1):
                 mine.value = number
-                waiting.append(len(storage._waiting))
+                waiting.append(len(held._waiting))
 
         # Here from now on: the first look at a document waits for its turn.
         mine.value = 0
         space.sync()
-        with storage._lock:
+        with held._lock:
             # Nothing is written meanwhile, as if the disk took its time.
             writer = threading.Thread(target=write)
             writer.start()
             limit = time.monotonic() + 60
-            while len(storage._waiting) <= BOUND and writer.is_alive() and time.monotonic() < limit:
+            while len(held._waiting) <= BOUND and writer.is_alive() and time.monotonic() < limit:
                 writer.join(0.01)
-            assert len(storage._waiting) == BOUND + 1
+            assert len(held._waiting) == BOUND + 1
         writer.join(60)
         assert not writer.is_alive()
         assert max(waiting) <= BOUND + 1
         with apps[1].open(url):
             assert other.value == 3 * BOUND, "what was written before is there"
+
+
+def test_a_server_that_submits_never_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its event loop submits: it stops reading from its clients instead."""
+    app = hw.App("a")
+    with app.open(tmp_path / "a.db") as space:
+        local = space._lease.local
+        space.sync()
+
+        def waited() -> None:
+            raise AssertionError("the event loop would wait for the disk")
+
+        monkeypatch.setattr(storage, "WAITING_MAX", 0)
+        with local._lock:
+            monkeypatch.setattr(local, "wait", waited)
+            session = SessionId("client")
+            for number in (1, 2):
+                commit = Commit(session, LocalSeq(number), (SetDoc(doc_key("a"), number),))
+                local.submit(Submission(commit, comes_again=True), helps=False)
+            assert len(local._waiting) == 2
+        monkeypatch.undo()
+        local.wait()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from annotated_types import Le
 
 import headwater as hw
 from headwater.values.ids import MAIN as BRANCH
@@ -448,3 +449,21 @@ def test_helper_that_is_defined_after_the_opening_counts(tmp_path: Path) -> None
 
     assert start(2) == (6, 1)
     assert start(3) == (9, 1)
+
+
+def test_rules_of_a_type_are_part_of_the_code(tmp_path: Path) -> None:
+    def opened(limit: int) -> tuple[int, list[int]]:
+        app, ran = hw.App("rules"), list[int]()
+
+        def value() -> int:
+            ran.append(1)
+            return 3
+
+        value.__annotations__["return"] = Annotated[int, Le(limit)]
+        result = app.computed(value)
+        with app.open(tmp_path / "a.db"):
+            return result(), ran
+
+    assert opened(10) == (3, [1])
+    assert opened(10) == (3, [])
+    assert opened(20) == (3, [1])

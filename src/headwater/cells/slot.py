@@ -94,7 +94,7 @@ class Slot(Readable):
     def _write(self, new: object) -> None:
         tree = self._stored(self._schema, new)
         if self._parent is not None and self._ruler() is not None:
-            self._put(*find(self._owner, self), tree)
+            self._put(*find(self._owner, self, WRITTEN), tree)
             return
         frame = HERE.get()
         if frame is not None and frame.home is self._owner and not frame.home.wary:

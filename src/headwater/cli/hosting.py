@@ -6,11 +6,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from queue import SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import click
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headwater.app import App
     from headwater.host.base_space import BaseSpace
     from headwater.host.options import Options
+
+T = TypeVar("T")
 
 _PORT_MAX: Final = 65535
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -83,6 +85,23 @@ class Ending:
 
         hear(self._rung, timeout, lambda: self.is_near)
         return not self.is_near
+
+
+async def awake(work: Coroutine[Any, Any, T]) -> T:
+    """Await it in a loop that wakes now and then.
+
+    A signal that comes just before the loop begins to wait does not end that wait: its handler is called when the loop
+    wakes for another reason. In plain code `hear` does the same.
+    """
+    import asyncio
+
+    from headwater.host.process import LOOK_S
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        while not task.done():
+            await asyncio.wait([task], timeout=LOOK_S)
+    return task.result()
 
 
 @click.command("run")
@@ -171,8 +190,8 @@ class _Hosted:
         async with self._app.aopen_with(url, self._options) as opened:
             self._begin(opened)
             if not ending.is_near:
-                await near.wait()
-            return await asyncio.to_thread(self._stop, opened)
+                await awake(near.wait())
+            return await awake(asyncio.to_thread(self._stop, opened))
 
     def _begin(self, opened: BaseSpace) -> None:
         workflows = opened.workflows

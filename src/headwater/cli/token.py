@@ -206,7 +206,7 @@ _GRANTS: Final = (
     Column(title="can", text=lambda record: str(record["can"])),
     Column(
         title="actor",
-        text=lambda record: str(record["actor"] or ""),
+        text=lambda record: str(record["actor"] or ("any" if record["any_actor"] else "none")),
         shown=lambda record: str(record["actor"] or ("any" if record["any_actor"] else "none")),
     ),
     Column(

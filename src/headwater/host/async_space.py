@@ -116,7 +116,8 @@ class AsyncSpace(LoadingAsyncSpace):
         self._soon = False
         # Said before trying: whoever has the turn looks when it is over.
         self._missed = True
-        if self.closed or not self._turn.acquire(blocking=False):
+        # Not made yet: what an earlier run left behind may be reported by another thread while this one is being made.
+        if getattr(self, "closed", True) or not self._turn.acquire(blocking=False):
             return
         self._passing = threading.get_ident()
         try:

@@ -51,6 +51,7 @@ from headwater.cells.reading import Readable
 from headwater.cells.whole import told_apart
 from headwater.host.declared import Declared
 from headwater.values.schema import Schema
+from headwater.values.schema_ruled import RuledSchema
 
 PRINT_BYTES: Final = 8
 """2**32 versions of one function would have to be tried before two are taken for one."""
@@ -140,7 +141,8 @@ class Prints:
 
     def _type(self, schema: Schema, package: str) -> bytes | str:
         """A type that is declared: by its name, and by the classes that it is made of."""
-        return schema.expected if schema.is_leaf and not schema.has_handles else self._of(schema, package)
+        is_plain = schema.is_leaf and not schema.has_handles and schema.bare is schema
+        return schema.expected if is_plain else self._of(schema, package)
 
     def _parts(self, value: Any, package: str, *, is_ours: bool) -> Iterator[bytes | str]:  # noqa: ANN401, C901, PLR0912  # one for each kind
         if isinstance(value, CodeType):
@@ -176,6 +178,9 @@ class Prints:
             inner = getattr(value, "inner", None)
             for part in (*value.parts(), *([] if inner is None else [inner])):
                 yield self._type(part, package)
+            if isinstance(value, RuledSchema):
+                for extra in value.extras:
+                    yield self._of(extra, package)
         elif isinstance(value, Mapping):
             yield type(value).__name__
             for key, item in value.items():

@@ -29,7 +29,7 @@ def is_interactive() -> bool:
 
 def _former(app: str, place: str) -> list[BaseSpace]:
     """Openings of an app of that name at that place that no block is around: nothing else closes them."""
-    if not is_interactive():
+    if not place or not is_interactive():
         return []
     spaces = [home for home in list(OPEN) if isinstance(home, BaseSpace) and home.opened_as == (app, place)]
     return [space for space in spaces if not space.tokens]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from os import PathLike
 from random import random
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -74,16 +75,12 @@ class Options:
         demand: object = self.demand
         if demand not in ("lazy", "eager"):
             raise UsageError(f"{demand!r} is no demand; 'lazy' or 'eager' is expected", demand=demand)
-        on_error: object = self.on_error
-        if on_error not in (None, "raise", "log") and not callable(on_error):
-            raise UsageError(f"on_error={on_error!r}: 'raise', 'log', or a function that takes an error is expected")
+        _check_on_error(self.on_error)
         actor: object = self.actor
         if actor is not None and (not isinstance(actor, str) or not actor):
             raise UsageError(f"actor={actor!r} names nobody; a text is expected, such as a user's id", actor=actor)
-        token: object = self.token
-        if token is not None and (not isinstance(token, str) or not token.isascii() or not token.strip()):
-            raise UsageError("token=...: a text is expected, as `headwater token create` prints it")
-        if token is not None and self.key is not None:
+        self.token = _checked_token(self.token)
+        if self.token is not None and self.key is not None:
             raise UsageError("token= and key= both say who this is; give one of them")
         for name, path in (("key", self.key), ("local", self.local)):
             given: object = path
@@ -97,3 +94,20 @@ class Options:
         kept: object = self.keep_failed
         if type(kept) is not int or kept < 0:
             raise UsageError(f"keep_failed={kept!r} is no number of events; 0 or more is expected", keep_failed=kept)
+
+
+def _check_on_error(given: object) -> None:
+    if given not in (None, "raise", "log") and not callable(given):
+        raise UsageError(f"on_error={given!r}: 'raise', 'log', or a function that takes an error is expected")
+    if iscoroutinefunction(given):
+        raise UsageError(f"on_error={given!r}: a plain function is expected; an async one would not be awaited")
+
+
+def _checked_token(given: object) -> str | None:
+    """The token, without the line break that a file ends with. Raises UsageError, which does not show it."""
+    if given is None:
+        return None
+    token = given.strip() if isinstance(given, str) else ""
+    if not token.isascii() or len(token.split()) != 1:
+        raise UsageError("token=...: one word is expected, as `headwater token create` prints it")
+    return token

@@ -167,7 +167,8 @@ class Storage:
                     self._work()
                 finally:
                     self._lock.release()
-        elif waiting > WAITING_MAX:
+        elif waiting > WAITING_MAX and not submission.comes_again:
+            # Not for a server, whose event loop submits: it stops reading from clients instead (`serving.limits`).
             self.wait()
         self._waiting.append(submission)
         self._submitted += 1

@@ -114,6 +114,9 @@ def finish(code: int) -> int:
             sys.stdout.flush()
     except ValueError:
         pass  # it is closed
+    except ReaderGoneError:
+        # As `| head`: what the reader wanted is done.
+        abandon()
     except OSError:
         # It was reported when it was written first.
         abandon()
@@ -131,9 +134,10 @@ def lasting() -> Iterator[None]:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper) and stream is getattr(sys, f"__{name}__"):
-            ours = _over_outlet(stream, stream.errors, is_lasting=True)
-            setattr(sys, name, ours)
-            taken.append((name, stream, ours))
+            with suppress(OSError, ValueError):  # it is closed, or its descriptor is: nothing is printed there
+                ours = _over_outlet(stream, stream.errors, is_lasting=True)
+                setattr(sys, name, ours)
+                taken.append((name, stream, ours))
     try:
         yield
     finally:

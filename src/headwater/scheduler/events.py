@@ -176,11 +176,12 @@ class Events:
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
         tx.is_first = is_new
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
+        if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
+            # I10: the store knows what has become of it when it decides on this one. Before `Handling` takes the place
+            # that a rejection goes back to: that must not undo it.
+            tx.require(OriginCommitted(launch.tx.local_seq))
         handling = Handling(self, event, tx, self._now(), self._replica.version)
         tx.gate = partial(self._gate, handling)
-        if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
-            # I10: the store knows what has become of it when it decides on this one.
-            tx.require(OriginCommitted(launch.tx.local_seq))
         event.awaits_server, event.waits_since = False, None
         event.signal(Signal.DISPATCHED)
         event.attempts += 1

@@ -33,6 +33,9 @@ stack, of which a thousand are usual, and authors want some, too."""
 FAILURES_MAX: Final = 10
 """Times in a row that a run is done again because the store failed, not because somebody was faster."""
 
+SPLIT_MAX: Final = 16
+"""Places of one document of which an opening asks one by one which have changed: each answer replays its log."""
+
 CAUSES_MAX: Final = 64
 """Places remembered of why a node is invalid. Of more, the documents: a dormant node must not grow with each write."""
 

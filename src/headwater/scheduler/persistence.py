@@ -26,6 +26,7 @@ from headwater.scheduler.failing import Failing, called_doc, failures_told
 from headwater.scheduler.gates import Gates
 from headwater.scheduler.graph import Graph
 from headwater.scheduler.invalidation import Invalidation
+from headwater.scheduler.limits import SPLIT_MAX
 from headwater.scheduler.node import Node, Place, Signal, Status
 from headwater.scheduler.trace import Restored, Trace
 from headwater.store.backend import ObservationRow
@@ -287,6 +288,20 @@ class Persistence:
         node.signal(Signal.RESTORED)
         node.restored = True
 
+    @staticmethod
+    def _changed_places(
+        doc: DocKey, places: list[tuple[Path, Depth]], row: ObservationRow, changed: Changed
+    ) -> list[Path]:
+        """Which of the places in a document have changed; of many, the document as a whole.
+
+        Each question replays what the log has of the document since.
+        """
+        if len(places) > SPLIT_MAX:
+            return [()]
+        if len(places) == 1:
+            return [places[0][0]]
+        return [each[0] for each in places if changed(doc, [each], row.seq)] or [places[0][0]]
+
     def _since(
         self, node: Node, row: ObservationRow, observation: Observation, listing: Listing, changed: Changed
     ) -> list[Place]:
@@ -298,9 +313,7 @@ class Persistence:
         causes: list[Place] = []
         for doc, places in newer.items():
             if changed(doc, places, row.seq):
-                # Of one place it is known which; of several each is asked for by itself.
-                hit = places if len(places) == 1 else [each for each in places if changed(doc, [each], row.seq)]
-                causes += [(doc, path) for path, _ in hit or places[:1]]
+                causes += [(doc, path) for path in self._changed_places(doc, places, row, changed)]
         told, now = failures_told(observation), self.failing.above(node)
         node.told_failures = told
         others = [doc for doc in {**told, **now} if told.get(doc) != now.get(doc)]

@@ -72,6 +72,10 @@ FATAL: Final = frozenset({Close.PROTOCOL, Close.TOKEN, Close.FORBIDDEN, Close.TA
 """After these a client that comes again would be told the same."""
 
 
+class TurnedAwayError(Exception):
+    """The rest of a frame is not handled: the connection was closed, and the client comes again. Never leaves here."""
+
+
 class State(Enum):
     """How far a connection has come."""
 
@@ -119,6 +123,9 @@ class ServerSession:
             return
         try:
             self._take(read_client(data), len(data))
+        except TurnedAwayError:
+            # The connection is closed; the client sends the frame again over the next one.
+            pass
         except RemoteProtocolError as wrong:
             self._desk.send(Trouble(wrong.code, wrong.message))
             self._end(Close.PROTOCOL, wrong.message)
@@ -326,6 +333,9 @@ class ServerSession:
 
     def _need(self, right: str) -> None:
         if not self._desk.may(right):
+            if not self._desk.knows_rights:
+                self.turned_away("the server cannot tell now what this client may do; come again")
+                raise TurnedAwayError
             raise AccessError(f"space {self.space!r} may not be used so: the right to {right} it is missing")
 
     # -- from the desk -------------------------------------------------------------------------------------

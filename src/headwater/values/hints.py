@@ -235,7 +235,7 @@ class _Reader:
             self._refuse(str(error))
         if rules and isinstance(schema, Handle):
             self._refuse(f"{schema.expected} takes no rules; put them into the type of what it holds")
-        return self._keep(RuledSchema(schema, rules, bounds_of(args[1:]))) if rules else schema
+        return self._keep(RuledSchema(schema, rules, bounds_of(args[1:]), args[1:])) if rules else schema
 
     def _union(self, args: Iterable[object]) -> Schema:
         options = list(dict.fromkeys(self.read(arg) for arg in args))

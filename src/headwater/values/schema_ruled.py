@@ -44,14 +44,18 @@ BOUNDS: Final = (*_COMPARED, *_MEASURED, "multiple_of", "pattern")
 class RuledSchema(Schema):
     """A type, and what is said of its values beyond it."""
 
-    __slots__ = ("bounds", "inner", "rules")
+    __slots__ = ("bounds", "extras", "inner", "rules")
 
-    def __init__(self, inner: Schema, rules: Iterable[Rule], bounds: Mapping[str, Value]) -> None:
+    def __init__(
+        self, inner: Schema, rules: Iterable[Rule], bounds: Mapping[str, Value], extras: Iterable[object] = ()
+    ) -> None:
         super().__init__(inner.expected)
         self.inner = inner
         self.rules = tuple(rules)
         # Those of the rules that can be told in words: {"ge": 0}.
         self.bounds: dict[str, Value] = dict(bounds)
+        # As the author wrote them: part of the code that a result depends on.
+        self.extras = tuple(extras)
 
     def store(self, value: object) -> Value:
         stored = self.inner.store(value)

@@ -463,6 +463,8 @@ class Performance(Ending):
 
     def _next(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> None:
         self.is_emitting = True
+        # A read that failed in `mutate`, and that it dealt with, is over: the outcome of the call is known by now.
+        self.run.failed = None
         data = self._data(handler)
         outcome = self._outcome(handler)
         types = handler.types

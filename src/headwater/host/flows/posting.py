@@ -146,7 +146,7 @@ class Intake:
         body = await self._body(request)
         try:
             return Posted(key, title, msgspec.json.decode(body))
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise HTTPException(400, f"the payload is not JSON: {error}; {_HOW}") from None
 
     async def _read_webhook(self, request: Request, webhook: Webhook, kind: str, title: str, now_ms: int) -> Posted:

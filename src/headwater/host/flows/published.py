@@ -64,6 +64,10 @@ class Published(str):  # noqa: SLOT000  # what it waits for
         is_new: bool = ride.answers[ride.parts.index(self._part)]
         return is_new
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """A copy, or what another process gets, is the id: waiting is for this process."""
+        return str, (self.id,)
+
     def _refused(self) -> EventRefusedError:
         message = f"{self.id} was not published: the transaction that it was part of was rolled back"
         return EventRefusedError(message, event=self.id)

@@ -130,6 +130,7 @@ class Host:
                     self._lost.discard(me)
                     late = self._watched.pop(me)
                     self._workers.remove(threading.current_thread())
+                    self._changed.notify_all()
                 with suppress(HeadwaterError):
                     # What became of its call can be asked now; not if the space was closed meanwhile.
                     self._hub.do(partial(transitions.came_back, run_id=late.run_id))
@@ -230,11 +231,15 @@ class Host:
                 self._changed.wait(_SOON_S)
             return
         with self._changed:
-            if self._watched.get(thread) is not watched:
-                # It has come back meanwhile: its thread has found the run ended, and goes on by itself.
-                return
-            self._lost.add(thread)
-            self._leave(watched.workflow, None, more=True)
+            is_lost = self._watched.get(thread) is watched
+            if is_lost:
+                self._lost.add(thread)
+                self._leave(watched.workflow, None, more=True)
+        if not is_lost:
+            # It has come back meanwhile, and its thread goes on by itself: what became of its call can be asked now.
+            with suppress(HeadwaterError):
+                self._hub.do(partial(transitions.came_back, run_id=watched.run_id))
+            self._hub.ring(watched.workflow)
 
     # -- the end -------------------------------------------------------------------------------------------
 

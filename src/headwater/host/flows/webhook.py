@@ -100,8 +100,8 @@ class StandardSignature:
         if not found:
             raise Refusal(401, "webhook-signature has no signature of version v1")
         _check_time(time, now_s, "webhook-timestamp")
-        signed = f"{name}.{time}.".encode("latin-1") + body
-        expected = [hmac.digest(_standard_key(secret), signed, "sha256") for secret in secrets]
+        signed = f"{name}.{time}.".encode() + body
+        expected = [hmac.digest(secret, signed, "sha256") for secret in secrets]
         _compare(found, expected, "webhook-signature")
 
 
@@ -142,9 +142,12 @@ def _standard_key(secret: bytes) -> bytes:
     if not secret.startswith(b"whsec_"):
         return secret
     try:
-        return base64.b64decode(secret.removeprefix(b"whsec_"), validate=True)
+        key = base64.b64decode(secret.removeprefix(b"whsec_"), validate=True)
     except binascii.Error:
-        raise UsageError("a webhook secret that begins with whsec_ is expected to go on in base64") from None
+        key = b""
+    if not key:
+        raise UsageError("a webhook secret that begins with whsec_ is expected to go on in base64, and not to be empty")
+    return key
 
 
 # --- the description ------------------------------------------------------------------------------------------
@@ -235,7 +238,10 @@ class Webhook:
         known = [each for each in found if isinstance(each, str | bytes) and each]
         if self.is_signed and (not known or len(known) < len(found)):
             raise UsageError("hw.Webhook(secret=...): the secret is empty; is the variable of the environment set?")
-        return [each.encode() if isinstance(each, str) else each for each in known]
+        found_bytes = [each.encode() if isinstance(each, str) else each for each in known]
+        return (
+            [_standard_key(each) for each in found_bytes] if isinstance(self.scheme, StandardSignature) else found_bytes
+        )
 
     def verify(self, headers: Mapping[str, str], body: bytes, now_s: float) -> None:
         """Raises Refusal unless the post is signed as it has to be."""
@@ -301,5 +307,5 @@ class Webhook:
 def _json(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(400, f"the payload is not JSON: {error}") from None
