@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -285,3 +286,23 @@ def test_receipts_are_told_from_documents_that_are_called_so() -> None:
     theirs = [{"stream": "s"}, {"stream": "s", "result": 1, "rejected": {}}, {"total": 3}, 3]
     assert [receipts.is_receipt(freeze(value)) for value in ours] == [True] * 3
     assert [receipts.is_receipt(freeze(value)) for value in theirs] == [False] * 4
+
+
+def test_an_event_that_is_sent_again_is_the_same_after_a_default_was_added_or_changed(tmp_path: Path) -> None:
+    def sent(handler: Callable[..., int], *args: int) -> int:
+        app = hw.App("a")
+        ticket = app.handler(handler)
+        with app.open(tmp_path / "a.db"):
+            return ticket.once("evt", by="a shop").send(*args).result()
+
+    def first(n: int, retries: int = 3) -> int:
+        return n + retries
+
+    def changed(n: int, retries: int = 4, note: str = "") -> int:
+        return n + retries + len(note)
+
+    first.__name__ = changed.__name__ = "take"
+    assert sent(first, 1) == 4
+    assert sent(changed, 1) == 4
+    with pytest.raises(hw.EventReusedError):
+        sent(changed, 1, 3)

@@ -285,7 +285,13 @@ def test_a_standard_secret_without_a_key_is_found_when_the_ingress_starts(secret
     """An empty key would let anybody sign."""
     app = hw.App("a")
     flow = app.workflow("f")
-    flow.topic("t", dict, webhook=hw.Webhook.standard(secret))
+    topic = flow.topic("t", dict, webhook=hw.Webhook.standard(secret))
+
+    @flow.consumer(topic)
+    class See(hw.Consumer[dict, None, None]):  # type: ignore[type-arg]
+        def prepare(self, pending: Sequence[hw.Event[dict]]) -> hw.Plan[None]:  # type: ignore[type-arg]
+            return hw.Plan.idle()
+
     with app.open("memory:") as space, pytest.raises(UsageError, match="and not to be empty"):
         serve_ingress(space)
 

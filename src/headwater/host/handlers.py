@@ -161,6 +161,7 @@ class Handler(Generic[P, R]):
             fn=lambda sent: payload.call(fn, *space.around(), sent),
             reads=tuple(read_in(each, space) for each in self._reads),
             store=self.result.seal,
+            given=payload.given,
             is_async=is_async(fn),
             timeout_ms=self._timeout_ms,
             backlog_max=self._backlog,

@@ -20,7 +20,7 @@ from headwater.errors import DeclarationError, SchemaError
 from headwater.host.code import signature_of
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
-from headwater.values.tree import Maybe, Path, Value, freeze, is_array, is_link, is_map, map_of
+from headwater.values.tree import Maybe, Path, Value, freeze, is_array, is_link, is_map, map_of, same
 
 WHOLE: Final = "payload"
 """The one field of a stream that carries values of a class."""
@@ -51,6 +51,7 @@ class Payload:
         kinds = [parameter.kind for parameter in signature.parameters.values()]
         # So many are given by place; those that only have a name come after them.
         self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
+        self._defaults: dict[str, Value] | None = None
         self.fields: dict[str, Sealed] = {}
         for name in signature.parameters:
             schema = schema_of(hints.get(name, Any), where=f"{where}, {name}") if name in hints else ANY
@@ -85,6 +86,24 @@ class Payload:
             raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
         bound.apply_defaults()
         return map_of({name: self.fields[name].seal(given) for name, given in bound.arguments.items()})
+
+    def given(self, sealed: Value) -> Value:
+        """The payload without fields that have their default.
+
+        A default that a new version adds or changes makes no other event of one that is sent again.
+        """
+        if self._defaults is None:
+            named = self._signature.parameters.items()
+            defaults = {name: each.default for name, each in named if each.default is not Parameter.empty}
+            self._defaults = {name: self.fields[name].seal(default) for name, default in defaults.items()}
+        if not self._defaults or not is_map(sealed):
+            return sealed
+        left = {
+            name: value
+            for name, value in sealed.items()
+            if name not in self._defaults or not same(value, self._defaults[name])
+        }
+        return map_of(left)
 
     def from_json(self, home: Home, fields: Mapping[str, object]) -> Value:
         """What comes from outside of Python, by name. Raises SchemaError for what is unknown, missing or misfit."""

@@ -103,6 +103,8 @@ class HandlerSpec:
     reads: tuple[DocKey, ...] = ()
     # From what it returned to what is stored in the receipt.
     store: Callable[[object], Value] = freeze
+    # From a payload to what tells it from another one under the same id.
+    given: Callable[[Value], Value] = freeze
     is_async: bool = False
     timeout_ms: float | None = None
     # Events of the stream that may wait at once.

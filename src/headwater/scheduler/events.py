@@ -286,7 +286,7 @@ class Events:
         tx.gate = None
         # I11: whoever handled it first has created this document, and nobody can again.
         tx.require(Absent(event.receipt))
-        repeatable = ABSENT if event.is_fresh else event.payload
+        repeatable = ABSENT if event.is_fresh else event.handler.spec.given(event.payload)
         tx.set(event.receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
         if event.is_stored or not event.is_fresh:
             # Whoever else has it may have left it there, or have failed.

@@ -143,7 +143,7 @@ class Outcomes:
         rejection = receipts.rejection_in(receipt)
         # Not what an attempt here came to, which does not count.
         event.result = None
-        if not event.is_fresh and receipts.is_of_another(receipt, event.payload):
+        if not event.is_fresh and receipts.is_of_another(receipt, event.handler.spec.given(event.payload)):
             self.refuse(event, receipts.REUSED)
         elif rejection is not None:
             self._reject(event, rejection)

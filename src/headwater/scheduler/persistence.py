@@ -10,6 +10,8 @@ it still fails in the same way, and readers are notified if it does not. In all 
 why (I7).
 
 Must never know: how rows are stored, and when a node runs.
+
+Length: what is stored of a run and what an opening makes of it are two directions of one format.
 """
 
 from __future__ import annotations

@@ -177,7 +177,9 @@ class Streams:
             if not same(told.get("payload"), event.payload):
                 raise _reused(event, "failed before", "; or drop the one that failed")
             self._count_on(event, told)
-        elif not self.is_shared and receipts.is_of_another(self._replica.read(event.receipt), event.payload):
+        elif not self.is_shared and receipts.is_of_another(
+            self._replica.read(event.receipt), event.handler.spec.given(event.payload)
+        ):
             raise _reused(event, "was handled before")
 
     @staticmethod

@@ -4,6 +4,8 @@ Frames come in by `receive`. What is to be done with them is handed to a `Desk`,
 answers by the session's methods. Rights are asked for with every frame: they may have been taken away meanwhile.
 
 Must never know: sockets, threads, where spaces are.
+
+Length: one session, from its first frame to its last; what each frame may do is read together.
 """
 
 from __future__ import annotations
