@@ -18,4 +18,4 @@ def show() -> None:  # observed, so `doubled` is allowed to run
 
 if __name__ == "__main__":
     with app.open("counter.db"):  # settles here: prints "0 doubled is 0"
-        count.value += 1  # one transaction; prints "1 doubled is 2"
+        count.value += 1  # a write is a transaction; prints "1 doubled is 2"

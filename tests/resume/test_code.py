@@ -9,6 +9,7 @@ import pytest
 from annotated_types import Le
 
 import headwater as hw
+from headwater.host import fingerprint
 from headwater.values.ids import MAIN as BRANCH
 from tests.resume.kit import Program, outcome, reason
 
@@ -467,3 +468,24 @@ def test_rules_of_a_type_are_part_of_the_code(tmp_path: Path) -> None:
     assert opened(10) == (3, [1])
     assert opened(10) == (3, [])
     assert opened(20) == (3, [1])
+
+
+def test_a_name_that_does_not_exist_costs_one_look_at_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as `get_ipython` outside of IPython: the print is good as long as the name does not exist."""
+    looks: list[object] = []
+    function = fingerprint.Prints._function
+
+    def counted(self: fingerprint.Prints, fn: Any, package: str) -> Any:
+        looks.append(fn)
+        return function(self, fn, package)
+
+    monkeypatch.setattr(fingerprint.Prints, "_function", counted)
+    app = hw.App("a")
+
+    @app.computed
+    def item(number: int) -> int:
+        return number if number >= 0 else does_not_exist(number)  # type: ignore[name-defined]  # noqa: F821
+
+    with app.open("memory:"):
+        assert sum(item(number) for number in range(50)) == 1225
+    assert len(looks) == 1

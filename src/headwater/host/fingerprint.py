@@ -68,7 +68,10 @@ _TOLD: Final = (Decimal, Fraction, datetime, date, time, timedelta, tzinfo, UUID
 _IMPORT: Final = opmap["IMPORT_NAME"]
 _LOAD_GLOBAL: Final = opmap["LOAD_GLOBAL"]
 _EXTENDED: Final = opmap["EXTENDED_ARG"]
-_BUILTINS: Final = frozenset(vars(builtins))
+
+
+def _exists(known: dict[str, Any], name: str) -> bool:
+    return name in known or name in vars(builtins)
 
 
 def _hash(words: Iterable[bytes | str]) -> bytes:
@@ -89,8 +92,10 @@ class Prints:
         self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
         self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
         self._chance: bytes = urandom(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
-        # Something was met that names what does not exist yet.
-        self._is_partial = False
+        # Names that were met and do not exist yet, each with the globals that it is looked for in.
+        self._missing: list[tuple[dict[str, Any], str]] = []
+        # Of each function that reaches such names: good as long as none of them exists.
+        self._partial: dict[FunctionType, tuple[tuple[bytes | str, ...], list[tuple[dict[str, Any], str]], bytes]] = {}
         # Of each function, with whatever else was told.
         self._taken: dict[FunctionType, tuple[tuple[bytes | str, ...], bytes]] = {}
         # What could not be told by its value.
@@ -113,14 +118,18 @@ class Prints:
         taken = self._taken.get(fn)
         if taken is not None and taken[0] == told:
             return taken[1]
-        before, self._is_partial = len(self._met), False
+        partial = self._partial.get(fn)
+        if partial is not None and partial[0] == told and not any(_exists(*each) for each in partial[1]):
+            return partial[2]
+        before, self._missing = len(self._met), []
         found = _hash((_RUNTIME, *told, *self._function(fn, package)))
-        if not self._is_partial:
+        if not self._missing:
             self._taken[fn] = (told, found)
             return found
         for key in list(self._met)[before:]:
-            # Something that it names does not exist yet: it is looked at again.
+            # Something that it names does not exist yet: it is looked at again when that does.
             del self._met[key]
+        self._partial[fn] = (told, self._missing, found)
         return found
 
     def _of(self, value: Any, package: str, *, is_ours: bool = False) -> bytes | str:  # noqa: ANN401  # whatever there is
@@ -218,8 +227,7 @@ class Prints:
                 parts += (name, self._of(found, package))
                 if isinstance(found, ModuleType) and _is_of(package, found.__name__):
                     parts += self._attributes(found, code, package)
-        if not self._is_partial and any(name not in known and name not in _BUILTINS for name in _global_names(code)):
-            self._is_partial = True
+        self._missing += [(known, name) for name in _global_names(code) if not _exists(known, name)]
         for user in _importing(code):
             parts += self._imported(user, known.get("__package__") or "", package)
         return parts
