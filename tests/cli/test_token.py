@@ -141,7 +141,7 @@ def test_a_list_for_pipes_has_everything_but_secrets(run: Run) -> None:
     made = [create(run, "--note", "one"), create(run, "--actor", "bo", "--expires", "1d", can="own")]
     rows = [line.split("\t") for line in run("token", "ls", "--store", "data").stdout.splitlines()]
     assert [row[:5] for row in rows] == [
-        [made[0]["id"], "token", "notes", "read", ""],
+        [made[0]["id"], "token", "notes", "read", "none"],
         [made[1]["id"], "token", "notes", "own", "bo"],
     ]
     assert rows[0][6:] == ["", "one"]
