@@ -176,11 +176,11 @@ class App(Declaring):
         """Open a space for this app: a file `x.db`, a folder `data/` with `space=`, `memory:`, or `ws://HOST:PORT/SPACE`.
 
         Use it in a `with` statement. Sinks run once, then whenever something they read changes. `actor` says who acts:
-        cells of scope user and session are that user's own. With `demand="eager"` computed functions run although
-        nobody looks. What sinks and other functions raise that run by themselves is logged, and the first of it raised
+        cells of scope user and session are that user's own. With `demand="eager"` computed functions run also
+        while not observed. What sinks and other functions raise that run by themselves is logged, and the first raised
         when the space is closed; `on_error="log"` only logs it, and a function is called with it. `on_console` is told
         of what functions print and log, and says what is forwarded. Of events that failed, the last `keep_failed` are
-        kept. `force` deploys workflows although events that wait would be skipped, because nobody consumes them any
+        kept. `force` deploys workflows although events that wait would be skipped, because no handler consumes them any
         more. At a server (`headwater serve`), `token` says that this program may come in, or a private `key` in a file
         does (`headwater token keygen`); to one of the same user on this machine neither need be given, and
         HEADWATER_TOKEN is looked at. With a folder as `local`, what is not decided yet is kept there, and documents

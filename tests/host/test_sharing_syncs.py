@@ -107,7 +107,7 @@ def test_commits_of_a_program_without_event_loop_are_decided_too() -> None:
     listener = storage.attach(wake=told.set)
     ann = storage.attach()
     ann.commit([put("a", 1)])
-    assert told.wait(120), "nobody waits, nobody is woken but by the thread"
+    assert told.wait(120), "no caller waits: only the thread can have woken it"
     listener.refresh()
     assert listener.read(doc_key("a")) == 1
     storage.close()

@@ -114,7 +114,7 @@ def test_who_is_there_is_exactly_who_is_asked_for(seed: int) -> None:
         t.space.keep()
         rows = t.space.ask_store(lambda engine: [row.doc for row in engine.backend.observations("main")])
         left = [doc for doc in rows if ".part:" in doc]
-        # Whoever is killed before the last run of one that went is decided leaves its row.
+        # A process that is killed before the last run of a dropped instance is decided leaves its row.
         left = [doc for doc in left if doc in world.here or not world.crashed]
         assert left == [], "nothing is kept of those that went, in this opening or one before"
 

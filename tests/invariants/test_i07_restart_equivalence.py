@@ -153,7 +153,7 @@ def failing_plans(draw: st.DrawFn) -> list[Plan]:
     return found
 
 
-# With 1 `guard` fails. So it fails, and comes to what it came to before, and somebody looks, or nobody does.
+# With 1 `guard` fails. So it fails, and comes to what it came to before, observed or not.
 FAILING = st.tuples(st.sampled_from(["write", "elsewhere"]), st.sampled_from([0, 1]), st.sampled_from(["", *SLOTS[:3]]))
 
 

@@ -46,7 +46,7 @@ def settled(*spaces: Any) -> None:
             space.settle()
 
 
-def test_both_come_to_the_same_whoever_is_first(tmp_path: Path) -> None:
+def test_both_come_to_the_same_in_either_order(tmp_path: Path) -> None:
     one, other = Shop(), Shop()
     path = tmp_path / "shop.db"
     with one.app.open(path) as first, other.app.open(path) as second:

@@ -71,7 +71,7 @@ class Line:
         """There is no key."""
 
     def give_up(self, why: str) -> None:
-        """The connection is closed by whoever plays."""
+        """The test closes the connection."""
         self.given_up.append(why)
 
     def decided(self, _number: LocalSeq) -> None:

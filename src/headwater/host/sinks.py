@@ -1,6 +1,6 @@
 """Sinks: what `@app.sink` makes of an author's function. It runs by itself, until it is stopped.
 
-Must never know: apps (an owner is whoever knows which space is meant), and when a function runs.
+Must never know: apps (an owner is an object that knows which space is meant), and when a function runs.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Sink:
         space.add_node(self, self.spec_in(space))
 
     def print_in(self, space: BaseSpace) -> bytes:
-        """What stands for it, and everything besides documents that its runs depend on."""
+        """Its fingerprint: the code, and everything besides documents that its runs depend on."""
         prints = space.prints if self.within is None else self.within.prints
         return prints.of(self.__wrapped__, self.declared.version)
 
     def spec_in(self, space: BaseSpace) -> NodeSpec:
-        """What is told of its node in an open space."""
+        """The facts about its node in an open space."""
         declared, within = self.declared, self.within
         return NodeSpec(
             name=self.name,

@@ -116,8 +116,8 @@ class Gates:
     def invalidated(self, node: Node, by: object = None) -> None:
         """Something it read changed: the quiet begins anew.
 
-        If that was changed by a run that a caller asked for, the quiet began when there was news for that run: nobody
-        looked, else the run would have been made then.
+        If that was changed by a run that a caller asked for, the quiet began when there was news for that run: it
+        was not observed, else the run would have been made then.
         """
         known = by.run_moment if isinstance(by, Node) else None
         moment = self._now() if known is None else known

@@ -51,7 +51,7 @@ def test_time_that_is_asked_for_is_kept_within_half_a_minute_and_a_day(
 
 @pytest.mark.parametrize("wake", GARBAGE)
 def test_what_is_no_time_is_a_mistake_that_is_told(quick: World, wake: object) -> None:
-    """Left out, nobody would be woken, and nobody would know."""
+    """Left out, no host would be woken, and no error would show it."""
     quick.publish("a1")
     quick.drain(Behaviour(wake=wake), limit=1)
     assert waits(quick) is None

@@ -164,7 +164,7 @@ class Workflows:
 
 
 def _unwatched(_: Watched) -> None:
-    """In the thread that calls `drain`, nobody can take time from a plain function."""
+    """In the thread that calls `drain`, a plain function cannot be cut off."""
 
 
 __all__ = ["Host", "Workflows"]

@@ -368,7 +368,7 @@ class Performance(Ending):
     def _applied(self, kept: bytes) -> None:
         row_id = self.row.id
         if self.is_given_up or not reconciles(self.handler, self._operation()):
-            # On disk before `next` is called: if the process ends in that, nobody could be asked what came of it.
+            # On disk before `next` is called: if the process ends in that, the outcome could not be found out.
             self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
             return
         # Not waited for: it is on disk with the end of the run, or within moments if that takes longer. If the process

@@ -112,7 +112,7 @@ def connect(path: str, *, durability: Durability, vfs: str | None, create: bool 
 def make_private(path: str) -> None:
     """Make an empty file that only this user can use, if there is none: SQLite would make one that all can read.
 
-    What SQLite keeps beside it gets the same permissions. What stands in the way is found by SQLite, too.
+    What SQLite keeps beside it gets the same permissions. An obstacle at that path is found by SQLite, too.
     """
     with suppress(OSError):
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, MODE)
