@@ -9,7 +9,8 @@ import socket
 import ssl
 import sys
 import urllib.error
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -314,3 +315,38 @@ def test_a_reconcile_that_could_not_read_has_not_answered() -> None:
         space.workflows.drain()
         assert mill.log == ["caught"]
         assert (mill.last.status, mill.last.outcome) == ("paused:reconciliation", "unknown")
+
+
+def test_a_read_that_a_mutation_dealt_with_does_not_end_the_run_after_its_effect() -> None:
+    app = hw.App("a")
+    flow = app.workflow("f")
+    topic, mail = flow.topic("t", str), flow.connector("mail")
+    sent: list[str] = []
+    ended: list[str] = []
+
+    @mail.read
+    def lookup() -> str:
+        raise TimeoutError("slow")
+
+    @mail.mutation
+    def send(to: str) -> str:
+        with suppress(TimeoutError):
+            lookup()
+        sent.append(to)
+        return to
+
+    @flow.consumer(topic, uses=mail, retry=hw.Retry(0))
+    class Send(hw.Consumer[str, str, str]):
+        def prepare(self, pending: Sequence[hw.Event[str]]) -> hw.Plan[str]:
+            return hw.Plan(pending[0].data, take=pending[:1]) if pending else hw.Plan.idle()
+
+        def mutate(self, run: hw.Run, data: str) -> None:
+            run.call(send, data)
+
+        def next(self, run: hw.Run, data: str, outcome: hw.Outcome[str]) -> None:
+            ended.append(data)
+
+    with app.open("memory:") as space:
+        topic.publish("ann", id="1")
+        space.workflows.drain()
+        assert (sent, ended) == (["ann"], ["ann"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -32,6 +34,8 @@ def test_it_is_the_id_and_can_be_used_as_that(tmp_path: Path) -> None:
         assert type(found.id) is str
         kept.value = found
         assert type(kept.value) is str
+        for copied in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):  # noqa: S301  # our own
+            assert type(copied) is str and copied == "a"
 
 
 def test_synced_it_is_on_disk_and_it_is_known_whether_it_is_new(tmp_path: Path) -> None:
