@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.surroundings import exit_soon, interruptible, limited, scrub
+from tests.support.surroundings import exit_soon, interruptible, limited, loggers_restored, scrub
 
 # `ci` tries the same examples every time, so that a change lands or fails for what it is; `nightly` tries new ones.
 # No deadlines and no complaint about slow generation: how busy the machine is, is not a property of the code.
@@ -31,6 +31,12 @@ scrub()
 @pytest.fixture(scope="session", autouse=True)
 def _interruptible() -> Iterator[None]:
     with interruptible():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _loggers_restored() -> Iterator[None]:
+    with loggers_restored():
         yield
 
 

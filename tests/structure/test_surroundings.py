@@ -1,5 +1,7 @@
 """A test run does not depend on the shell that started it, and one test that hangs does not hang the run."""
 
+import io
+import logging
 import os
 import signal
 import subprocess
@@ -9,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.surroundings import descendants, interruptible, limited
+from headwater.host.serving.logs import set_up
+from tests.support.surroundings import descendants, interruptible, limited, loggers_restored
 
 ROOT = Path(__file__).parents[2]
 SAFETY_S = 120
@@ -80,3 +83,12 @@ def test_programs_of_a_checkout_need_no_more_than_the_demo(tmp_path: Path) -> No
     command = [sys.executable, str(ROOT / "hw"), "python", "where.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SAFETY_S, check=True)
     assert done.stdout.split() == [str(tmp_path), str(ROOT / "src" / "headwater" / "__init__.py")]
+
+
+def test_a_level_that_a_test_sets_is_gone_after_it() -> None:
+    logger = logging.getLogger("headwater")
+    before = logger.level, list(logger.handlers)
+    with loggers_restored():
+        set_up(logger, io.StringIO(), json=True, verbose=True)
+        assert logger.level == logging.DEBUG
+    assert (logger.level, logger.handlers) == before

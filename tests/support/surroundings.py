@@ -7,6 +7,7 @@ shell sets variables that change how Python buffers. And a test that hangs must 
 from __future__ import annotations
 
 import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -69,6 +70,24 @@ def limited(name: str, limit_s: float = LIMIT_S, again_s: float = AGAIN_S) -> It
     finally:
         signal.setitimer(signal.ITIMER_REAL, *outer)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def loggers_restored() -> Iterator[None]:
+    """Levels and handlers of the product's loggers are after a test what they were before it."""
+    before = {name: (logger.level, logger.propagate, list(logger.handlers)) for name, logger in _loggers()}
+    try:
+        yield
+    finally:
+        for name, logger in _loggers():
+            if name in before:  # one that is new has what its module gave it
+                level, logger.propagate, logger.handlers[:] = before[name]
+                logger.setLevel(level)
+
+
+def _loggers() -> list[tuple[str, logging.Logger]]:
+    known = logging.Logger.manager.loggerDict.items()
+    return [(name, each) for name, each in known if name.startswith("headwater") and isinstance(each, logging.Logger)]
 
 
 def exit_soon() -> None:
