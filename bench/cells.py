@@ -10,11 +10,11 @@ import headwater as hw
 from bench.store import RECORD, Nowhere, apply_us, forget
 from bench.table import Table, best_us
 from headwater.cells.cell import Cell
-from headwater.cells.doc import open_doc
-from headwater.cells.here import HERE, Frame
-from headwater.cells.home import Home
+from headwater.cells.context import HERE, Frame
+from headwater.cells.document_class import open_doc
 from headwater.cells.replica import Replica
-from headwater.host.clock import SystemEntropy
+from headwater.cells.space_port import Home
+from headwater.host.system_clock import SystemEntropy
 from headwater.values.address import doc_key
 from headwater.values.hints import schema_of
 from headwater.values.ids import SessionId

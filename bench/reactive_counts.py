@@ -14,10 +14,10 @@ import headwater as hw
 from bench.apart import apart
 from bench.table import Table
 from headwater.cells.journal import Mark
-from headwater.scheduler.index import ReaderIndex
+from headwater.scheduler.graph.reader_index import ReaderIndex
 from headwater.values.address import doc_key
-from headwater.values.change import Change
 from headwater.values.ids import DocKey
+from headwater.values.notifications import Change
 from headwater.values.tree import Maybe
 
 COMPUTATIONS: Final = 20_000

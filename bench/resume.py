@@ -25,10 +25,10 @@ from bench.apart import apart
 from bench.reactive_counts import STATM
 from bench.store import CountingVFS, through
 from bench.table import Table
-from headwater.host.resuming import Resuming
-from headwater.scheduler.persistence import Persistence
-from headwater.store.cache import StateCache
+from headwater.runtime.restore import Resuming
+from headwater.scheduler.passes.persistence import Persistence
 from headwater.store.document import Documents
+from headwater.store.state_cache import StateCache
 
 COMPUTATIONS: Final = int(os.environ.get("HEADWATER_BENCH_RESUMED", "100000"))
 TRACED: Final = 20_000

@@ -15,16 +15,16 @@ import apsw
 
 from bench.table import Table, best_us, paired
 from headwater.cells.replica import Replica
-from headwater.host.clock import SystemClock, SystemEntropy
-from headwater.host.opening import open_space, use_vfs
+from headwater.host.space_files import open_space, use_vfs
 from headwater.host.storage import GROUP_MAX, Storage
+from headwater.host.system_clock import SystemClock, SystemEntropy
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Operation, PatchDoc, SetDoc, Submission
 from headwater.store.document import Found
 from headwater.values.address import doc_key
-from headwater.values.change import Notification
 from headwater.values.codec import decode, encode
 from headwater.values.ids import DocKey, Seq, SessionId
+from headwater.values.notifications import Notification
 from headwater.values.patch import Append, Replace
 from headwater.values.tree import Value, array_of, freeze
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 from bench.sync_kinds import GAP_MS, SENT, WRITERS, WRITES, Peer, light_writers, load, peers_at, started
 from bench.sync_programs import say
 from bench.table import Table
-from headwater.host.opening import open_space
+from headwater.host.space_files import open_space
 from headwater.store.commit import SetDoc
 from headwater.values.address import doc_key
 from headwater.values.tree import freeze

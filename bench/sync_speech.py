@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from headwater.host.serving.local_token import find_local_token
+from headwater.access.local_token import find_local_token
 from headwater.store.commit import Committed, PatchDoc, SetDoc
 from headwater.sync.frames import (
     SUBPROTOCOL,

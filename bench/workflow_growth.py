@@ -19,9 +19,9 @@ import apsw
 from bench.peers.flow_engines import Headwater
 from bench.peers.job import Job, Ledger, Numbers
 from bench.table import Table, paired
-from headwater.workflow import inquiry
-from headwater.workflow.book import Book
-from headwater.workflow.limits import KEEP_RUNS
+from headwater.workflow import run_queries
+from headwater.workflow.tables import Book
+from headwater.workflow.workflow_limits import KEEP_RUNS
 
 FEW: Final = 10_000
 MANY: Final = int(os.environ.get("HEADWATER_BENCH_FINISHED", "1000000"))
@@ -120,12 +120,12 @@ def _letting_go(table: Table, job: Job, few: Path, many: Path) -> None:
 
 def _looking(table: Table, job: Job, few: Path, many: Path) -> None:
     asked: dict[str, Callable[[Book], object]] = {
-        "workflow ls": inquiry.flows,
-        "runs ls": inquiry.runs,
-        "runs ls of a workflow": lambda book: inquiry.runs(book, "bench.flow0"),
-        "runs ls --status failed": lambda book: inquiry.runs(book, status="failed"),
-        "inputs": inquiry.inputs,
-        "inputs that wait": lambda book: inquiry.inputs(book, status="pending"),
+        "workflow ls": run_queries.flows,
+        "runs ls": run_queries.runs,
+        "runs ls of a workflow": lambda book: run_queries.runs(book, "bench.flow0"),
+        "runs ls --status failed": lambda book: run_queries.runs(book, status="failed"),
+        "inputs": run_queries.inputs,
+        "inputs that wait": lambda book: run_queries.inputs(book, status="pending"),
     }
     times: list[dict[str, float]] = []
     for path in (few, many):

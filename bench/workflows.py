@@ -27,7 +27,7 @@ from bench.peers.flow_floor import GROUP, Floor
 from bench.peers.job import PREPARE, Job, Ledger, Numbers
 from bench.store import CountingVFS, through
 from bench.table import Table
-from headwater.workflow.book import Book
+from headwater.workflow.tables import Book
 
 ROUNDS: Final = 5
 LOG_BYTES: Final = 4000 * 4096

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, cast
 
 import headwater as hw
 from bench.peers.job import MUTATE, Data, Job, Result
-from headwater.workflow.limits import KEEP_RUNS
+from headwater.workflow.workflow_limits import KEEP_RUNS
 
 AT_ONCE: Final = 16
 

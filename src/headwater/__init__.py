@@ -17,14 +17,46 @@ from typing import TYPE_CHECKING
 from headwater._version import __version__
 
 if TYPE_CHECKING:
+    from headwater import http as http
     from headwater.app import App
-    from headwater.cells.anydoc import AnyDoc
     from headwater.cells.cell import Cell
-    from headwater.cells.collection import List, Map
-    from headwater.cells.doc import Doc, Link
+    from headwater.cells.document_class import Doc, Link
+    from headwater.cells.document_operations import delete, exists, id_of
+    from headwater.cells.list_and_map import List, Map
     from headwater.cells.transaction import Transaction
     from headwater.cells.untracked import untracked
-    from headwater.cells.whole import delete, exists, id_of
+    from headwater.cells.untyped_document import AnyDoc
+    from headwater.declare.events.handler import Handler, Stream
+    from headwater.declare.events.ticket import Ticket
+    from headwater.declare.functions.choices import Choice, if_else, unless, when
+    from headwater.declare.functions.computed import Computed
+    from headwater.declare.functions.sink import Sink
+    from headwater.declare.lists.each import Each
+    from headwater.declare.lists.list_verbs import each, flat_each, select
+    from headwater.declare.lists.select import FlatEach, Select
+    from headwater.declare.patterns.builder import Builder
+    from headwater.declare.patterns.pattern import Invocation, Pattern, pattern
+    from headwater.declare.patterns.piece import Piece
+    from headwater.declare.resources.clock import clock
+    from headwater.declare.resources.resource import Resource
+    from headwater.declare.resources.resource_state import Failed, Pending, Ready
+    from headwater.declare.workflows.connector import Connector
+    from headwater.declare.workflows.consumer import Consumer
+    from headwater.declare.workflows.plan import (
+        Answer,
+        Applied,
+        Event,
+        NotApplied,
+        Nothing,
+        Outcome,
+        Plan,
+        Skipped,
+        Unknown,
+    )
+    from headwater.declare.workflows.run_handle import Run
+    from headwater.declare.workflows.topic import Topic
+    from headwater.declare.workflows.webhook import Webhook
+    from headwater.declare.workflows.workflow import Workflow
     from headwater.errors import (
         ApprovalError,
         EventError,
@@ -45,131 +77,109 @@ if TYPE_CHECKING:
         UserCodeError,
         WorkflowError,
     )
-    from headwater.host import http
-    from headwater.host.after import after_commit
     from headwater.host.async_space import AsyncSpace
-    from headwater.host.choices import Choice, if_else, unless, when
-    from headwater.host.connection import Connection
-    from headwater.host.console import Console
-    from headwater.host.flows.connector import Connector
-    from headwater.host.flows.consumer import Consumer
-    from headwater.host.flows.fixing import Broken
-    from headwater.host.flows.flow import Workflow
-    from headwater.host.flows.ingress import Ingress, ingress_app, serve_ingress
-    from headwater.host.flows.openai_fixer import OpenAIFixer
-    from headwater.host.flows.plan import Answer, Applied, Event, NotApplied, Nothing, Outcome, Plan, Skipped, Unknown
-    from headwater.host.flows.run import Run
-    from headwater.host.flows.topic import Topic
-    from headwater.host.flows.webhook import Webhook
-    from headwater.host.functions import Computed
-    from headwater.host.handlers import Handler, Stream
-    from headwater.host.lists.chosen import FlatEach, Select
-    from headwater.host.lists.each import Each
-    from headwater.host.lists.verbs import each, flat_each, select
-    from headwater.host.pieces.building import Builder
-    from headwater.host.pieces.pattern import Invocation, Pattern, pattern
-    from headwater.host.pieces.piece import Piece
-    from headwater.host.pieces.starting import start
-    from headwater.host.resources.clock import clock
-    from headwater.host.resources.resource import Resource
-    from headwater.host.resources.state import Failed, Pending, Ready
-    from headwater.host.resuming import Resumption
-    from headwater.host.sinks import Sink
-    from headwater.host.space import Space
-    from headwater.host.stats import Stats
-    from headwater.host.status import status
-    from headwater.host.ticket import Ticket
-    from headwater.host.words import why
-    from headwater.workflow.policy import Retry
+    from headwater.host.console_capture import Console
+    from headwater.host.plain_space import Space
+    from headwater.http.openai_fixer import OpenAIFixer
+    from headwater.runtime.after_commit import after_commit
+    from headwater.runtime.connection import Connection
+    from headwater.runtime.decision_status import status
+    from headwater.runtime.pieces.starting import start
+    from headwater.runtime.restore import Resumption
+    from headwater.runtime.stats import Stats
+    from headwater.runtime.why import why
+    from headwater.runtime.workflows.repair import Broken
+    from headwater.server.ingress import Ingress, ingress_app, serve_ingress
+    from headwater.workflow.retry_policy import Retry
 
 _HOMES = {
-    "Answer": "headwater.host.flows.plan",
-    "AnyDoc": "headwater.cells.anydoc",
+    "Answer": "headwater.declare.workflows.plan",
+    "AnyDoc": "headwater.cells.untyped_document",
     "App": "headwater.app",
-    "Applied": "headwater.host.flows.plan",
+    "Applied": "headwater.declare.workflows.plan",
     "ApprovalError": "headwater.errors",
     "AsyncSpace": "headwater.host.async_space",
-    "Broken": "headwater.host.flows.fixing",
-    "Builder": "headwater.host.pieces.building",
+    "Broken": "headwater.runtime.workflows.repair",
+    "Builder": "headwater.declare.patterns.builder",
     "Cell": "headwater.cells.cell",
-    "Choice": "headwater.host.choices",
-    "Computed": "headwater.host.functions",
-    "Connection": "headwater.host.connection",
-    "Connector": "headwater.host.flows.connector",
-    "Console": "headwater.host.console",
-    "Consumer": "headwater.host.flows.consumer",
-    "Doc": "headwater.cells.doc",
-    "Each": "headwater.host.lists.each",
-    "Event": "headwater.host.flows.plan",
+    "Choice": "headwater.declare.functions.choices",
+    "Computed": "headwater.declare.functions.computed",
+    "Connection": "headwater.runtime.connection",
+    "Connector": "headwater.declare.workflows.connector",
+    "Console": "headwater.host.console_capture",
+    "Consumer": "headwater.declare.workflows.consumer",
+    "Doc": "headwater.cells.document_class",
+    "Each": "headwater.declare.lists.each",
+    "Event": "headwater.declare.workflows.plan",
     "EventError": "headwater.errors",
     "EventFailedError": "headwater.errors",
     "EventRefusedError": "headwater.errors",
     "EventRejectedError": "headwater.errors",
     "EventReusedError": "headwater.errors",
     "EventTimeoutError": "headwater.errors",
-    "Failed": "headwater.host.resources.state",
-    "FlatEach": "headwater.host.lists.chosen",
-    "Handler": "headwater.host.handlers",
+    "Failed": "headwater.declare.resources.resource_state",
+    "FlatEach": "headwater.declare.lists.select",
+    "Handler": "headwater.declare.events.handler",
     "HeadwaterError": "headwater.errors",
     "IndeterminateError": "headwater.errors",
-    "Ingress": "headwater.host.flows.ingress",
+    "Ingress": "headwater.server.ingress",
     "InternalError": "headwater.errors",
-    "Invocation": "headwater.host.pieces.pattern",
-    "Link": "headwater.cells.doc",
-    "List": "headwater.cells.collection",
+    "Invocation": "headwater.declare.patterns.pattern",
+    "Link": "headwater.cells.document_class",
+    "List": "headwater.cells.list_and_map",
     "LogicError": "headwater.errors",
-    "Map": "headwater.cells.collection",
-    "NotApplied": "headwater.host.flows.plan",
+    "Map": "headwater.cells.list_and_map",
+    "NotApplied": "headwater.declare.workflows.plan",
     "NotReadyError": "headwater.errors",
-    "Nothing": "headwater.host.flows.plan",
-    "OpenAIFixer": "headwater.host.flows.openai_fixer",
-    "Outcome": "headwater.host.flows.plan",
-    "Pattern": "headwater.host.pieces.pattern",
-    "Pending": "headwater.host.resources.state",
-    "Piece": "headwater.host.pieces.piece",
-    "Plan": "headwater.host.flows.plan",
-    "Ready": "headwater.host.resources.state",
+    "Nothing": "headwater.declare.workflows.plan",
+    "OpenAIFixer": "headwater.http.openai_fixer",
+    "Outcome": "headwater.declare.workflows.plan",
+    "Pattern": "headwater.declare.patterns.pattern",
+    "Pending": "headwater.declare.resources.resource_state",
+    "Piece": "headwater.declare.patterns.piece",
+    "Plan": "headwater.declare.workflows.plan",
+    "Ready": "headwater.declare.resources.resource_state",
     "Reject": "headwater.errors",
-    "Resource": "headwater.host.resources.resource",
+    "Resource": "headwater.declare.resources.resource",
     "ResourceError": "headwater.errors",
-    "Resumption": "headwater.host.resuming",
-    "Retry": "headwater.workflow.policy",
-    "Run": "headwater.host.flows.run",
-    "Select": "headwater.host.lists.chosen",
-    "Sink": "headwater.host.sinks",
-    "Skipped": "headwater.host.flows.plan",
-    "Space": "headwater.host.space",
-    "Stats": "headwater.host.stats",
-    "Stream": "headwater.host.handlers",
-    "Ticket": "headwater.host.ticket",
-    "Topic": "headwater.host.flows.topic",
+    "Resumption": "headwater.runtime.restore",
+    "Retry": "headwater.workflow.retry_policy",
+    "Run": "headwater.declare.workflows.run_handle",
+    "Select": "headwater.declare.lists.select",
+    "Sink": "headwater.declare.functions.sink",
+    "Skipped": "headwater.declare.workflows.plan",
+    "Space": "headwater.host.plain_space",
+    "Stats": "headwater.runtime.stats",
+    "Stream": "headwater.declare.events.handler",
+    "Ticket": "headwater.declare.events.ticket",
+    "Topic": "headwater.declare.workflows.topic",
     "Transaction": "headwater.cells.transaction",
     "TransientError": "headwater.errors",
     "TransitionError": "headwater.errors",
-    "Unknown": "headwater.host.flows.plan",
+    "Unknown": "headwater.declare.workflows.plan",
     "UserCodeError": "headwater.errors",
-    "Webhook": "headwater.host.flows.webhook",
-    "Workflow": "headwater.host.flows.flow",
+    "Webhook": "headwater.declare.workflows.webhook",
+    "Workflow": "headwater.declare.workflows.workflow",
     "WorkflowError": "headwater.errors",
-    "after_commit": "headwater.host.after",
+    "after_commit": "headwater.runtime.after_commit",
     "untracked": "headwater.cells.untracked",
-    "clock": "headwater.host.resources.clock",
-    "delete": "headwater.cells.whole",
-    "each": "headwater.host.lists.verbs",
-    "exists": "headwater.cells.whole",
-    "flat_each": "headwater.host.lists.verbs",
-    "http": "headwater.host.http",
-    "id_of": "headwater.cells.whole",
-    "if_else": "headwater.host.choices",
-    "ingress_app": "headwater.host.flows.ingress",
-    "pattern": "headwater.host.pieces.pattern",
-    "select": "headwater.host.lists.verbs",
-    "serve_ingress": "headwater.host.flows.ingress",
-    "start": "headwater.host.pieces.starting",
-    "status": "headwater.host.status",
-    "unless": "headwater.host.choices",
-    "when": "headwater.host.choices",
-    "why": "headwater.host.words",
+    "clock": "headwater.declare.resources.clock",
+    "delete": "headwater.cells.document_operations",
+    "each": "headwater.declare.lists.list_verbs",
+    "exists": "headwater.cells.document_operations",
+    "flat_each": "headwater.declare.lists.list_verbs",
+    "http": "headwater.http",
+    "id_of": "headwater.cells.document_operations",
+    "if_else": "headwater.declare.functions.choices",
+    "ingress_app": "headwater.server.ingress",
+    "pattern": "headwater.declare.patterns.pattern",
+    "select": "headwater.declare.lists.list_verbs",
+    "serve_ingress": "headwater.server.ingress",
+    "start": "headwater.runtime.pieces.starting",
+    "status": "headwater.runtime.decision_status",
+    "unless": "headwater.declare.functions.choices",
+    "when": "headwater.declare.functions.choices",
+    "why": "headwater.runtime.why",
 }
 
 __all__ = [

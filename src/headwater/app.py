@@ -18,39 +18,39 @@ from os.path import realpath
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from headwater.cells.cell import Cell
-from headwater.cells.doc import Doc
-from headwater.cells.here import Addressed, called
+from headwater.cells.context import Addressed, called
+from headwater.cells.document_class import Doc
+from headwater.declare.events.handler import Handler, Stream
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.function_code import is_async
+from headwater.declare.functions.sink import Sink
+from headwater.declare.patterns.pattern import BUILDER
+from headwater.declare.resources.resource import Resource
+from headwater.declare.verbs import Declaring, Function
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UsageError
-from headwater.host.base_space import BaseSpace
-from headwater.host.code import is_async
-from headwater.host.console import OnConsole
-from headwater.host.declaring import Declaring, Function
-from headwater.host.functions import Computed
-from headwater.host.handlers import Handler, Stream
-from headwater.host.interactive import close_former
-from headwater.host.kept_types import keep_types
-from headwater.host.opening import Lease, default_url, locate, share_space
-from headwater.host.options import DemandPolicy, Options
-from headwater.host.pieces.pattern import BUILDER
-from headwater.host.process import Stay
-from headwater.host.report import ErrorMode, OnError
-from headwater.host.resources.resource import Resource
-from headwater.host.sinks import Sink
-from headwater.host.space import Space
-from headwater.host.streams import lasting
-from headwater.host.tracebacks import install
-from headwater.scheduler.limits import FAILED_MAX
+from headwater.host.console_capture import OnConsole
+from headwater.host.notebook_openings import close_former
+from headwater.host.plain_space import Space
+from headwater.host.process_lifetime import Stay
+from headwater.host.space_files import Lease, default_url, locate, share_space
+from headwater.host.standard_streams import lasting
+from headwater.runtime.error_report import ErrorMode, OnError
+from headwater.runtime.options import DemandPolicy, Options
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.tracebacks import install
+from headwater.runtime.type_records import keep_types
+from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.values.ids import MAIN
-from headwater.workflow.limits import KEEP_RUNS
-from headwater.workflow.spec import OnPoison
+from headwater.workflow.workflow_limits import KEEP_RUNS
+from headwater.workflow.workflow_spec import OnPoison
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from ssl import SSLContext
 
+    from headwater.declare.workflows.workflow import Workflow
     from headwater.host.async_opening import AsyncOpening
     from headwater.host.async_space import AsyncSpace
-    from headwater.host.flows.flow import Workflow
     from headwater.store.backends.sqlite_file import Durability
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class App(Declaring):
         With `on_poison="park"`, an event that fails is put aside and the others go on; else everything waits for it. Of
         finished runs, the newest `keep_runs` are kept; None: all.
         """
-        from headwater.host.flows.flow import Workflow  # noqa: PLC0415  # most programs have none
+        from headwater.declare.workflows.workflow import Workflow  # noqa: PLC0415  # most programs have none
 
         where = f"app.workflow({name!r})"
         made = Workflow(self, name, self._id(name), on_poison=on_poison, keep_runs=keep_runs, version=version)
@@ -272,7 +272,7 @@ class App(Declaring):
         """As `aopen`, with everything in one record."""
         from headwater.host.async_opening import AsyncOpening  # noqa: PLC0415  # plain programs need not load asyncio
         from headwater.host.async_space import AsyncSpace  # noqa: PLC0415
-        from headwater.host.interactive import aclose_former  # noqa: PLC0415
+        from headwater.host.notebook_openings import aclose_former  # noqa: PLC0415
 
         def make(loop: AbstractEventLoop) -> AsyncSpace:
             lease = self._share(url, options)
@@ -330,7 +330,7 @@ class App(Declaring):
             return options.lease()
         place = _url(url)
         if str(place).lower().startswith(("ws:", "wss:")):
-            from headwater.host.remote.opening import remote_lease  # noqa: PLC0415  # most programs have no server
+            from headwater.client.remote_opening import remote_lease  # noqa: PLC0415  # most programs have no server
 
             return remote_lease(place, self.name, options)
         if any(each is not None for each in (options.token, options.key, options.local, options.tls)):
@@ -371,7 +371,7 @@ class App(Declaring):
             function.register(opened)
         opened.resuming.take_over(self.name, self._functions)
         if self._workflows and opened.is_main:
-            from headwater.host.flows.deploying import deploy_flow  # noqa: PLC0415  # most programs have none
+            from headwater.runtime.workflows.deploying import deploy_flow  # noqa: PLC0415  # most programs have none
 
             for flow in self._workflows.values():
                 # All of them are looked at before any of them is changed.

@@ -18,24 +18,24 @@ from headwater.cells.journal import (
     Journal,
     Mark,
 )
-from headwater.cells.lifecycle import Status
-from headwater.cells.pending import Failure, Pending
+from headwater.cells.pending_commit import Failure, Pending
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status
 from headwater.cells.upstream import Upstream
-from headwater.host.attached import AttachedReplica
-from headwater.host.opening import open_space
+from headwater.host.attached_replica import AttachedReplica
+from headwater.host.space_files import open_space
 from headwater.host.storage import Storage
-from headwater.scheduler.attempt import Attempt, RetryImmediately
-from headwater.scheduler.event import Event, Handler, HandlerSpec, Handling
-from headwater.scheduler.event import State as EventState
-from headwater.scheduler.node import Kind as NodeKind
-from headwater.scheduler.node import Node, NodeSpec
+from headwater.scheduler.events.event import Event, Handler, HandlerSpec, Handling
+from headwater.scheduler.events.event import State as EventState
+from headwater.scheduler.graph.node import Kind as NodeKind
+from headwater.scheduler.graph.node import Node, NodeSpec
+from headwater.scheduler.inspect.graph_snapshot import Snapshot
+from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
+from headwater.scheduler.passes.steps import Idle
 from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.snapshot import Snapshot
-from headwater.scheduler.steps import Idle
 from headwater.store.backend import Backend
-from headwater.store.browse import diff, history, listing, read
+from headwater.store.browsing import diff, history, listing, read
 from headwater.store.commit import (
     Absent,
     Commit,
@@ -52,14 +52,14 @@ from headwater.store.commit import (
 )
 from headwater.store.compaction import compact
 from headwater.store.engine import Engine
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import Address, Depth, address_text, doc_key, parse_address, session_scope, user_scope
 from headwater.values.causal import derive_id
-from headwater.values.change import Change, Kind, Notification
 from headwater.values.codec import decode, digest, encode
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.link import Link, follow, link_to, write_target
-from headwater.values.match import is_touched
+from headwater.values.notifications import Change, Kind, Notification
+from headwater.values.overlap import is_touched
 from headwater.values.patch import (
     Add,
     AddUnique,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from headwater.host.base_space import BaseSpace
+from headwater.runtime.space_runtime import BaseSpace
 
 SAFETY_S = 120
 """No test waits this long unless it fails."""

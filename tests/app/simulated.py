@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import headwater as hw
 from headwater.errors import UserCodeError
 from headwater.host.async_opening import AsyncOpening
-from headwater.host.options import DemandPolicy, Options
+from headwater.runtime.options import DemandPolicy, Options
 from headwater.testing import SimLoop, simulate
 
 T = TypeVar("T")

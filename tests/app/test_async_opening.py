@@ -14,7 +14,7 @@ import headwater as hw
 from headwater import app as app_module
 from headwater.core import open_space
 from headwater.errors import DeclarationError, NotFoundError, NotOpen, UsageError
-from headwater.host.opening import Lease, share_space
+from headwater.host.space_files import Lease, share_space
 from headwater.host.storage import Storage
 from tests.app.holding import SAFETY_S, disk_held
 from tests.app.shop import Shop, plain_thread, run

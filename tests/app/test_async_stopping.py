@@ -9,7 +9,7 @@ import pytest
 import headwater as hw
 from headwater.core import RetryImmediately, doc_key
 from headwater.errors import UsageError
-from headwater.scheduler.limits import RUNS_MAX
+from headwater.scheduler.scheduler_limits import RUNS_MAX
 from tests.app.simulated import Lab, pause
 
 

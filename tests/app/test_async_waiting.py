@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError, NotReadyError, UsageError
-from headwater.scheduler.node import OnInvalid
+from headwater.scheduler.graph.node import OnInvalid
 from tests.app.shop import plain_thread, run
 from tests.app.simulated import Lab, pause
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import headwater as hw
-from headwater.host.console import LISTENERS, PART_MAX
+from headwater.host.console_capture import LISTENERS, PART_MAX
 from tests.app.desk import Desk
 from tests.app.holding import SAFETY_S, in_thread
 from tests.app.shop import run

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.cells.here import OPEN
+from headwater.cells.context import OPEN
 from headwater.errors import ClosedError, UsageError
 from tests.app.desk import Desk
 

@@ -13,8 +13,8 @@ import pytest
 import headwater as hw
 from headwater.core import ABSENT, NodeKind, NodeSpec, RetryImmediately, doc_key, open_space
 from headwater.errors import UserCodeError
-from headwater.host.options import Options
-from headwater.scheduler.limits import BACKOFF_MS, RUNS_MAX
+from headwater.runtime.options import Options
+from headwater.scheduler.scheduler_limits import BACKOFF_MS, RUNS_MAX
 from headwater.testing import SimClock
 from tests.app.shop import run
 from tests.app.workbench import Bench

@@ -6,7 +6,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import LimitError
-from headwater.host import space as plain_space
+from headwater.host import plain_space
 
 
 def test_a_long_chain_needs_no_more_room_than_its_one_event_that_waits(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import headwater as hw
 from headwater.core import doc_key
 from headwater.errors import ClosedError
 from headwater.host.async_opening import AsyncOpening
-from headwater.host.mail import CLOSE_MS
-from headwater.host.options import Options
+from headwater.runtime.event_service import CLOSE_MS
+from headwater.runtime.options import Options
 from tests.app.holding import SAFETY_S, disk_held
 from tests.app.simulated import Lab, pause, sim_loop
 from tests.app.timed import Timed

@@ -6,7 +6,7 @@ import pytest
 
 import headwater as hw
 from headwater.core import doc_key, open_space
-from headwater.host import space as plain_space
+from headwater.host import plain_space
 
 
 class Shop:

@@ -11,7 +11,7 @@ import pytest
 
 import headwater as hw
 from headwater.core import doc_key
-from headwater.host.base_space import BaseSpace
+from headwater.runtime.space_runtime import BaseSpace
 from tests.app.holding import SAFETY_S, in_thread
 from tests.app.workbench import Bench
 from tests.support.tickets import came_to

@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 import headwater as hw
-from headwater.cells.pending import call_all
+from headwater.cells.pending_commit import call_all
 from headwater.core import Transaction
 from tests.events.office import Office
 from tests.support.odd_errors import BadNotesError, NoStrError

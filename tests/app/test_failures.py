@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import ClosedError, NotOpen, UserCodeError, WriteError
-from headwater.scheduler.limits import RUNS_MAX
+from headwater.scheduler.scheduler_limits import RUNS_MAX
 from tests.app.workbench import Bench
 
 

@@ -9,7 +9,7 @@ import pytest
 import headwater as hw
 from headwater.core import Snapshot
 from headwater.errors import UsageError
-from headwater.scheduler.snapshot import Edge
+from headwater.scheduler.inspect.graph_snapshot import Edge
 from tests.app.simulated import Lab, pause
 from tests.app.workbench import Bench
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.declare.functions import instances
 from headwater.errors import WriteError
-from headwater.host import instances
 from tests.app.holding import in_thread
 from tests.app.workbench import Bench
 

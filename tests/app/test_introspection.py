@@ -10,7 +10,7 @@ import pytest
 import headwater as hw
 from headwater.core import Snapshot
 from headwater.errors import NotOpen, UsageError
-from headwater.scheduler.trace import Record, Started
+from headwater.scheduler.inspect.trace import Record, Started
 from tests.app.simulated import Lab, pause
 from tests.app.workbench import Bench
 

@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import HeadwaterError
-from headwater.scheduler.failures import kept
+from headwater.scheduler.events.failed_events import kept
 from tests.support.odd_errors import ODD, OddValue, odd_id
 
 pytestmark = pytest.mark.parametrize("kind", ODD, ids=odd_id)

@@ -11,8 +11,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError, UsageError, UserCodeError
-from headwater.scheduler.node import Node
-from headwater.scheduler.pull import Pull
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.passes.pull import Pull
 from headwater.testing import simulate
 from tests.app.workbench import Bench
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.cells.here import OPEN
+from headwater.cells.context import OPEN
 from headwater.errors import DeclarationError, SpaceHeldError, UsageError
-from headwater.host.opening import open_space
+from headwater.host.space_files import open_space
 
 
 @pytest.fixture(params=["kernel", "prompt"])
@@ -27,7 +27,7 @@ def at_a_prompt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 def is_free(url: str) -> bool:
     """Another process could have the file."""
-    code = "import sys; from headwater.host.opening import open_space; open_space(sys.argv[1]).close()"
+    code = "import sys; from headwater.host.space_files import open_space; open_space(sys.argv[1]).close()"
     return (
         subprocess.run([sys.executable, "-c", code, url], capture_output=True, check=False, timeout=120).returncode == 0
     )
@@ -90,7 +90,7 @@ space = app.open("lab.db")
 app = hw.App("lab")
 space = app.open("lab.db")
 space.close()
-from headwater.cells.here import OPEN
+from headwater.cells.context import OPEN
 print("left", len(OPEN))
 """
     command = [sys.executable, "-i", "-q"]

@@ -13,7 +13,7 @@ import pytest
 
 import headwater as hw
 from headwater.core import doc_key, open_space, verify
-from headwater.host.process import Stay
+from headwater.host.process_lifetime import Stay
 from tests.app.holding import SAFETY_S
 
 STAYS = """

@@ -14,8 +14,8 @@ import pytest
 import headwater as hw
 from headwater.core import doc_key, open_space
 from headwater.errors import AmbiguousError, ConflictError, NotOpen, RejectedError, SpaceHeldError, UsageError
-from headwater.host import opening
-from headwater.host.opening import share_space
+from headwater.host import space_files
+from headwater.host.space_files import share_space
 from headwater.host.storage import Storage
 from tests.app.holding import SAFETY_S, disk_held, in_thread
 
@@ -314,7 +314,7 @@ def test_opening_a_file_while_its_last_opening_is_being_closed_waits_for_that(
             again = opens.result(SAFETY_S)
     assert again.cell("shop.count").value == 3
     again.close()
-    assert not opening._shared
+    assert not space_files._shared
 
 
 def test_failed_opening_of_a_shared_file_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_failed_opening_of_a_shared_file_leaves_nothing_behind(tmp_path: Path) -
     for _ in range(2):
         with pytest.raises(UsageError):
             share_space(url, create=False)
-    assert not opening._shared
+    assert not space_files._shared
     share_space(url).release()
 
 

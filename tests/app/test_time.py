@@ -14,9 +14,9 @@ import pytest
 import headwater as hw
 from headwater.core import SetDoc, doc_key
 from headwater.errors import DeclarationError, UsageError
-from headwater.host import process
-from headwater.host.options import Options
-from headwater.scheduler.limits import AUTO_DEBOUNCE_MS, BACKOFF_MS
+from headwater.host import process_lifetime
+from headwater.runtime.options import Options
+from headwater.scheduler.scheduler_limits import AUTO_DEBOUNCE_MS, BACKOFF_MS
 from tests.app.timed import Timed
 
 
@@ -333,7 +333,7 @@ def test_program_that_stays_wakes_for_gates(monkeypatch: pytest.MonkeyPatch) -> 
     def show() -> None:
         shown.append(count.value)
 
-    def wait(self: process.Stay, timeout: float | None = None) -> bool:
+    def wait(self: process_lifetime.Stay, timeout: float | None = None) -> bool:
         waits.append(timeout)
         if len(waits) == 1:
             count.value = 5
@@ -343,7 +343,7 @@ def test_program_that_stays_wakes_for_gates(monkeypatch: pytest.MonkeyPatch) -> 
             os.kill(os.getpid(), signal.SIGTERM)
         return not self._ended
 
-    monkeypatch.setattr(process.Stay, "wait", wait)
+    monkeypatch.setattr(process_lifetime.Stay, "wait", wait)
     monkeypatch.setattr("headwater.app.Options", lambda **given: Options(**given, now=lambda: time[0]))
     app.run("memory:")
     assert (shown, waits) == ([0, 5], [None, 2.0, None])

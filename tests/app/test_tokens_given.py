@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import UsageError
-from headwater.host.options import Options
+from headwater.runtime.options import Options
 
 
 @pytest.mark.parametrize("given", ["hw_abc\n", " hw_abc ", "hw_abc\r\n", "hw_abc"])

@@ -13,8 +13,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import InvariantError, UsageError
-from headwater.host import tracebacks
-from headwater.host.tracebacks import author_calls
+from headwater.runtime import tracebacks
+from headwater.runtime.tracebacks import author_calls
 from tests.app.holding import SAFETY_S
 
 BEGIN = """

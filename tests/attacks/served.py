@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from headwater.host.serving.house import House
-from headwater.host.serving.rights import Right
-from headwater.host.serving.server import Server, Serving
+from headwater.access.rights import Right
+from headwater.server.server import Server, Serving
+from headwater.server.spaces.served_spaces import House
 from headwater.store.commit import SetDoc
 from headwater.values.ids import DocKey
 from tests.attacks.raw import Raw

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from headwater.store.commit import SetDoc
+from headwater.sync.frame_limits import FRAME_BYTES_MAX, GREETING_BYTES_MAX
 from headwater.sync.frames import VERSION, Ack, FromClient, Hello, Open, Ping, Pong, Transact, Watch, encode_frame
-from headwater.sync.limits import FRAME_BYTES_MAX, GREETING_BYTES_MAX
 from tests.attacks.raw import BINARY, CLOSE, PING, PONG, TEXT, Raw, ask, connect, read_answer, upgrade_lines, ws_frame
 from tests.attacks.served import Served, doc
 
@@ -279,10 +279,10 @@ def gone_after(line: socket.socket) -> bytes:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.serving.knocking.GREETING_S", 0.2)
-    monkeypatch.setattr("headwater.host.serving.knocking.BODY_S", 0.4)
-    monkeypatch.setattr("headwater.host.serving.knocking.HALF_OPEN_MAX", 50)
-    monkeypatch.setattr("headwater.host.serving.socket.GREETING_S", 0.2)
+    monkeypatch.setattr("headwater.server.handshakes.GREETING_S", 0.2)
+    monkeypatch.setattr("headwater.server.handshakes.BODY_S", 0.4)
+    monkeypatch.setattr("headwater.server.handshakes.HALF_OPEN_MAX", 50)
+    monkeypatch.setattr("headwater.server.spaces.server_socket.GREETING_S", 0.2)
 
 
 SLOW = {
@@ -334,7 +334,7 @@ def test_who_is_let_in_and_opens_nothing_is_cut_off(tmp_path: Path, says_hello: 
 def test_half_open_connections_are_no_more_than_a_bound_and_the_oldest_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.serving.knocking.HALF_OPEN_MAX", 50)
+    monkeypatch.setattr("headwater.server.handshakes.HALF_OPEN_MAX", 50)
     with Served.running(tmp_path) as served:
         lines = [connect(served.port) for _ in range(200)]
         try:
@@ -352,7 +352,7 @@ def test_half_open_connections_are_no_more_than_a_bound_and_the_oldest_go(
 
 
 def test_who_does_not_come_to_an_end_with_tls_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.serving.server.GREETING_S", 0.2)
+    monkeypatch.setattr("headwater.server.server.GREETING_S", 0.2)
     with Served.running(tmp_path, certificate=TLS / "localhost.pem", key=TLS / "localhost.key") as served:
         for said in (b"", b"\x16\x03\x01\x02", b"GET /healthz HTTP/1.1\r\n"):
             with connect(served.port) as line:

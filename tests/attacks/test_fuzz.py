@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from headwater.access.access_control import Access
+from headwater.access.rights import Right
 from headwater.errors import AccessError
-from headwater.host.clock import SystemClock
-from headwater.host.serving.access import Access
-from headwater.host.serving.rights import Right
+from headwater.host.system_clock import SystemClock
 from headwater.store.commit import Commit, Committed, Note, SetDoc, encode_operations
-from headwater.sync.desk import Desk
 from headwater.sync.frames import (
     AskChanged,
     AskKept,
@@ -30,7 +29,8 @@ from headwater.sync.frames import (
     Watch,
     encode_frame,
 )
-from headwater.sync.serving import Close, ServerSession, State
+from headwater.sync.server_port import Desk
+from headwater.sync.server_session import Close, ServerSession, State
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from tests.attacks.mutants import HELLO, mutants, odd_websocket
 from tests.attacks.raw import ClosedError, Raw

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.host.serving.keys import challenge_text, generate, public_of, sign
-from headwater.host.serving.limits import STRANGERS_MAX
-from headwater.host.serving.rights import Right
+from headwater.access.keys import challenge_text, generate, public_of, sign
+from headwater.access.rights import Right
+from headwater.server.server_limits import STRANGERS_MAX
 from headwater.sync.frames import Open, Ping, Pong, Proof
 from headwater.values.ids import SessionId
 from tests.attacks.raw import ClosedError, Raw, knock

@@ -72,7 +72,7 @@ def test_a_server_has_as_many_places_as_descriptors_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever cannot be let in is told: with no descriptor left nobody could be."""
-    monkeypatch.setattr("headwater.host.serving.doorman.getrlimit", lambda _what: (20, 20))
+    monkeypatch.setattr("headwater.server.authenticator.getrlimit", lambda _what: (20, 20))
     with Served.running(tmp_path) as served:
         space = served.space()
         inside = [served.enter(space) for _ in range(15)]

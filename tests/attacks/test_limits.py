@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.host.serving.limits import OUT_BYTES_MAX
-from headwater.scheduler.limits import RUNS_MAX
+from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.server.server_limits import OUT_BYTES_MAX
 from headwater.store.commit import Committed, Read, SetDoc
+from headwater.sync.frame_limits import PARTS_MAX, PENDING_MAX, PREFIXES_MAX, QUESTIONS_MAX, WATCHES_MAX
 from headwater.sync.frames import (
     Docs,
     Judged,
@@ -30,7 +31,6 @@ from headwater.sync.frames import (
     Written,
     encode_frame,
 )
-from headwater.sync.limits import PARTS_MAX, PENDING_MAX, PREFIXES_MAX, QUESTIONS_MAX, WATCHES_MAX
 from headwater.values.ids import Seq
 from tests.attacks.raw import BINARY, PING, ClosedError, Raw, ws_frame
 from tests.attacks.served import Served, doc
@@ -133,7 +133,7 @@ def test_questions_have_a_bound(served: Served) -> None:
 
 
 def test_asking_for_what_is_not_there_fills_no_memory(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.store.cache.CACHE_BYTES", 1 << 20)
+    monkeypatch.setattr("headwater.store.state_cache.CACHE_BYTES", 1 << 20)
     space = served.space()
     served.fill(space, a=1)
     with served.enter(space, "read") as raw:
@@ -152,7 +152,7 @@ def test_asking_for_what_is_not_there_fills_no_memory(served: Served, monkeypatc
 def test_a_hundred_thousand_commits_at_once_wait_in_the_network_and_not_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.serving.socket.FRAMES_BURST", 1_000_000)
+    monkeypatch.setattr("headwater.server.spaces.server_socket.FRAMES_BURST", 1_000_000)
     with Served.running(tmp_path) as served:
         space = served.space()
         with served.enter(space) as raw:
@@ -194,7 +194,7 @@ def test_commits_that_wait_are_bounded_in_bytes_too(served: Served) -> None:
 def test_who_writes_faster_than_the_disk_is_not_heard_for_a_while(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.serving.guest.BEHIND", 50)
+    monkeypatch.setattr("headwater.server.spaces.client_connection.BEHIND", 50)
     space = served.space()
     with served.enter(space) as raw:
         room, doorman = served.house.rooms[space], served.server.doorman
@@ -230,7 +230,7 @@ def test_a_document_that_is_too_large_is_refused(served: Served, size: int) -> N
 
 
 def test_an_answer_that_is_larger_than_a_frame_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.serving.answers.FRAME_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("headwater.server.spaces.space_answers.FRAME_BYTES_MAX", 1 << 20)
     space = served.space()
     with served.enter(space) as raw:
         for number in range(1, 6):
@@ -248,8 +248,8 @@ def test_an_answer_that_is_larger_than_a_frame_is_refused(served: Served, monkey
 def test_who_sends_more_frames_than_anybody_needs_is_cut_off(
     served: Served, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr("headwater.host.serving.socket.FRAMES_BURST", 1000)
-    monkeypatch.setattr("headwater.host.serving.socket.FRAMES_PER_S", 500)
+    monkeypatch.setattr("headwater.server.spaces.server_socket.FRAMES_BURST", 1000)
+    monkeypatch.setattr("headwater.server.spaces.server_socket.FRAMES_PER_S", 500)
     one = {
         "ping": ws_frame(BINARY, encode_frame(Ping(1))),
         "websocket ping": ws_frame(PING, b""),
@@ -268,7 +268,7 @@ def test_who_sends_more_frames_than_anybody_needs_is_cut_off(
 def test_who_asks_whether_we_are_there_and_does_not_listen_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.serving.socket.FRAMES_BURST", 10_000_000)
+    monkeypatch.setattr("headwater.server.spaces.server_socket.FRAMES_BURST", 10_000_000)
     with Served.running(tmp_path) as served:
         raw = served.enter(served.space())
         with raw:

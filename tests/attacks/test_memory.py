@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.host.clock import SystemClock
-from headwater.host.serving.access import Access
-from headwater.host.serving.rights import Right
+from headwater.access.access_control import Access
+from headwater.access.rights import Right
+from headwater.host.system_clock import SystemClock
 from headwater.store.commit import Committed, SetDoc
+from headwater.sync.frame_limits import FRAME_BYTES_MAX
 from headwater.sync.frames import Docs, News, Ping, Pong, Watch
-from headwater.sync.limits import FRAME_BYTES_MAX
 from tests.attacks.raw import BINARY, Raw
 from tests.attacks.served import doc
 from tests.serving.running import ServeProcess, settle_in

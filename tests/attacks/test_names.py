@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.host.opening import file_name
+from headwater.host.space_files import file_name
 from headwater.store.commit import Committed, SetDoc
 from headwater.sync.frames import Docs, Opened, Pull
 from tests.attacks.raw import ClosedError, Raw

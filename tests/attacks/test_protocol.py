@@ -17,8 +17,8 @@ from headwater.store.commit import (
     Refused,
     SetDoc,
 )
+from headwater.sync.frame_limits import OFFLINE_MAX
 from headwater.sync.frames import Ack, AskChanged, Docs, Failed, Notes, Ping, Pong, Pull, Transact, Trouble, Watch
-from headwater.sync.limits import OFFLINE_MAX
 from headwater.values.ids import LocalSeq, Seq
 from tests.attacks.raw import Raw
 from tests.attacks.served import Served, doc

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.host.serving import grants
-from headwater.host.serving.doorman import Doorman
-from headwater.host.serving.limits import GUESSES_BURST
-from headwater.host.serving.rights import Right
+from headwater.access import grants
+from headwater.access.rights import Right
+from headwater.server.authenticator import Doorman
+from headwater.server.server_limits import GUESSES_BURST
 from headwater.store.commit import Committed, SetDoc
 from headwater.sync.frames import Docs, News, Ping, Pong, Transact, Trouble, Watch
 from headwater.values.ids import Seq
@@ -71,7 +71,7 @@ def test_a_hundred_thousand_guesses_from_elsewhere_are_not_even_looked_at(
 ) -> None:
     """Without sockets: that many would take a minute."""
     looked = []
-    monkeypatch.setattr("headwater.host.serving.doorman._now", lambda: 0.0)
+    monkeypatch.setattr("headwater.server.authenticator._now", lambda: 0.0)
     monkeypatch.setattr(type(served.server.access), "with_token", lambda _self, token: looked.append(token))
     doorman = Doorman(served.house, served.server.doorman.names)  # type: ignore[union-attr]  # it runs
     statuses = [doorman.bearer(f"Bearer hw_{n:043}", "203.0.113.7") for n in range(100_000)]
@@ -82,8 +82,8 @@ def test_a_hundred_thousand_guesses_from_elsewhere_are_not_even_looked_at(
 
 
 def test_how_many_addresses_are_remembered_has_a_bound(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.serving.doorman._now", lambda: 0.0)
-    monkeypatch.setattr("headwater.host.serving.doorman.PEERS_MAX", 100)
+    monkeypatch.setattr("headwater.server.authenticator._now", lambda: 0.0)
+    monkeypatch.setattr("headwater.server.authenticator.PEERS_MAX", 100)
     doorman = Doorman(served.house, served.server.doorman.names)  # type: ignore[union-attr]  # it runs
     for n in range(1000):
         doorman.bearer("Bearer x", f"address {n}")
@@ -154,7 +154,7 @@ def test_who_is_revoked_is_sent_away_though_nothing_happens(served: Served) -> N
 
 def test_the_next_frame_after_a_revocation_is_withheld(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The rounds are not what sends it away here.
-    monkeypatch.setattr("headwater.host.serving.house.ROUND_S", 3600.0)
+    monkeypatch.setattr("headwater.server.spaces.served_spaces.ROUND_S", 3600.0)
     with Served.running(tmp_path) as served:
         _revoke_and_write(served)
 

@@ -11,8 +11,8 @@ import pytest
 from headwater.store.commit import Committed, Conflict, PatchDoc, Refused, SetDoc
 from headwater.sync.frames import Docs, Pull, Transact, Trouble
 from headwater.values.ids import DocKey
-from headwater.values.limits import DEPTH_MAX, KEY_BYTES_MAX
 from headwater.values.patch import Add, AddUnique, Append, Increment, Move, Remove, RemoveByValue, Replace, Splice
+from headwater.values.value_limits import DEPTH_MAX, KEY_BYTES_MAX
 from tests.attacks.raw import Raw
 from tests.attacks.served import Served, doc
 

@@ -480,7 +480,7 @@ def test_ids_follow_from_the_cause_of_the_transaction() -> None:
     for _ in range(2):
         with app.open("memory:") as space:
             tx = space.begin(cause=["order", 17])
-            from headwater.cells.here import HERE, Frame
+            from headwater.cells.context import HERE, Frame
 
             token = HERE.set(Frame(space, tx, HERE.get()))
             try:

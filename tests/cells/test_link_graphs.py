@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.errors import AddressError
-from headwater.scheduler.node import Kind, NodeSpec
+from headwater.scheduler.graph.node import Kind, NodeSpec
 from tests.cells.kit import ABSENT, link, put, stored
 
 DOCS = ("a", "b", "c", "d")

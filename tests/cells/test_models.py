@@ -230,8 +230,8 @@ def test_operations_do_what_they_do_to_lists_and_dicts(program: Any) -> None:
 @given(programs)
 def test_what_was_stored_is_what_was_seen(program: Any) -> None:
     """A second opening of the same store, which has seen none of it, reads the same."""
-    from headwater.host.opening import Lease, open_space
-    from headwater.host.options import Options
+    from headwater.host.space_files import Lease, open_space
+    from headwater.runtime.options import Options
 
     storage = open_space("memory:")
     one = hw.Space(Lease(storage, None), app, Options())

@@ -9,9 +9,9 @@ import pytest
 import headwater as hw
 from headwater.cells import traverse
 from headwater.store.commit import PatchDoc
+from headwater.values.chunked import WideMap
 from headwater.values.patch import Replace
 from headwater.values.tree import is_map
-from headwater.values.wide import WideMap
 from tests.cells.kit import DEEP, SHALLOW, Sent, checks, depends, put, stored
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.cells.show import LINE_MAX, ROWS_MAX
+from headwater.cells.display import LINE_MAX, ROWS_MAX
 from tests.cells.kit import Sent, put
 
 SCRIPT = "<script>alert('x')</script>&\"'"

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headwater.cli.main import cli
-from headwater.host.clock import SystemClock
+from headwater.host.system_clock import SystemClock
 from tests.support.letters import Post, forget
 from tests.support.orders import write_module
 

@@ -13,7 +13,7 @@ COMMAND = [sys.executable, "-P", "-m", "headwater"]
 
 _HOLD = """
 import sys
-from headwater.host.opening import open_space
+from headwater.host.space_files import open_space
 with open_space(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()

@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from headwater.host.opening import file_name
+from headwater.host.space_files import file_name
 from tests.cli.conftest import Run
 from tests.cli.processes import holding
 

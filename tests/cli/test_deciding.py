@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.host.flows.controls import user
+from headwater.runtime.workflows.controls import user
 from tests.cli.conftest import Run, Terminal
 from tests.support.letters import Post
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.host.opening import open_space
+from headwater.host.space_files import open_space
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, on_terminal
 from tests.support.doors import SAFETY_S

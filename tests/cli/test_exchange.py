@@ -131,7 +131,7 @@ def test_history_goes_into_a_folder_by_its_own_name(run: Run) -> None:
 
 @pytest.mark.usefixtures("shop")
 def test_history_of_an_empty_space(run: Run) -> None:
-    from headwater.host.opening import open_space
+    from headwater.host.space_files import open_space
 
     open_space("empty.db").close()
     text = run("export", "--history", "--url", "empty.db").stdout

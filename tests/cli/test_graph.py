@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.scheduler.snapshot import Snapshot
+from headwater.scheduler.inspect.graph_snapshot import Snapshot
 from tests.cli.conftest import Run
 from tests.cli.processes import holding
 from tests.support.doors import BEGINNING, BRIEF, SAFETY_S, STAYING, end, running, tell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from headwater.workflow.limits import STALE_MS
+from headwater.workflow.workflow_limits import STALE_MS
 from tests.cli.conftest import Run, Terminal
 from tests.support.letters import Post
 

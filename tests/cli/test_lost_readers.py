@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from headwater.host.streams import Outlet, ReaderGoneError, lasting
+from headwater.host.standard_streams import Outlet, ReaderGoneError, lasting
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND
 from tests.cli.test_workflow_live import until
@@ -179,7 +179,7 @@ def test_the_exit_code_of_a_command_does_not_depend_on_a_reader_of_its_remarks(
 def test_a_file_never_takes_the_place_of_a_closed_stream(shop: str) -> None:
     """Else what is written to standard error would be written into it."""
     program = (
-        "import os; from headwater.host.streams import set_up; set_up(); file = open('mine', 'wb'); "
+        "import os; from headwater.host.standard_streams import set_up; set_up(); file = open('mine', 'wb'); "
         "raise SystemExit(file.fileno() < 3)"
     )
     line = f"""'{sys.executable}' -c "{program}" <&- >&- 2>&-"""
@@ -245,7 +245,10 @@ def test_a_line_on_standard_error_is_there_at_once(
 
 
 def test_part_of_a_line_is_written_at_once_where_python_is_told_not_to_buffer() -> None:
-    program = "import os, sys; from headwater.host.streams import set_up; set_up(); print('half', end=''); os._exit(0)"
+    program = (
+        "import os, sys; from headwater.host.standard_streams import set_up; "
+        "set_up(); print('half', end=''); os._exit(0)"
+    )
     written = subprocess.run(
         [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, timeout=SAFETY_S, check=True
     )

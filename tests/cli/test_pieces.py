@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.host import door, looking_pieces
+from headwater.inspect import live_pieces, sockets
 from tests.cli.conftest import Run, Terminal
 from tests.support.doors import BEGINNING, SAFETY_S, door_of, end, hear, running
 
@@ -298,8 +298,8 @@ def test_of_very_many_pieces_a_process_tells_some(run: Run, monkeypatch: pytest.
     def lamp(p: hw.Builder) -> hw.Cell[bool]:
         return p.cell("on", False)
 
-    monkeypatch.setattr(door, "GRACE_S", 0)
-    monkeypatch.setattr(looking_pieces, "PIECES_MAX", 2)
+    monkeypatch.setattr(sockets, "GRACE_S", 0)
+    monkeypatch.setattr(live_pieces, "PIECES_MAX", 2)
     with hw.App("house").open("house.db") as space:
         for number in range(5):
             space.start(lamp, str(number))

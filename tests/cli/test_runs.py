@@ -68,12 +68,12 @@ def test_runs_are_chosen_by_workflow_status_and_number(run: Run, post: Post) -> 
 def test_more_runs_than_fit_in_one_answer_are_asked_for_page_by_page(
     run: Run, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headwater.host.flows import asking
+    from headwater.inspect import workflow_commands
 
     post.work("a", "b", "c", boxes=("d",))
     whole = listed(run, "--all")
     inputs = json.loads(run("inputs", "ls", "--json").stdout)
-    monkeypatch.setattr(asking, "PAGE_MAX", 2)
+    monkeypatch.setattr(workflow_commands, "PAGE_MAX", 2)
     assert listed(run, "--all") == whole
     assert listed(run, "--all", "--limit", "5") == whole[:5]
     assert json.loads(run("inputs", "ls", "--json").stdout) == inputs
@@ -162,7 +162,7 @@ def test_what_came_of_a_call_is_told_in_a_pipe_too(run: Run, post: Post) -> None
 
 
 def test_help_names_every_status(run: Run) -> None:
-    from headwater.workflow.model import Status
+    from headwater.workflow.rows import Status
 
     text = run("runs", "ls", "--help").stdout
     for status in ("paused", "failed", *Status):
@@ -197,7 +197,7 @@ def test_one_attempt_is_shown_alone_with_the_traceback_of_the_author(run: Run, t
 
 def test_a_crashed_host_is_told_of_as_soon_as_somebody_looks(run: Run, terminal: Terminal, post: Post) -> None:
     post.work()
-    from headwater.host.options import Options
+    from headwater.runtime.options import Options
 
     class Gone(BaseException):
         pass

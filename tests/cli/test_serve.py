@@ -16,7 +16,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import OfflineError
-from headwater.host.serving.server import Server, Serving
+from headwater.server.server import Server, Serving
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, on_terminal
 from tests.serving.running import DEADLINE_S, ServeProcess, served, settle_in, token_for, until
@@ -137,7 +137,7 @@ def test_over_tls_programs_are_let_in_that_know_the_certificate(tmp_path: Path) 
 def test_over_tls_a_certificate_that_nobody_knows_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.remote.link.CONNECT_S", 2.0)
+    monkeypatch.setattr("headwater.client.server_link.CONNECT_S", 2.0)
     options = Serving(store=tmp_path / "spaces", port=0, certificate=CERTIFICATE, key=KEY)
     with Server(options) as server, pytest.raises(OfflineError, match="certificate verify failed"):
         hw.App("notes").open(f"{server.url}/home")
@@ -241,7 +241,7 @@ def test_a_token_is_taken_from_a_file_or_the_environment(
 
 
 def test_a_server_that_is_not_there_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.remote.link.CONNECT_S", 0.5)
+    monkeypatch.setattr("headwater.client.server_link.CONNECT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     url = f"ws://127.0.0.1:{port}/home"

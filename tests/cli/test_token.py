@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from headwater.host.clock import SystemClock
-from headwater.host.serving import keys
-from headwater.host.serving.access import Access
-from headwater.host.serving.rights import Right
+from headwater.access import keys
+from headwater.access.access_control import Access
+from headwater.access.rights import Right
+from headwater.host.system_clock import SystemClock
 from tests.cli import processes
 from tests.cli.conftest import Run, Terminal
 from tests.cli.test_group import loaded_by

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.workflow.limits import STALE_MS
+from headwater.workflow.workflow_limits import STALE_MS
 from tests.cli.conftest import Run, Terminal
 from tests.cli.processes import COMMAND, on_terminal
 from tests.support.letters import Post

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headwater.core import Event, HandlerSpec, Increment, Scheduler, SetDoc, Transaction, doc_key, freeze
-from headwater.scheduler.event_invariants import i11_log
 from headwater.store.commit import decode_entry
+from headwater.testing.invariants.event_invariants import i11_log
 from headwater.values.ids import MAIN, Seq
 from tests.support.hub import Hub
 from tests.support.naive import plain

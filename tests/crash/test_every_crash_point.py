@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import CorruptError
 from headwater.store import engine as engine_module
-from headwater.store import verify
+from headwater.store import verification
 from headwater.store.backends import sqlite_file
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_file import Durability
@@ -68,7 +68,7 @@ def judge(files: dict[str, bytes], acknowledged: int | None) -> str:
                 return "torn"
             if found < (acknowledged or 0):
                 return "lost"
-            return "ok" if verify.verify(engine).ok else "corrupt"
+            return "ok" if verification.verify(engine).ok else "corrupt"
         finally:
             backend.close()
     except (CorruptError, apsw.Error):

@@ -11,8 +11,8 @@ import subprocess
 from pathlib import Path
 
 from headwater.core import doc_key, open_space, verify
-from headwater.scheduler.event_invariants import i11_log
 from headwater.store.commit import decode_entry
+from headwater.testing.invariants.event_invariants import i11_log
 from headwater.values.ids import MAIN, Seq
 from tests.support.naive import NOTHING, plain
 from tests.support.power import POWER_CUT

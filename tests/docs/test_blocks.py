@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cells.here import OPEN
-from headwater.host.space import Space
+from headwater.cells.context import OPEN
+from headwater.host.plain_space import Space
 from tests.docs.blocks import THIS_CHECKOUT, Reader, find_blocks
 
 ROOT = Path(__file__).resolve().parents[2]

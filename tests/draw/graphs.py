@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from headwater.scheduler.snapshot import Edge, NodeView, Snapshot, SourceView
+from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from headwater.draw.circles import circular
+from headwater.draw.cycles import circular
 from headwater.draw.layering import assign, components
 from headwater.draw.layout import BENDS_MAX, GAP, Layout, Rect, lay_out
 from headwater.draw.ordering import arrange, crossings

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.draw.mermaid import EDGES_MAX, TEXT_MAX, mermaid
-from headwater.scheduler.snapshot import Edge, Snapshot
+from headwater.scheduler.inspect.graph_snapshot import Edge, Snapshot
 from tests.draw.graphs import HOSTILE, node, shop, snapshot, some_snapshot, sources
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from headwater.draw.picture import ARROWS_MAX, BOXES_MAX, Picture, picture
 from headwater.errors import InvariantError
-from headwater.scheduler.snapshot import Edge, SourceView
+from headwater.scheduler.inspect.graph_snapshot import Edge, SourceView
 from tests.draw.graphs import node, shop, snapshot, some_snapshot, sources
 
 if TYPE_CHECKING:

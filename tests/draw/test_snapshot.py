@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from headwater.scheduler.snapshot import Snapshot
+from headwater.scheduler.inspect.graph_snapshot import Snapshot
 from tests.draw.graphs import shop, snapshot, some_snapshot, sources
 
 if TYPE_CHECKING:

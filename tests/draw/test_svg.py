@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.draw.picture import ARROWS_MAX, BOXES_MAX
 from headwater.draw.svg import svg
-from headwater.scheduler.snapshot import Snapshot
+from headwater.scheduler.inspect.graph_snapshot import Snapshot
 from tests.draw.graphs import HOSTILE, node, shop, snapshot, some_snapshot, sources
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_next_to_nothing_can_be_drawn(count: int) -> None:
 def test_same_snapshot_gives_the_same_picture_in_every_process() -> None:
     program = (
         "from headwater.draw.svg import svg; from headwater.draw.mermaid import mermaid\n"
-        "from headwater.draw.text import text; from tests.draw.graphs import shop\n"
+        "from headwater.draw.text_tree import text; from tests.draw.graphs import shop\n"
         "print(svg(shop()), mermaid(shop()), text(shop(), 80))"
     )
     found = {

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from headwater.draw.text import ABOVE, APART, CIRCLE, text
-from headwater.draw.words import columns
-from headwater.scheduler.snapshot import Edge, Snapshot
+from headwater.draw.node_captions import columns
+from headwater.draw.text_tree import ABOVE, APART, CIRCLE, text
+from headwater.scheduler.inspect.graph_snapshot import Edge, Snapshot
 from tests.draw.graphs import HOSTILE, node, shop, snapshot, some_snapshot, sources
 
 if TYPE_CHECKING:

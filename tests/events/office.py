@@ -23,12 +23,12 @@ from headwater.core import (
     freeze,
 )
 from headwater.errors import UserCodeError
-from headwater.scheduler.invariants import Watch, check, check_trace
-from headwater.scheduler.lane import Parking
-from headwater.scheduler.limits import FAILED_MAX
+from headwater.scheduler.events.lanes import Parking
+from headwater.scheduler.inspect.trace import Parked
+from headwater.scheduler.passes.steps import Call
 from headwater.scheduler.scheduler import perform_plainly
-from headwater.scheduler.steps import Call
-from headwater.scheduler.trace import Parked
+from headwater.scheduler.scheduler_limits import FAILED_MAX
+from headwater.testing.invariants.scheduler_invariants import Watch, check, check_trace
 from headwater.values.ids import MAIN
 from tests.support.hub import Hub
 from tests.support.naive import NOTHING, plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.core import Transaction
-from headwater.scheduler.failures import kept
+from headwater.scheduler.events.failed_events import kept
 from tests.events.office import CONFIRMED, FAILED, PENDING, QUEUED, Clerk, Office, look, put
 from tests.events.waiting import held, noter, send, standing
 

@@ -6,8 +6,8 @@ import pytest
 
 from headwater.core import Transaction, doc_key, freeze
 from headwater.errors import NotFoundError
-from headwater.scheduler.failures import kept
-from headwater.values.limits import DOCUMENT_BYTES_MAX
+from headwater.scheduler.events.failed_events import kept
+from headwater.values.value_limits import DOCUMENT_BYTES_MAX
 from tests.events.office import CONFIRMED, FAILED, WALL_MS, Clerk, Office, failing, put, states
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import NotFoundError, StoreFullError
-from headwater.scheduler.failures import kept
+from headwater.scheduler.events.failed_events import kept
 from tests.events.office import CONFIRMED, FAILED, REFUSED, WALL_MS, Clerk, Office, failing, states
 
 # --- keeping --------------------------------------------------------------------------------------------------

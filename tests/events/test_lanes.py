@@ -7,9 +7,9 @@ from typing import Any
 from unittest.mock import patch
 
 from headwater.core import Event, Transaction, doc_key
-from headwater.scheduler import streams
-from headwater.scheduler.lane import Lane
-from headwater.scheduler.limits import EVENTS_MAX, RETRY_MS
+from headwater.scheduler.events import streams
+from headwater.scheduler.events.lanes import Lane
+from headwater.scheduler.scheduler_limits import EVENTS_MAX, RETRY_MS
 from tests.events.office import CONFIRMED, PENDING, QUEUED, Clerk, Office, look, put, states
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core import doc_key
-from headwater.scheduler.limits import QUIET_MAX_MS
+from headwater.scheduler.scheduler_limits import QUIET_MAX_MS
 from tests.events.office import Clerk, Office, look, states
 from tests.events.waiting import noter
 

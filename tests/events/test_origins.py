@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from headwater.cells.lifecycle import Signal
+from headwater.cells.transaction_states import Signal
 from headwater.core import Status, Transaction
 from headwater.errors import StoreFullError, WriteError
-from headwater.scheduler.closure import READ_ONLY
-from headwater.scheduler.limits import RETRY_MS
+from headwater.scheduler.events.handler_reads import READ_ONLY
+from headwater.scheduler.scheduler_limits import RETRY_MS
 from tests.events.office import CONFIRMED, PENDING, REFUSED, Clerk, Office, look, put, states
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headwater.core import Transaction, doc_key
-from headwater.scheduler.failures import kept
-from headwater.scheduler.outbox import OUTBOX
-from headwater.scheduler.outcome import HANDLED
+from headwater.scheduler.events.failed_events import kept
+from headwater.scheduler.events.outbox import OUTBOX
+from headwater.scheduler.events.outcomes import HANDLED
 from tests.events.office import CONFIRMED, FAILED, QUEUED, REFUSED, WALL_MS, Clerk, Office, states
 from tests.events.waiting import held, noter, send, standing
 

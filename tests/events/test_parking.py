@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.core import Event, Node, RetryImmediately, Transaction, doc_key
-from headwater.scheduler.limits import LOOKED_MAX, RUNS_MAX
+from headwater.scheduler.scheduler_limits import LOOKED_MAX, RUNS_MAX
 from tests.events.office import PENDING, QUEUED, Clerk, Office, look, put, states
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from headwater.core import DeleteDoc, Event, Transaction, compact, doc_key
 from headwater.errors import EventReusedError
-from headwater.scheduler.outcome import HANDLED
+from headwater.scheduler.events.outcomes import HANDLED
 from headwater.store.branching import fork
 from headwater.values.codec import digest
 from headwater.values.ids import DocKey

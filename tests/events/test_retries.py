@@ -6,8 +6,8 @@ import pytest
 
 from headwater.core import Event, RetryImmediately, Transaction
 from headwater.errors import StoreFullError
-from headwater.scheduler.limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
-from headwater.scheduler.outcome import TAKEN_BACK
+from headwater.scheduler.events.outcomes import TAKEN_BACK
+from headwater.scheduler.scheduler_limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
 from tests.events.office import CONFIRMED, FAILED, PENDING, QUEUED, Clerk, Office, look, put, states
 
 

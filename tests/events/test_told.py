@@ -8,8 +8,8 @@ import pytest
 
 from headwater.core import Event, Transaction, derive_id, freeze
 from headwater.errors import HandlerTakenError, LimitError, NotFoundError
-from headwater.scheduler.limits import BACKLOG_MAX, RETRY_WINDOW_MS
-from headwater.values.limits import DOCUMENT_BYTES_MAX
+from headwater.scheduler.scheduler_limits import BACKLOG_MAX, RETRY_WINDOW_MS
+from headwater.values.value_limits import DOCUMENT_BYTES_MAX
 from tests.events.office import Clerk, Office, failing, look, put, states, void
 
 # --- every end ------------------------------------------------------------------------------------------------

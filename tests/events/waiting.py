@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.core import Event, Transaction, doc_key
-from headwater.scheduler.outbox import waiting
+from headwater.scheduler.events.outbox import waiting
 from tests.events.office import Clerk, look
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import headwater as hw
 from headwater.app import App
 from headwater.errors import UserCodeError
-from headwater.host.options import Options
+from headwater.runtime.options import Options
 from headwater.testing import SimClock
-from headwater.workflow.inquiry import RunDetails, RunView, run_details
+from headwater.workflow.run_queries import RunDetails, RunView, run_details
 
 SAFETY_S = 120
 """No test waits this long unless it fails."""

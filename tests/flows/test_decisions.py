@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import TransitionError
-from headwater.host.flows.controls import user
+from headwater.runtime.workflows.controls import user
 from tests.flows.mill import Mill
 from tests.flows.test_controls import asking, lost
 

@@ -10,8 +10,8 @@ import pytest
 
 import headwater as hw
 from headwater.app import App
+from headwater.declare.workflows.event_types import check_events
 from headwater.errors import DeclarationError
-from headwater.host.flows.fitting import check_events
 from tests.flows.mill import Mill, Note
 
 Name = NewType("Name", str)

@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import NotFoundError, TransitionError
-from headwater.host.options import Options
+from headwater.runtime.options import Options
 from tests.flows.mill import Mill, Note
 
 

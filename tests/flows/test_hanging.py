@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.host.flows import fixing
+from headwater.runtime.workflows import repair
 from headwater.workflow import transitions
-from headwater.workflow.limits import RECONCILE_TRIES
+from headwater.workflow.workflow_limits import RECONCILE_TRIES
 from tests.flows.mill import Mill, until, waited
 
 SHORT = "250ms"
@@ -149,7 +149,7 @@ def test_a_person_can_answer_while_a_question_hangs(everything_comes_back: list[
 def test_a_fixer_that_never_comes_back_is_given_up(
     monkeypatch: pytest.MonkeyPatch, everything_comes_back: list[Mill]
 ) -> None:
-    monkeypatch.setattr(fixing, "FIXER_S", 0.25)
+    monkeypatch.setattr(repair, "FIXER_S", 0.25)
     mill, go, began = Mill(), threading.Event(), threading.Event()
     mill.go = go  # type: ignore[attr-defined]
     everything_comes_back.append(mill)

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from headwater.host.options import Options
+from headwater.runtime.options import Options
 from headwater.testing import SimClock
 
 PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "inbox.py"

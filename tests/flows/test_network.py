@@ -18,10 +18,10 @@ import httpx
 import pytest
 
 import headwater as hw
+from headwater.declare.workflows.failure_classes import classified, kind_of
 from headwater.errors import HttpRefusedError, HttpStatusError, HttpUnreachableError, OfflineError
-from headwater.host.flows.trouble import classified, kind_of
-from headwater.workflow.limits import RETRY_AFTER_MAX_MS
-from headwater.workflow.model import Trouble
+from headwater.workflow.rows import Trouble
+from headwater.workflow.workflow_limits import RETRY_AFTER_MAX_MS
 from tests.flows.mill import Mill
 
 NOW = 1_700_000_000_000

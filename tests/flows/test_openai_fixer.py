@@ -15,7 +15,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError, UsageError
-from headwater.host.flows.openai_fixer import ANSWER_MAX, question, source_in
+from headwater.http.openai_fixer import ANSWER_MAX, question, source_in
 from tests.flows.mill import SAFETY_S, Mill, Note
 
 KEY = "sk-very-secret-0123456789"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.workflow.limits import PAGE
+from headwater.workflow.workflow_limits import PAGE
 
 ALL = 40
 

@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import UsageError, WriteError
-from headwater.host.options import Options
+from headwater.runtime.options import Options
 from tests.app.holding import in_thread
 from tests.flows.mill import SAFETY_S, Mill, Note, until
 

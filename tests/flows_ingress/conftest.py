@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 import headwater as hw
-from headwater.host.flows.ingress import Ingress, serve_ingress
+from headwater.server.ingress import Ingress, serve_ingress
 from tests.flows_ingress.shop import Shop
 
 

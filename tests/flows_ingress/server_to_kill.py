@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from headwater.host.flows.ingress import serve_ingress
+from headwater.server.ingress import serve_ingress
 from tests.flows_ingress.shop import Shop
 
 if __name__ == "__main__":

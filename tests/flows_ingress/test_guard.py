@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import UnavailableError, UsageError
-from headwater.host.flows.ingress import Ingress, serve_ingress
+from headwater.server.ingress import Ingress, serve_ingress
 from tests.flows_ingress.shop import Shop, key
 
 PLACED = "/topics/orders/placed"
@@ -164,7 +164,7 @@ def test_stop_takes_no_more_and_once_more_is_no_harm(space: hw.Space) -> None:
 def test_a_post_whose_body_never_comes_does_not_keep_the_server_from_ending(
     space: hw.Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headwater.host.flows import ingress
+    from headwater.server import ingress
 
     monkeypatch.setattr(ingress, "STOP_S", 1.0)
     server = serve_ingress(space)

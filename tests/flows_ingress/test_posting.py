@@ -9,9 +9,8 @@ import httpx
 import pytest
 
 import headwater as hw
-from headwater.host.flows import posting
-from headwater.host.flows.ingress import Ingress, ingress_app, serve_ingress
-from headwater.host.serving import knocking
+from headwater.server import handshakes, topic_intake
+from headwater.server.ingress import Ingress, ingress_app, serve_ingress
 from tests.flows_ingress.shop import Shop, key
 
 PLACED = "/topics/orders/placed"
@@ -165,7 +164,7 @@ def test_a_charset_behind_the_type_is_no_other_type(client: httpx.Client) -> Non
 def test_a_payload_of_a_mebibyte_is_taken_and_one_more_byte_is_not(shop: Shop, client: httpx.Client) -> None:
     around = len(b'{"item":""}')
     headers = key("a") | {"Content-Type": "application/json"}
-    body = b'{"item":"%s"}' % (b"x" * (posting.BODY_MAX - around))
+    body = b'{"item":"%s"}' % (b"x" * (topic_intake.BODY_MAX - around))
     assert client.post(PLACED, content=body, headers=headers).status_code == 202
     answer = client.post(PLACED, content=body + b" ", headers=headers | key("b"))
     assert answer.status_code == 413
@@ -203,7 +202,7 @@ def test_what_would_be_too_large_is_refused_before_it_is_sent(shop: Shop, server
 
 
 def test_too_much_at_once_is_asked_to_come_again(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "HELD_MAX", 10)
+    monkeypatch.setattr(topic_intake, "HELD_MAX", 10)
     assert client.post(PLACED, json=TEA, headers=key("a")).status_code == 503
     monkeypatch.undo()
     assert client.post(PLACED, json=TEA, headers=key("a")).status_code == 202
@@ -212,7 +211,7 @@ def test_too_much_at_once_is_asked_to_come_again(client: httpx.Client, monkeypat
 def test_whoever_does_not_go_on_sending_is_left_behind(
     shop: Shop, server: Ingress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting, "BODY_S", 0.01)
+    monkeypatch.setattr(topic_intake, "BODY_S", 0.01)
     assert told(server, head("Content-Length: 20") + b"{").startswith(b"HTTP/1.1 408 ")
     assert shop.waiting() == 0
 
@@ -221,7 +220,7 @@ def test_a_body_that_stalls_is_cut_off_and_its_connection_closed(
     shop: Shop, server: Ingress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Long before the time for a whole body is over: a sender that pauses holds no connection."""
-    monkeypatch.setattr(posting, "STALL_S", 0.05)
+    monkeypatch.setattr(topic_intake, "STALL_S", 0.05)
     waiting = [socket.create_connection(("127.0.0.1", server.port), timeout=300) for _ in range(50)]
     for raw in waiting:
         raw.sendall(head("Content-Length: 20") + b"{")
@@ -232,7 +231,7 @@ def test_a_body_that_stalls_is_cut_off_and_its_connection_closed(
 
 
 def test_headers_that_never_end_are_cut_off(server: Ingress, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knocking, "GREETING_S", 0.05)
+    monkeypatch.setattr(handshakes, "GREETING_S", 0.05)
     with socket.create_connection(("127.0.0.1", server.port), timeout=300) as raw:
         raw.sendall(head("X-A: b").removesuffix(b"\r\n"))
         assert raw.recv(1000).startswith(b"HTTP/1.1 408 ")

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 import headwater as hw
+from headwater.declare.workflows.webhook import FORM_FIELDS_MAX
 from headwater.errors import DeclarationError, UsageError
-from headwater.host.flows.ingress import serve_ingress
-from headwater.host.flows.webhook import FORM_FIELDS_MAX
+from headwater.server.ingress import serve_ingress
 from headwater.testing import SimClock, open_at
 
 SECRET = "it's a secret to everybody"  # noqa: S105  # GitHub's own example

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 import headwater as hw
-from headwater.cells.pending import Pending
+from headwater.cells.pending_commit import Pending
+from headwater.client import document_fetch, remote_storage, server_link
+from headwater.client.remote_replica import RemoteReplica
+from headwater.client.remote_storage import RemoteStorage
+from headwater.client.server_link import Showing
+from headwater.client.server_url import parse_server
 from headwater.errors import HeadwaterError, OfflineError, UnavailableError
-from headwater.host.remote import fetching, link, storage
-from headwater.host.remote.link import Showing
-from headwater.host.remote.replica import RemoteReplica
-from headwater.host.remote.storage import RemoteStorage
-from headwater.host.remote.url import parse_server
 from headwater.store.commit import Committed, Operation, PatchDoc, SetDoc
 from headwater.sync.frames import Watch
 from headwater.values.address import doc_key
@@ -46,7 +46,7 @@ a limit for all of it."""
 
 def be_patient() -> None:
     """A server that does not answer may be one that gets no time on a busy machine: it is not given up."""
-    for module in (fetching, link, storage):
+    for module in (document_fetch, server_link, remote_storage):
         for name in ("CONNECT_S", "PATIENCE_S", "STALL_S"):
             if hasattr(module, name):
                 setattr(module, name, END_S)

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from headwater.scheduler.event_invariants import i11_log
 from headwater.store.commit import Committed, SetDoc, decode_entry
+from headwater.testing.invariants.event_invariants import i11_log
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN
 from tests.histories.clients_to_kill import ACCOUNTS, EVENTS, LISTS

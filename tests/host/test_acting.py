@@ -10,9 +10,9 @@ import pytest
 
 import headwater as hw
 from headwater.errors import EventTimeoutError
-from headwater.host import door
-from headwater.host.doorway import Caller
-from headwater.host.told import EventTold, Reply, Trouble
+from headwater.inspect import sockets
+from headwater.inspect.records import EventTold, Reply, Trouble
+from headwater.inspect.socket_paths import Caller
 from tests.support.doors import SAFETY_S, call_when_ready, request
 
 
@@ -41,7 +41,7 @@ class Desk:
 
 @pytest.fixture(autouse=True)
 def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "GRACE_S", 0.0)
+    monkeypatch.setattr(sockets, "GRACE_S", 0.0)
 
 
 @pytest.fixture
@@ -246,7 +246,7 @@ def test_event_whose_handler_wants_to_end_the_program_has_failed_and_others_go_o
 def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.space.CLOSE_MS", 0.0)
+    monkeypatch.setattr("headwater.host.plain_space.CLOSE_MS", 0.0)
     app = hw.App("desk")
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)
@@ -273,7 +273,7 @@ def test_space_that_is_closed_meanwhile_says_that_the_event_is_left(
 
 def left(file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A file in whose outbox there is an event for `late` of the app `desk`; its id."""
-    monkeypatch.setattr("headwater.host.space.CLOSE_MS", 0.0)
+    monkeypatch.setattr("headwater.host.plain_space.CLOSE_MS", 0.0)
     app = hw.App("desk")
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)

@@ -14,14 +14,14 @@ import pytest
 
 from headwater.core import doc_key, open_space
 from headwater.errors import PoisonedError, StoreFullError, UnavailableError
-from headwater.host.attached import AttachedReplica
+from headwater.host.attached_replica import AttachedReplica
 from headwater.host.storage import GROUP_MAX, Storage
 from headwater.store.backends import sqlite_file
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Committed
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.testing import Disk
-from headwater.values.change import Kind, Notification
+from headwater.values.notifications import Kind, Notification
 from tests.support.hosts import on_disk
 from tests.support.naive import NOTHING, plain
 from tests.support.spaces import edit, put, replace

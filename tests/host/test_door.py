@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 import headwater as hw
-from headwater.host import door, door_service
-from headwater.host.door import DOORS, Doors
-from headwater.host.doorway import PATH_MAX, knock, place_of
+from headwater.inspect import socket_service, sockets
+from headwater.inspect.socket_paths import PATH_MAX, knock, place_of
+from headwater.inspect.sockets import DOORS, Doors
 from tests.support.doors import (
     SAFETY_S,
     STAYING,
@@ -33,7 +33,7 @@ from tests.support.doors import (
 
 @pytest.fixture(autouse=True)
 def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "GRACE_S", 0.0)
+    monkeypatch.setattr(sockets, "GRACE_S", 0.0)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_space_in_memory_has_none(counter: Counter) -> None:
 
 
 def test_opening_for_a_moment_makes_none(counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "GRACE_S", SAFETY_S)
+    monkeypatch.setattr(sockets, "GRACE_S", SAFETY_S)
     with counter.app.open(file):
         behind = DOORS.open[str(file)]
         counter.count.value = 1
@@ -106,7 +106,7 @@ def test_folder_in_which_nothing_can_be_made_is_no_hindrance(
     def refuse(_place: str) -> None:
         raise PermissionError("not here")
 
-    monkeypatch.setattr("headwater.host.doorway._clear", refuse)
+    monkeypatch.setattr("headwater.inspect.socket_paths._clear", refuse)
     with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
         assert door_of(file).way is None
         counter.count.value = 1
@@ -120,14 +120,14 @@ def test_process_without_room_for_another_file_or_thread_opens_all_the_same(
     def refuse() -> None:
         raise OSError("too many open files")
 
-    monkeypatch.setattr(door, "DOORS", Doors())
-    monkeypatch.setattr("headwater.host.window.DOORS", door.DOORS)
-    monkeypatch.setattr(door, "Bell", refuse)
+    monkeypatch.setattr(sockets, "DOORS", Doors())
+    monkeypatch.setattr("headwater.inspect.view.DOORS", sockets.DOORS)
+    monkeypatch.setattr(sockets, "Bell", refuse)
     with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
         counter.count.value = 1
         assert counter.doubled() == 2
     assert "has no door: too many open files" in caplog.text
-    assert not door.DOORS.open
+    assert not sockets.DOORS.open
 
 
 def test_door_of_a_killed_process_is_replaced(counter: Counter, file: Path) -> None:
@@ -428,7 +428,7 @@ def test_request_without_end_is_not_listened_to(counter: Counter, file: Path) ->
 def test_too_many_callers_are_turned_away_and_the_others_are_not(
     counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door_service, "CALLERS_MAX", 2)
+    monkeypatch.setattr(socket_service, "CALLERS_MAX", 2)
     with counter.app.open(file):
         with call_when_ready(file) as first, call(file) as second:
             assert first.ask(request("ping")).pid == second.ask(request("ping")).pid

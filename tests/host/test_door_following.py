@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from headwater.host import door, door_service
+from headwater.inspect import socket_service, sockets
 from tests.support.doors import STAYING, Counter, ask_one, call, call_when_ready, door_of, end, request, running, tell
 
 
 @pytest.fixture(autouse=True)
 def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "GRACE_S", 0.0)
+    monkeypatch.setattr(sockets, "GRACE_S", 0.0)
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def test_nothing_is_recorded_when_nobody_follows_any_more(counter: Counter, file
 def test_one_who_does_not_read_misses_records_and_holds_up_nobody(
     counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door_service, "UNREAD_MAX", 1)
-    monkeypatch.setattr(door_service, "RECORDS_MAX", 10)
+    monkeypatch.setattr(socket_service, "UNREAD_MAX", 1)
+    monkeypatch.setattr(socket_service, "RECORDS_MAX", 10)
     with counter.app.open(file) as space:
         with call_when_ready(file) as caller:
             caller.ask(request("trace", follow=True))

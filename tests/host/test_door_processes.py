@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.host.doorway import knock, place_of
+from headwater.inspect.socket_paths import knock, place_of
 from tests.support.doors import BEGINNING, SAFETY_S, SHOP, ask_one, call, end, hear, request, running
 
 

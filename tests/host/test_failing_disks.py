@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from headwater.cells.pending import Pending
+from headwater.cells.pending_commit import Pending
 from headwater.errors import PoisonedError, StoreError, StoreFullError
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.testing import Disk
 from headwater.values.address import doc_key
 from tests.support.hosts import on_disk, reopened

@@ -6,12 +6,12 @@ from queue import SimpleQueue
 
 import pytest
 
-from headwater.host import process
-from headwater.host.process import hear
+from headwater.host import process_lifetime
+from headwater.host.process_lifetime import hear
 
 
 def test_what_was_said_just_before_the_wait_is_heard_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LOOK_S", 0.01)
+    monkeypatch.setattr(process_lifetime, "LOOK_S", 0.01)
     looks: list[bool] = []
 
     def is_over() -> bool:
@@ -32,6 +32,6 @@ def test_a_ring_ends_the_wait_and_is_taken_out() -> None:
 
 
 def test_a_wait_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LOOK_S", 0.001)
+    monkeypatch.setattr(process_lifetime, "LOOK_S", 0.001)
     hear(SimpleQueue(), 0.01, lambda: False)
     hear(SimpleQueue(), 0.0, lambda: False)

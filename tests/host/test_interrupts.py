@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from headwater.cells.pending import Pending
+from headwater.cells.pending_commit import Pending
 from headwater.errors import HeadwaterError
-from headwater.host.attached import AttachedReplica, Port
+from headwater.host.attached_replica import AttachedReplica, Port
 from headwater.host.storage import Storage
 from headwater.store.commit import Committed, SetDoc
 from headwater.store.engine import Engine
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import NEVER

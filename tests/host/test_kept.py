@@ -14,13 +14,13 @@ import pytest
 
 import headwater as hw
 from headwater.errors import StoreFullError
-from headwater.host import kept as kept_module
-from headwater.host.kept import KEY, RECORD_MAX, ROW_MAX, kept, packed
-from headwater.host.opening import open_space
-from headwater.host.told import Activity, Opening, Why
-from headwater.scheduler.snapshot import Edge, NodeView, Snapshot, SourceView
+from headwater.host.space_files import open_space
+from headwater.inspect import snapshot as kept_module
+from headwater.inspect.records import Activity, Opening, Why
+from headwater.inspect.snapshot import KEY, RECORD_MAX, ROW_MAX, kept, packed
+from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from tests.support.doors import BRIEF, SHOP
 
 FIXTURES = Path(__file__).parents[1] / "store" / "fixtures"
@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_closing_keeps_what_handlers_did_and_what_they_left(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.space.CLOSE_MS", 0.0)
+    monkeypatch.setattr("headwater.host.plain_space.CLOSE_MS", 0.0)
     app = hw.App("desk")
     typed = app.cell("typed", 0)
     quiet = app.computed(name="quiet", debounce="1h")(lambda: typed.value)

@@ -10,13 +10,12 @@ import pytest
 
 import headwater as hw
 from headwater.errors import ClosedError, NotFoundError, UsageError
-from headwater.host import looking_flows
-from headwater.host.flows import asking
-from headwater.host.flows.asking import Done, FlowsTold, RunTold
-from headwater.host.looking import answer
-from headwater.host.opening import open_space
-from headwater.host.space import Space
-from headwater.host.told import Ask
+from headwater.host.plain_space import Space
+from headwater.host.space_files import open_space
+from headwater.inspect import live_workflows, workflow_commands
+from headwater.inspect.live_queries import answer
+from headwater.inspect.records import Ask
+from headwater.inspect.workflow_commands import Done, FlowsTold, RunTold
 from tests.support.doors import request
 
 
@@ -45,7 +44,7 @@ def ask(question: str, **more: object) -> Ask:
 
 
 def flows(space: Space, **more: object) -> FlowsTold:
-    _, told = looking_flows.answer([space.window], ask("workflows", **more))
+    _, told = live_workflows.answer([space.window], ask("workflows", **more))
     assert told is not None
     return msgspec.json.decode(told, type=FlowsTold)
 
@@ -72,7 +71,7 @@ def test_a_file_of_which_only_a_branch_is_open_tells_of_its_workflows_too(tmp_pa
     with hw.App("other").open(url, branch="draft") as space:
         [view] = flows(space).flows
         assert (view.name, view.block_kind) == ("post.letters", "indeterminate")
-        told = looking_flows.act([space.window], ask("workflow", act="not_applied", number=view.run))
+        told = live_workflows.act([space.window], ask("workflow", act="not_applied", number=view.run))
         assert msgspec.json.decode(told, type=Done).flow.block_kind is None
 
 
@@ -90,7 +89,7 @@ def test_runs_that_a_host_left_are_recovered_by_whoever_has_the_file_open(tmp_pa
             )
         )
     with hw.App("other").open(url) as space:
-        _, told = looking_flows.answer([space.window], ask("run", number=found[0][0]))
+        _, told = live_workflows.answer([space.window], ask("run", number=found[0][0]))
         assert told is not None
         assert msgspec.json.decode(told, type=RunTold).details.run.status == "crashed"
 
@@ -100,16 +99,16 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         space.workflows.drain()
         windows = [space.window]
         with pytest.raises(UsageError, match="not said what is to be done"):
-            looking_flows.act(windows, ask("workflow"))
+            live_workflows.act(windows, ask("workflow"))
         with pytest.raises(UsageError, match="no question about workflows"):
-            asking.answer(space.flows, ask("ping"))
+            workflow_commands.answer(space.flows, ask("ping"))
         [view] = flows(space).flows
         with pytest.raises(UsageError, match="is not JSON"):
-            looking_flows.act(windows, ask("workflow", act="applied", number=view.run, value="{"))
+            live_workflows.act(windows, ask("workflow", act="applied", number=view.run, value="{"))
         with pytest.raises(NotFoundError, match="it holds the space 'post', not 'other'"):
-            looking_flows.answer(windows, ask("runs", space="other"))
+            live_workflows.answer(windows, ask("runs", space="other"))
         with pytest.raises(ClosedError):
-            looking_flows.answer([], ask("runs"))
+            live_workflows.answer([], ask("runs"))
         refused = answer(windows, ask("run", number=99), 1)
         assert refused.trouble is not None
         assert refused.trouble.kind == "NotFoundError"
@@ -120,8 +119,8 @@ def test_a_result_that_a_person_names_has_to_be_of_the_type_that_next_expects(tm
         space.workflows.drain()
         [view] = flows(space).flows
         with pytest.raises(UsageError, match="int"):
-            looking_flows.act([space.window], ask("workflow", act="applied", number=view.run, value='"x"'))
-        told = looking_flows.act([space.window], ask("workflow", act="applied", number=view.run, value="7"))
+            live_workflows.act([space.window], ask("workflow", act="applied", number=view.run, value='"x"'))
+        told = live_workflows.act([space.window], ask("workflow", act="applied", number=view.run, value="7"))
         run = msgspec.json.decode(told, type=Done).run
         assert run is not None
         assert run.outcome == "applied"

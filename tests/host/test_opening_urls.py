@@ -21,7 +21,7 @@ from headwater.errors import (
     UnavailableError,
     UsageError,
 )
-from headwater.host.opening import default_url, file_name, locate, spaces_in
+from headwater.host.space_files import default_url, file_name, locate, spaces_in
 from headwater.store.backends.sqlite_file import FORMAT
 from tests.support.naive import NOTHING, plain
 from tests.support.spaces import put

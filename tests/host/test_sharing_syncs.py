@@ -325,7 +325,7 @@ def test_commit_queued_while_the_space_closes_is_still_decided() -> None:
                 sent.append(bob.commit([put("late", 1)]))
                 late.clear()
 
-    from headwater.store.backends.memory import MemoryBackend
+    from headwater.store.backends.memory_backend import MemoryBackend
     from headwater.testing import SeededEntropy, SimClock
 
     late = [True]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.cells.pending import Failure
+from headwater.cells.pending_commit import Failure
 from headwater.errors import HeadwaterError, StoreFullError, UnavailableError
-from headwater.host.clock import SystemEntropy
 from headwater.host.storage import Storage
-from headwater.store.backends.memory import MemoryBackend
+from headwater.host.system_clock import SystemEntropy
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import Commit, Committed, Outcome, Submission
 from headwater.testing import SimClock
 from headwater.values.ids import LocalSeq, SessionId

@@ -11,8 +11,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import StoreFullError
-from headwater.host.base_space import BaseSpace
-from headwater.host.kept_types import schema_key
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.type_records import schema_key
 from headwater.values.tree import ABSENT
 
 

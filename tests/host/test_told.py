@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.host.told import fewer, function_of, is_called, labels, shorter
-from headwater.scheduler.snapshot import Edge, NodeView, Snapshot, SourceView
+from headwater.inspect.records import fewer, function_of, is_called, labels, shorter
+from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import headwater as hw
 from headwater.errors import UserCodeError
 from headwater.host.async_opening import AsyncOpening
-from headwater.host.options import Options
-from headwater.scheduler.invariants import check
-from headwater.testing.clock import START_MS
+from headwater.runtime.options import Options
+from headwater.testing.invariants.scheduler_invariants import check
+from headwater.testing.sim_clock import START_MS
 from headwater.values.ids import Millis
 from tests.http.rig import SAFETY_S, Write, answer
 

@@ -20,12 +20,12 @@ from typing import Any, Self, TypeAlias
 
 import httpx
 
-from headwater.host.http.addresses import Address
-from headwater.host.http.fetching import Answer, Fetcher
-from headwater.host.http.headers import Given
-from headwater.host.http.network import Network, SystemNetwork
-from headwater.host.http.policy import Policy
-from headwater.host.http.target import PORTS
+from headwater.http.http_headers import Given
+from headwater.http.http_request import Answer, Fetcher
+from headwater.http.ip_addresses import Address
+from headwater.http.network import Network, SystemNetwork
+from headwater.http.url_policy import Policy
+from headwater.http.url_target import PORTS
 
 PUBLIC = "93.184.216.34"
 """An address that stands for the public internet; nothing is ever sent there."""

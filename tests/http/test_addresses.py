@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HttpRefusedError
-from headwater.host.http.addresses import INSIDE, Address, Kind, kind_of, read_ipv4
-from headwater.host.http.policy import Policy
-from headwater.host.http.target import read_host, read_url
+from headwater.http.ip_addresses import INSIDE, Address, Kind, kind_of, read_ipv4
+from headwater.http.url_policy import Policy
+from headwater.http.url_target import read_host, read_url
 
 KINDS = [
     ("8.8.8.8", Kind.PUBLIC),

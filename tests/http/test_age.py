@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import HttpRefusedError, HttpStatusError, HttpUnreachableError
-from headwater.host.http.asking import DEFAULT, HttpAsking, Patience
+from headwater.http.http_retry import DEFAULT, HttpAsking, Patience
 from tests.http.desk import Desk, as_json, local
 from tests.http.rig import Server, answer, hang_up, head
 

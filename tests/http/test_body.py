@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HttpAnswerError
-from headwater.host.http.body import Body, as_json, as_text
+from headwater.http.response_body import Body, as_json, as_text
 
 
 def read(data: bytes, encoding: str = "", bytes_max: int = 1000, step: int = 64) -> bytes:

@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from headwater.errors import HttpUnreachableError
-from headwater.host.http.addresses import Address
-from headwater.host.http.fetching import Fetcher
-from headwater.host.http.policy import Policy
-from headwater.testing.loop import simulate
+from headwater.http.http_request import Fetcher
+from headwater.http.ip_addresses import Address
+from headwater.http.url_policy import Policy
+from headwater.testing.sim_loop import simulate
 from tests.http.rig import PUBLIC
 
 FOREVER = 1e6

@@ -10,10 +10,10 @@ import pytest
 
 from headwater._version import __version__
 from headwater.errors import HttpAnswerError, HttpRefusedError, HttpStatusError, HttpUnreachableError
-from headwater.host.http.fetching import Validators
-from headwater.host.http.headers import check_headers
-from headwater.host.http.limits import REQUESTS_MAX
-from headwater.host.http.policy import Policy
+from headwater.http.http_headers import check_headers
+from headwater.http.http_limits import REQUESTS_MAX
+from headwater.http.http_request import Validators
+from headwater.http.url_policy import Policy
 from tests.http.rig import PUBLIC, Asked, Names, Server, answer, fetch, fetcher, head, held
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import UsageError
-from headwater.host.http.headers import check_headers, digest, for_other_origin, merged, retry_after_ms, told
-from headwater.host.http.limits import HEADER_MAX, TOLD_MAX
+from headwater.http.http_headers import check_headers, digest, for_other_origin, merged, retry_after_ms, told
+from headwater.http.http_limits import HEADER_MAX, TOLD_MAX
 
 SECRET = "Bearer sk-0123456789"
 

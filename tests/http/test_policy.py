@@ -7,9 +7,9 @@ from ipaddress import ip_address
 import pytest
 
 from headwater.errors import DeclarationError, HttpRefusedError
-from headwater.host.http.limits import ADDRESSES_MAX
-from headwater.host.http.policy import Policy
-from headwater.host.http.target import read_url
+from headwater.http.http_limits import ADDRESSES_MAX
+from headwater.http.url_policy import Policy
+from headwater.http.url_target import read_url
 
 
 def is_allowed(policy: Policy, url: str, *addresses: str) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import HttpAnswerError, HttpRefusedError
-from headwater.host.http.headers import check_headers
-from headwater.host.http.limits import REDIRECTS_MAX
-from headwater.host.http.policy import Policy
+from headwater.http.http_headers import check_headers
+from headwater.http.http_limits import REDIRECTS_MAX
+from headwater.http.url_policy import Policy
 from tests.http.rig import PUBLIC, Names, Server, answer, fetch, fetcher
 
 SECRETS = {"Authorization": "Bearer sk-0123456789", "Cookie": "a=b", "X-Api-Key": "key", "Accept": "text/x"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.declare.functions.fingerprint import Prints
 from headwater.errors import DeclarationError, NotOpen, UsageError
-from headwater.host.fingerprint import Prints
 from tests.http.desk import Desk, as_json, local
 from tests.http.rig import PUBLIC, Names, Server, answer, head, held
 

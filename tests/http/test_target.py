@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HttpRefusedError, UsageError
-from headwater.host.http.limits import URL_MAX
-from headwater.host.http.target import follow, read_url
+from headwater.http.http_limits import URL_MAX
+from headwater.http.url_target import follow, read_url
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import HttpRefusedError, HttpUnreachableError
-from headwater.host.http.headers import check_headers
+from headwater.http.http_headers import check_headers
 from tests.http.rig import PUBLIC, Names, Server, answer, fetch, fetcher
 
 PEM = Path(__file__).with_name("server.pem")

@@ -13,9 +13,10 @@ import pytest
 
 import headwater as hw
 from headwater.core import SetDoc, doc_key
-from headwater.host import instances, resuming
-from headwater.host.base_space import BaseSpace
-from headwater.scheduler.node import Node
+from headwater.declare.functions import instances
+from headwater.runtime import restore
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import Node
 from headwater.store.engine import Engine
 from headwater.testing import probe
 
@@ -37,7 +38,7 @@ def app() -> hw.App:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """As if not many were kept."""
-    for module in (instances, resuming):
+    for module in (instances, restore):
         monkeypatch.setattr(module, "KEPT_MAX", 10)
     return 10
 
@@ -345,7 +346,7 @@ def test_rows_go_from_a_file_too_and_stay_away(app: hw.App, tmp_path: Path) -> N
 def test_rows_are_dropped_while_a_program_runs_that_never_waits_for_the_disk(
     app: hw.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resuming, "GONE_MAX", 20)
+    monkeypatch.setattr(restore, "GONE_MAX", 20)
     which = app.cell("which", 0)
 
     @app.computed

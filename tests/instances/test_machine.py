@@ -7,8 +7,8 @@ import random
 import pytest
 
 import headwater as hw
-from headwater.scheduler.invariants import check
 from headwater.testing import Probe, probe
+from headwater.testing.invariants.scheduler_invariants import check
 
 SIZE = 12
 STEPS = 60

@@ -23,10 +23,10 @@ from headwater.core import (
 )
 from headwater.core import Event as SentEvent
 from headwater.errors import UserCodeError
-from headwater.scheduler.event_invariants import i11_log
-from headwater.scheduler.invariants import Watch, check
-from headwater.scheduler.trace import Dispatched, Ended, Record
+from headwater.scheduler.inspect.trace import Dispatched, Ended, Record
 from headwater.store.commit import Entry, decode_entry
+from headwater.testing.invariants.event_invariants import i11_log
+from headwater.testing.invariants.scheduler_invariants import Watch, check
 from headwater.values.ids import MAIN, Seq
 from tests.support.hub import Hub
 from tests.support.naive import NOTHING, plain

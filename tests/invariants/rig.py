@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from headwater.core import ABSENT, Node, NodeKind, NodeSpec, Scheduler, SetDoc, Transaction, doc_key, freeze, open_space
 from headwater.errors import UserCodeError
-from headwater.scheduler.invariants import Watch, check, check_trace
-from headwater.scheduler.trace import Record, Started
+from headwater.scheduler.inspect.trace import Record, Started
 from headwater.testing import SimClock
+from headwater.testing.invariants.scheduler_invariants import Watch, check, check_trace
 from tests.support.naive import NOTHING, plain
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.core import Transaction, doc_key
-from headwater.scheduler.trace import Invalidated, Started, TakenBack
+from headwater.scheduler.inspect.trace import Invalidated, Started, TakenBack
 from tests.invariants.rig import Rig, look
 
 

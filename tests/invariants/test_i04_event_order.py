@@ -8,9 +8,9 @@ import pytest
 
 from headwater.core import Transaction, doc_key, freeze
 from headwater.errors import InvariantError
-from headwater.scheduler.event_invariants import i4_order
-from headwater.scheduler.limits import RUNS_MAX
-from headwater.scheduler.trace import Dispatched, Parked
+from headwater.scheduler.inspect.trace import Dispatched, Parked
+from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.testing.invariants.event_invariants import i4_order
 from tests.invariants.event_rig import EventRig
 from tests.invariants.rig import look
 

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.core import Node, RetryImmediately, Transaction, doc_key
 from headwater.errors import UserCodeError
-from headwater.scheduler.limits import BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
-from headwater.scheduler.trace import Restless
+from headwater.scheduler.inspect.trace import Restless
+from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
 from tests.invariants.rig import Rig, look
 from tests.support.limits import small_limits
 

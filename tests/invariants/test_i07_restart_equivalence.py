@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import InvariantError
-from headwater.scheduler.resume_invariants import i7_runs
-from headwater.scheduler.trace import Invalidated, Registered, Restored, Started
+from headwater.scheduler.inspect.trace import Invalidated, Registered, Restored, Started
 from headwater.store.backend import ObservationRow
+from headwater.testing.invariants.restore_invariants import i7_runs
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN
 from tests.resume.lives import Life

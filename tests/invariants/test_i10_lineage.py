@@ -9,8 +9,8 @@ import pytest
 
 from headwater.core import Transaction, doc_key
 from headwater.errors import InvariantError
-from headwater.scheduler.event_invariants import i10_lineage_gated
-from headwater.scheduler.trace import Decided, Dispatched, Ended, Sent
+from headwater.scheduler.inspect.trace import Decided, Dispatched, Ended, Sent
+from headwater.testing.invariants.event_invariants import i10_lineage_gated
 from tests.invariants.event_rig import EventRig, Side
 from tests.invariants.rig import look
 from tests.support.hub import FULL

@@ -9,9 +9,9 @@ import pytest
 
 from headwater.core import DeleteDoc, Transaction, doc_key, freeze
 from headwater.errors import HandlerTakenError, InvariantError
-from headwater.scheduler.event_invariants import i11_at_most_once, i11_log
-from headwater.scheduler.trace import Ended, Sent
+from headwater.scheduler.inspect.trace import Ended, Sent
 from headwater.store.commit import CommitEntry, SetDoc
+from headwater.testing.invariants.event_invariants import i11_at_most_once, i11_log
 from headwater.values.ids import MAIN, LocalSeq, Millis, SessionId
 from tests.invariants.event_rig import EventRig, Side
 from tests.invariants.rig import look

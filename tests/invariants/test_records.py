@@ -9,11 +9,11 @@ import pytest
 
 from headwater.core import Event, EventState, Handler, Node, RetryImmediately, Transaction, doc_key
 from headwater.errors import InvariantError
-from headwater.scheduler.event_invariants import EVENT_FIELDS, HANDLER_FIELDS, LANE_FIELDS
-from headwater.scheduler.gates import Gate
-from headwater.scheduler.invariants import AT_REST, FIELDS
-from headwater.scheduler.lane import Lane
-from headwater.scheduler.node import Status
+from headwater.scheduler.events.lanes import Lane
+from headwater.scheduler.graph.node import Status
+from headwater.scheduler.passes.gates import Gate
+from headwater.testing.invariants.event_invariants import EVENT_FIELDS, HANDLER_FIELDS, LANE_FIELDS
+from headwater.testing.invariants.scheduler_invariants import AT_REST, FIELDS
 from tests.invariants.event_rig import EventRig
 from tests.invariants.rig import Rig, look
 

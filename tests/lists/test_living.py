@@ -10,9 +10,9 @@ import pytest
 import headwater as hw
 from headwater.cells.elements import Entry
 from headwater.cells.reading import Readable
-from headwater.host.instances import Instance
-from headwater.scheduler.attempt import Attempt
-from headwater.scheduler.node import Node, NodeSpec
+from headwater.declare.functions.instances import Instance
+from headwater.scheduler.graph.node import Node, NodeSpec
+from headwater.scheduler.passes.attempt import Attempt
 from tests.app.simulated import Lab, pause
 from tests.lists.kit import Desk, Item, is_open, title_of
 

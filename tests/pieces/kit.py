@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import headwater as hw
-from headwater.scheduler.invariants import check
+from headwater.testing.invariants.scheduler_invariants import check
 from headwater.values.address import doc_key
 
 

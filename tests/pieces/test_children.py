@@ -8,8 +8,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import EventFailedError, UsageError
-from headwater.scheduler.invariants import Watch
-from headwater.scheduler.trace import Started
+from headwater.scheduler.inspect.trace import Started
+from headwater.testing.invariants.scheduler_invariants import Watch
 from tests.pieces.kit import Told, check_held, held, stored
 
 told = Told()
@@ -276,7 +276,7 @@ def test_children_of_a_function_that_is_declared_anew_are_stopped(wall: Wall) ->
 
 
 def test_children_of_an_instance_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.instances.KEPT_MAX", 3)
+    monkeypatch.setattr("headwater.declare.functions.instances.KEPT_MAX", 3)
     app = hw.App("rows")
 
     @app.computed

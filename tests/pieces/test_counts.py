@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headwater as hw
-from headwater.host.pieces import work
+from headwater.runtime.pieces import activation
 
 
 @hw.pattern
@@ -28,7 +28,7 @@ def test_runs_of_one_name_are_those_of_all_pieces_together() -> None:
 
 
 def test_what_was_not_decided_when_others_were_let_go_of_is_let_go_of_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "LEAVING_MAX", 5)
+    monkeypatch.setattr(activation, "LEAVING_MAX", 5)
     with hw.App("counts").open("memory:") as space:
         space.start(counter, "first", by=0).stop()
         space.sync()

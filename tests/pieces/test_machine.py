@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import headwater as hw
 from headwater.errors import EventFailedError
-from headwater.scheduler.invariants import Watch
 from headwater.testing import probe
+from headwater.testing.invariants.scheduler_invariants import Watch
 from tests.pieces.kit import Told, check_held, stored
 
 KEYS = st.sampled_from("abc")

@@ -11,7 +11,7 @@ import pytest
 import headwater as hw
 from headwater.core import doc_key
 from headwater.errors import EventFailedError, UserCodeError
-from headwater.host import space as plain_space
+from headwater.host import plain_space
 from tests.pieces.kit import Told, check_held, held, stored
 
 told = Told()

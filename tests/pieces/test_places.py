@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import headwater as hw
-from headwater.scheduler.invariants import check
+from headwater.testing.invariants.scheduler_invariants import check
 
 
 def test_piece_that_is_built_with_other_inputs_has_its_turn_where_it_was() -> None:

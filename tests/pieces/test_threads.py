@@ -12,7 +12,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import ConflictError
-from headwater.host.pieces.pieces import Pieces
+from headwater.runtime.pieces.pieces import Pieces
 from tests.pieces.kit import Held, check_held, held
 
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 import headwater as hw
 from headwater.cli.main import cli
 from headwater.errors import UserCodeError
-from headwater.host.looking import look
-from headwater.host.told import VERSION, Ask
-from headwater.scheduler.trace import Started
+from headwater.inspect.live_queries import look
+from headwater.inspect.records import VERSION, Ask
+from headwater.scheduler.inspect.trace import Started
 from tests.pieces.kit import stored
 
 

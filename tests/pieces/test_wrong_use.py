@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.declare.patterns.piece_plan import DEPTH_MAX
 from headwater.errors import (
     ClosedError,
     DeclarationError,
@@ -20,7 +21,6 @@ from headwater.errors import (
     UserCodeError,
     WriteError,
 )
-from headwater.host.pieces.plan import DEPTH_MAX
 from tests.pieces.kit import check_held, held
 
 

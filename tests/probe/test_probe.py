@@ -247,7 +247,7 @@ def test_restart_tells_of_a_function_that_ran_although_it_was_current(
 
     app.sink(name="show")(doubled)
     with probe(app) as t:
-        monkeypatch.setattr("headwater.scheduler.persistence.decode_observation", lambda _: None)
+        monkeypatch.setattr("headwater.scheduler.passes.persistence.decode_observation", lambda _: None)
         with pytest.raises(ProbeError, match=r"ran although nothing .*\n  doubled\(\) ran again: what is kept of it"):
             t.restart()
         assert t.runs(doubled) == 2
@@ -342,7 +342,7 @@ def test_several_errors_are_told_with_the_first(app: hw.App) -> None:
 
 def test_app_that_never_comes_to_rest_is_told_and_closed(app: hw.App, monkeypatch: pytest.MonkeyPatch) -> None:
     # So that it is not ten thousand events each time.
-    monkeypatch.setattr("headwater.host.space.CHAIN_MAX", 200)
+    monkeypatch.setattr("headwater.host.plain_space.CHAIN_MAX", 200)
     count = app.cell("count", 0)
 
     @app.handler

@@ -13,7 +13,7 @@ import headwater as hw
 from headwater.core import SetDoc, doc_key
 from headwater.errors import EventTimeoutError, NotReadyError, UsageError
 from headwater.testing import probe, simulate
-from headwater.testing.clock import START_MS
+from headwater.testing.sim_clock import START_MS
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from headwater.store.commit import (
     SetDoc,
     ValueIs,
 )
+from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
 from headwater.sync.frames import (
     Ack,
     AskChanged,
@@ -49,7 +50,6 @@ from headwater.sync.frames import (
     Welcome,
     Written,
 )
-from headwater.sync.limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
 from headwater.values.address import Depth
 from headwater.values.codec import digest
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId

@@ -11,10 +11,10 @@ from typing import Final, Protocol
 
 import msgspec
 
-from headwater.cells.pending import Failure, Pulled
+from headwater.cells.pending_commit import Failure, Pulled
 from headwater.errors import AccessError
-from headwater.host.serving.answers import answer
-from headwater.store.backends.memory import MemoryBackend
+from headwater.server.spaces.space_answers import answer
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import (
     Absent,
     Commit,
@@ -28,7 +28,7 @@ from headwater.store.commit import (
     Submission,
 )
 from headwater.store.engine import Engine
-from headwater.sync.client import ClientSession, Item
+from headwater.sync.client_session import ClientSession, Item
 from headwater.sync.frames import (
     AskChanged,
     AskKept,
@@ -46,9 +46,9 @@ from headwater.sync.frames import (
     checked,
     encode_frame,
 )
-from headwater.sync.serving import ServerSession
+from headwater.sync.server_session import ServerSession
 from headwater.sync.watches import Watches
-from headwater.testing.clock import SimClock
+from headwater.testing.sim_clock import SimClock
 from headwater.values.address import Depth
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.patch import Add, Append, Increment, Replace

@@ -13,12 +13,12 @@ from websockets.sync.server import ServerConnection, serve
 from websockets.typing import Subprotocol
 
 import headwater as hw
+from headwater.access import keys
+from headwater.access.rights import Right
+from headwater.client.credentials import check_audience
+from headwater.client.server_url import parse_server
 from headwater.errors import RemoteProtocolError
-from headwater.host.remote.showing import check_audience
-from headwater.host.remote.url import parse_server
-from headwater.host.serving import keys
-from headwater.host.serving.rights import Right
-from headwater.host.serving.server import Server, Serving
+from headwater.server.server import Server, Serving
 from headwater.sync.frames import SUBPROTOCOL
 
 SPOKEN = [Subprotocol(SUBPROTOCOL)]

@@ -8,16 +8,18 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from headwater.host.serving import admission, doorman, socket
-from headwater.host.serving import limits as serving
+from headwater.access import key_admission
+from headwater.server import authenticator
+from headwater.server import server_limits as serving
+from headwater.server.spaces import server_socket
 from headwater.store.commit import Operation, Precondition, Verdict
-from headwater.sync import limits
-from headwater.sync import serving as talk
+from headwater.sync import frame_limits
+from headwater.sync import server_session as talk
 from headwater.sync.frames import SUBPROTOCOL, VERSION, FromClient, FromServer, New, Proof
 from headwater.values.codec import digest
-from headwater.values.limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX, KEY_BYTES_MAX
 from headwater.values.patch import PatchOp
 from headwater.values.tree import freeze
+from headwater.values.value_limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX, KEY_BYTES_MAX
 from tests.docs.test_tables import cells, table_below
 from tests.protocol.vectors import COMMAND, PAGE, fill, make
 
@@ -83,8 +85,8 @@ def test_fields_of_what_is_new_are_those_in_the_code(tag: str) -> None:
 
 def test_fields_of_a_proof_are_those_in_the_code() -> None:
     assert [(row[0], row[2]) for row in tables_after("\n## Keys\n")[0]] == fields_of(Proof)
-    assert admission.LASTS_MAX_MS == 5 * 60_000
-    assert admission.LEEWAY_MS == 60_000
+    assert key_admission.LASTS_MAX_MS == 5 * 60_000
+    assert key_admission.LEEWAY_MS == 60_000
 
 
 def words_of(union: object) -> list[tuple[str, int]]:
@@ -129,18 +131,18 @@ def test_states_are_those_in_the_code() -> None:
 def test_limits_are_those_in_the_code() -> None:
     shown = {row[0]: int(row[1].replace(",", "")) for row in table_below(PAGE, ("limit", "value", "then"))}
     assert shown == {
-        "bytes of a frame": limits.FRAME_BYTES_MAX,
-        "bytes of a frame before `open`": limits.GREETING_BYTES_MAX,
-        "characters of an actor, all printable, no spaces at the ends": limits.ACTOR_MAX,
-        "characters of a session or a branch": limits.NAME_BYTES_MAX,
+        "bytes of a frame": frame_limits.FRAME_BYTES_MAX,
+        "bytes of a frame before `open`": frame_limits.GREETING_BYTES_MAX,
+        "characters of an actor, all printable, no spaces at the ends": frame_limits.ACTOR_MAX,
+        "characters of a session or a branch": frame_limits.NAME_BYTES_MAX,
         "bytes of a document's key": KEY_BYTES_MAX,
-        "documents that one session watches": limits.WATCHES_MAX,
-        "prefixes that one session watches": limits.PREFIXES_MAX,
-        "documents that one question brings": limits.PREFETCH_MAX,
-        "bytes that one question brings": limits.PREFETCH_BYTES_MAX,
-        "commits without a verdict": limits.PENDING_MAX,
-        "operations, reads and conditions of a commit": limits.PARTS_MAX,
-        "questions without an answer": limits.QUESTIONS_MAX,
+        "documents that one session watches": frame_limits.WATCHES_MAX,
+        "prefixes that one session watches": frame_limits.PREFIXES_MAX,
+        "documents that one question brings": frame_limits.PREFETCH_MAX,
+        "bytes that one question brings": frame_limits.PREFETCH_BYTES_MAX,
+        "commits without a verdict": frame_limits.PENDING_MAX,
+        "operations, reads and conditions of a commit": frame_limits.PARTS_MAX,
+        "questions without an answer": frame_limits.QUESTIONS_MAX,
         "bytes of a document": DOCUMENT_BYTES_MAX,
         "bytes of a commit": COMMIT_BYTES_MAX,
         "frames a second, on average": serving.FRAMES_PER_S,
@@ -153,10 +155,10 @@ def test_limits_are_those_in_the_code() -> None:
 def test_numbers_in_sentences_are_those_in_the_code() -> None:
     assert f"`{SUBPROTOCOL}`" in TEXT
     assert f"headwater.v{VERSION}" == SUBPROTOCOL
-    assert f"more than {socket.FRAGMENTS_MAX:,} pieces".replace("more than", "in more than") in TEXT
+    assert f"more than {server_socket.FRAGMENTS_MAX:,} pieces".replace("more than", "in more than") in TEXT
     assert f"hears nothing for {serving.PING_S:g} seconds" in TEXT
     assert f"opened within {serving.GREETING_S:g} seconds" in TEXT
-    assert f"every {limits.ACK_EVERY} frames" in TEXT
-    assert f"has {limits.WINDOW} commits without a verdict" in TEXT
-    assert doorman.KEY_SCHEME in TEXT.lower()
+    assert f"every {frame_limits.ACK_EVERY} frames" in TEXT
+    assert f"has {frame_limits.WINDOW} commits without a verdict" in TEXT
+    assert authenticator.KEY_SCHEME in TEXT.lower()
     assert len(digest(freeze("ann"))) == 16

@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from headwater.host.serving.rights import EVERY_SPACE, WORDS
-from headwater.host.serving.server import Server, Serving
+from headwater.access.rights import EVERY_SPACE, WORDS
+from headwater.server.server import Server, Serving
 from headwater.store.commit import SetDoc
 from headwater.sync.frames import SUBPROTOCOL, Hello, Open, Ping, Transact, encode_frame
 from headwater.values.ids import DocKey

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.access.rights import Right
 from headwater.errors import AccessError, NameRefusedError
-from headwater.host.serving.rights import Right
-from headwater.host.serving.server import Server
-from headwater.sync.limits import ACTOR_MAX
+from headwater.server.server import Server
+from headwater.sync.frame_limits import ACTOR_MAX
 from tests.serving.running import client, served, settle_in
 
 WORDS = r"is not a name for an actor: 1 to 200 printable characters are expected, without spaces at the ends"

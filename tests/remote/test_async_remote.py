@@ -14,9 +14,9 @@ from typing import Any, ParamSpec
 import pytest
 
 import headwater as hw
+from headwater.client import server_link as links
+from headwater.client.server_link import Link
 from headwater.errors import HeadwaterError, NotReadyError, OfflineError
-from headwater.host.remote import link as links
-from headwater.host.remote.link import Link
 from tests.remote.world import SPACE, Behind, behind
 from tests.serving.running import DEADLINE_S, ServeProcess, settle_in
 

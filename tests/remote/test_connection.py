@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.access.keys import generate, public_of, write_private_key
+from headwater.access.rights import Right
+from headwater.client import server_link as links
+from headwater.client.client_folder import Folder
 from headwater.errors import (
     AccessError,
     ConflictError,
@@ -17,11 +21,7 @@ from headwater.errors import (
     OfflineError,
     UsageError,
 )
-from headwater.host.remote import link as links
-from headwater.host.remote.folder import Folder
-from headwater.host.serving.keys import generate, public_of, write_private_key
-from headwater.host.serving.rights import Right
-from headwater.sync.client import Phase
+from headwater.sync.client_session import Phase
 from tests.remote.world import SPACE, Behind, Counter, behind, state_is, storage_of
 from tests.serving.running import ServeProcess, settle_in, token_for, until
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.host.kept_types import PREFIX
-from headwater.host.space import Space
-from headwater.sync.client import ClientSession
+from headwater.host.plain_space import Space
+from headwater.runtime.type_records import PREFIX
+from headwater.sync.client_session import ClientSession
 from headwater.sync.frames import Docs, read_server
 from headwater.values.codec import encode
 from headwater.values.tree import ABSENT
@@ -158,8 +158,8 @@ def test_after_a_cut_only_what_has_changed_is_sent_again(at: Behind, monkeypatch
 
 
 def test_a_connection_that_is_half_open_is_given_up_and_made_anew(at: Behind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.host.remote.socket.QUIET_S", 0.2)
-    monkeypatch.setattr("headwater.host.remote.socket.PONG_S", 0.2)
+    monkeypatch.setattr("headwater.client.client_socket.QUIET_S", 0.2)
+    monkeypatch.setattr("headwater.client.client_socket.PONG_S", 0.2)
     counter = Counter()
     with counter.open(at) as space:
         at.proxy.freeze(True)

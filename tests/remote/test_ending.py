@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater.client import client_socket as sockets
+from headwater.client import server_link as links
 from headwater.errors import HeadwaterError
-from headwater.host.remote import link as links
-from headwater.host.remote import socket as sockets
 from tests.remote.world import Behind, Counter, Program, behind, state_is, storage_of
 from tests.serving.running import settle_in, until
 

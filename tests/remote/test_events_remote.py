@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 import headwater as hw
+from headwater.access.rights import Right
 from headwater.cli.main import cli
+from headwater.client import server_link as links
 from headwater.errors import (
     AccessError,
     EventFailedError,
@@ -24,9 +26,7 @@ from headwater.errors import (
     SyncError,
     UserCodeError,
 )
-from headwater.host.remote import link as links
-from headwater.host.serving.rights import Right
-from headwater.host.space import Space
+from headwater.host.plain_space import Space
 from tests.remote.world import SPACE, Behind, behind, settled, state_is
 from tests.serving.running import DEADLINE_S, settle_in, token_for, until
 

@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 import headwater as hw
+from headwater.client.client_folder import FORMAT
 from headwater.errors import MigrationError, OfflineError
-from headwater.host.remote.folder import FORMAT
-from headwater.host.space import Space
+from headwater.host.plain_space import Space
 from tests.remote.world import Behind, behind, state_is, storage_of
 from tests.serving.running import settle_in, until
 

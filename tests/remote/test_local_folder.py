@@ -13,6 +13,9 @@ import apsw
 import pytest
 
 import headwater as hw
+from headwater.client import server_link as links
+from headwater.client.client_folder import Folder
+from headwater.client.server_link import Link
 from headwater.errors import (
     AccessError,
     CorruptError,
@@ -22,10 +25,7 @@ from headwater.errors import (
     UnavailableError,
     UserCodeError,
 )
-from headwater.host.remote import link as links
-from headwater.host.remote.folder import Folder
-from headwater.host.remote.link import Link
-from headwater.sync.limits import OFFLINE_MAX
+from headwater.sync.frame_limits import OFFLINE_MAX
 from tests.remote.world import Behind, Counter, Program, behind, state_is, storage_of
 from tests.serving.running import DEADLINE_S, settle_in, until
 

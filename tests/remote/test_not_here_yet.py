@@ -12,10 +12,10 @@ from typing import ParamSpec
 import pytest
 
 import headwater as hw
+from headwater.client import document_fetch
 from headwater.errors import NotReadyError, OfflineError, UsageError, UserCodeError
-from headwater.host.remote import fetching
-from headwater.host.serving import answers
-from headwater.sync.client import ClientSession
+from headwater.server.spaces import space_answers
+from headwater.sync.client_session import ClientSession
 from tests.remote.world import Behind, behind
 from tests.serving.running import DEADLINE_S, settle_in
 
@@ -110,7 +110,7 @@ def at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behind]:
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Next to nothing comes with an opening."""
-    monkeypatch.setattr(answers, "PREFETCH_BYTES_MAX", 1)
+    monkeypatch.setattr(space_answers, "PREFETCH_BYTES_MAX", 1)
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ async def test_what_the_links_of_a_list_lead_to_comes_along(
     desk = Desk()
     await asyncio.to_thread(desk.fill, at, 50)
     with monkeypatch.context() as patch:
-        patch.setattr(answers, "PREFETCH_BYTES_MAX", 1)
+        patch.setattr(space_answers, "PREFETCH_BYTES_MAX", 1)
         space = await desk.app.aopen(at.url, token=at.token, actor="ann").__aenter__()
     try:
         asked.clear()
@@ -276,7 +276,7 @@ async def test_what_did_not_fit_into_the_answer_is_asked_for_besides(at: Behind,
 
 @looped
 async def test_load_says_that_the_server_does_not_answer(at: Behind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(document_fetch, "PATIENCE_S", 0.2)
     desk = Desk()
     ann = await asyncio.to_thread(desk.fill, at)
     async with desk.app.aopen(at.url, token=at.token, actor="ann") as space:
@@ -363,7 +363,7 @@ async def test_a_run_over_many_documents_is_not_repeated_for_each(at: Behind) ->
         await space.settle()
         assert drawn == [[str(number) for number in range(300)]]
         # For the list, and for each of the few questions that what it leads to comes in.
-        assert space.runs(show) <= 2 + fetching.QUESTIONS_MAX
+        assert space.runs(show) <= 2 + document_fetch.QUESTIONS_MAX
         assert told == []
 
 
@@ -416,7 +416,7 @@ async def test_a_handler_is_called_also_if_what_it_needs_does_not_exist(at: Behi
 async def test_many_that_are_read_one_by_one_all_come(
     at: Behind, monkeypatch: pytest.MonkeyPatch, asked: list[str]
 ) -> None:
-    monkeypatch.setattr(fetching, "DOCS_MAX", 100)
+    monkeypatch.setattr(document_fetch, "DOCS_MAX", 100)
     desk = Desk()
     await asyncio.to_thread(desk.fill, at, 1000)
     async with desk.app.aopen(at.url, token=at.token, actor="ann") as space:

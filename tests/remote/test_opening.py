@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import AccessError, NotFoundError
-from headwater.host.serving.server import Server
+from headwater.server.server import Server
 from tests.serving.running import served, settle_in, token_for
 
 app = hw.App("opening")

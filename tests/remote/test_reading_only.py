@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.access.rights import Right
 from headwater.errors import RejectedError
-from headwater.host.serving.rights import Right
-from headwater.host.serving.server import Server, Serving
+from headwater.server.server import Server, Serving
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import HeadwaterError, UserCodeError
-from headwater.host.report import log_error
+from headwater.runtime.error_report import log_error
 from tests.remote.world import Behind, Counter, behind, state_is
 from tests.serving.running import settle_in
 

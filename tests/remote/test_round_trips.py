@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.client.server_link import Link
 from headwater.errors import SpaceHeldError
-from headwater.host.remote.link import Link
-from headwater.host.serving.server import Server, Serving
+from headwater.server.server import Server, Serving
 
 
 @pytest.fixture

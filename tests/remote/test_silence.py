@@ -14,10 +14,10 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 import headwater as hw
-from headwater.host.remote import socket as sockets
-from headwater.host.remote.socket import IDLE_S, PONG_S, QUIET_S, ClientSocket
+from headwater.client import client_socket as sockets
+from headwater.client.client_socket import IDLE_S, PONG_S, QUIET_S, ClientSocket
 from headwater.sync.frames import SUBPROTOCOL
-from headwater.testing.loop import simulate
+from headwater.testing.sim_loop import simulate
 from tests.remote.world import Behind, Counter, behind, state_is
 from tests.serving.running import settle_in, until
 

@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import UsageError
-from headwater.scheduler.invariants import check
+from headwater.testing.invariants.scheduler_invariants import check
 from tests.app.holding import disk_held
 from tests.serving.running import DEADLINE_S, served, settle_in
 

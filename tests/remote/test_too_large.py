@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.client import server_link
+from headwater.client.remote_storage import RemoteStorage
 from headwater.errors import RejectedError
-from headwater.host.remote import link
-from headwater.host.remote.storage import RemoteStorage
-from headwater.sync.limits import FRAME_BYTES_MAX
+from headwater.sync.frame_limits import FRAME_BYTES_MAX
 from tests.serving.running import served, until
 
 FRAME_MAX = 100_000
@@ -20,7 +20,7 @@ FRAME_MAX = 100_000
 def test_commit_that_fits_into_no_frame_is_taken_back_and_the_connection_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "FRAME_BYTES_MAX", FRAME_MAX)
+    monkeypatch.setattr(server_link, "FRAME_BYTES_MAX", FRAME_MAX)
     app = hw.App("large")
     text, count = app.cell("text", ""), app.cell("count", 0)
     with served(tmp_path / "data") as server, app.open(f"{server.url}/large") as space:

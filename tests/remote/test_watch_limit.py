@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.client import server_link as links
 from headwater.errors import ServerLimitError
-from headwater.host.remote import link as links
 from tests.remote.world import Behind, behind, settled, state_is
 from tests.serving.running import settle_in, until
 

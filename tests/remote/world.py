@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import headwater as hw
-from headwater.host.remote.storage import RemoteStorage
-from headwater.host.serving.server import Server
-from headwater.host.space import Space
+from headwater.client.remote_storage import RemoteStorage
+from headwater.host.plain_space import Space
+from headwater.server.server import Server
 from tests.serving.running import DEADLINE_S, served, token_for, until
 from tests.support.proxy import Proxy
 

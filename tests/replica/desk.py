@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headwater.cells.pending import Failure
+from headwater.cells.pending_commit import Failure
 from headwater.cells.replica import Replica
 from headwater.errors import HeadwaterError
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import Outcome, Submission
 from headwater.store.document import Found
 from headwater.store.engine import Engine
 from headwater.testing import SimClock
 from headwater.values.address import doc_key
-from headwater.values.change import Change, Kind, Notification
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
+from headwater.values.notifications import Change, Kind, Notification
 from tests.support.naive import NOTHING, exact, plain
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from headwater.cells.pending import Pending
+from headwater.cells.pending_commit import Pending
 from headwater.core import open_space
 from headwater.errors import AddressError
-from headwater.host.attached import AttachedReplica
+from headwater.host.attached_replica import AttachedReplica
 from headwater.host.storage import Storage
 from headwater.store.commit import Absent, Committed, Conflict, Refused
 from headwater.values.address import Depth, doc_key

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from headwater.cells.pending import Pending
+from headwater.cells.pending_commit import Pending
 from headwater.errors import AddressError, MergeConflictError
 from headwater.store.branching import fork
 from headwater.store.commit import Absent, Committed, Conflict, OriginCommitted, Precondition

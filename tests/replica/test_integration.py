@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.cells.pending import Pending
+from headwater.cells.pending_commit import Pending
 from headwater.errors import InvariantError, StoreFullError
 from headwater.store.branching import fork
 from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
 from headwater.values.address import Depth, doc_key
-from headwater.values.change import Kind
 from headwater.values.ids import LocalSeq
+from headwater.values.notifications import Kind
 from tests.support.hub import FULL, Hub, Mirror
 from tests.support.naive import NOTHING
 from tests.support.spaces import add, append, drop, edit, increment, move, put, remove, replace

@@ -19,8 +19,8 @@ from headwater.store.commit import (
 )
 from headwater.store.document import Found
 from headwater.values.address import Depth, doc_key
-from headwater.values.change import Kind, Notification
 from headwater.values.ids import DocKey, Seq, SessionId
+from headwater.values.notifications import Kind, Notification
 from headwater.values.tree import ABSENT, freeze
 from tests.support.hub import Hub
 from tests.support.naive import NOTHING, plain

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.store.commit import Submission
 from headwater.values.address import doc_key
-from headwater.values.change import Notification
+from headwater.values.notifications import Notification
 from tests.replica.desk import Desk, Ear, see
 from tests.support.naive import NOTHING
 from tests.support.spaces import drop, edit, put, replace

@@ -9,8 +9,8 @@ from headwater.store.commit import Commit, Committed, Conflict, Effect, Outcome,
 from headwater.store.conflict import EVERYTHING
 from headwater.store.document import Found
 from headwater.values.address import doc_key
-from headwater.values.change import Notification
 from headwater.values.ids import DocKey, LocalSeq, Seq, SessionId
+from headwater.values.notifications import Notification
 from headwater.values.patch import Increment, Touch
 from headwater.values.tree import Maybe, map_of
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.cells.pending import Pending
+from headwater.cells.pending_commit import Pending
 from headwater.cells.replica import Replica
 from headwater.errors import InvariantError
 from headwater.store.commit import Absent, Committed, Conflict, PendingRead, Read
 from headwater.store.document import Found
 from headwater.values.address import Depth, doc_key
-from headwater.values.change import Kind, Notification
 from headwater.values.ids import DocKey, Seq
+from headwater.values.notifications import Kind, Notification
 from headwater.values.tree import freeze
 from tests.replica.desk import Desk, Ear, see
 from tests.support.naive import NOTHING

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import headwater as hw
 from headwater.errors import UserCodeError
 from headwater.host.async_opening import AsyncOpening
-from headwater.host.options import Options
-from headwater.scheduler.invariants import Watch, check
+from headwater.runtime.options import Options
 from headwater.testing import SimLoop, simulate
-from headwater.testing.clock import START_MS
+from headwater.testing.invariants.scheduler_invariants import Watch, check
+from headwater.testing.sim_clock import START_MS
 from headwater.values.ids import Millis
 
 T = TypeVar("T")

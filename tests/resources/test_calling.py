@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import headwater as hw
-from headwater.host.resources.source import FAILED_MS
+from headwater.declare.resources.source import FAILED_MS
 from tests.resources.outside import World, breathe, pause
 from tests.resources.test_resources import Town
 

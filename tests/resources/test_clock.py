@@ -8,8 +8,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import NotOpen, UsageError
-from headwater.scheduler.invariants import check
-from headwater.testing.clock import START_MS
+from headwater.testing.invariants.scheduler_invariants import check
+from headwater.testing.sim_clock import START_MS
 from tests.resources.outside import World, pause
 
 START = datetime.fromtimestamp(START_MS / 1000, UTC)

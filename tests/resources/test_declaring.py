@@ -12,7 +12,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import DeclarationError, UsageError
-from headwater.testing.clock import START_MS
+from headwater.testing.sim_clock import START_MS
 from tests.resources.outside import World, pause
 from tests.resources.test_plain_resources import take_in
 from tests.resources.test_resources import Town

@@ -13,7 +13,7 @@ import pytest
 
 import headwater as hw
 from headwater.core import doc_key, open_space
-from headwater.host.instances import Instances, key_of
+from headwater.declare.functions.instances import Instances, key_of
 from tests.resources.outside import World
 from tests.resources.test_resources import Town
 from tests.support.power import POWER_CUT

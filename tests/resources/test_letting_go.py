@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 
 import headwater as hw
-from headwater.host.resources.source import Source
-from headwater.scheduler.limits import KEPT_MAX
+from headwater.declare.resources.source import Source
+from headwater.scheduler.scheduler_limits import KEPT_MAX
 from tests.resources.outside import World
 
 

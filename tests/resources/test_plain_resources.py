@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import NotOpen
-from headwater.scheduler.invariants import check
+from headwater.testing.invariants.scheduler_invariants import check
 from tests.resources.outside import World
 from tests.resources.test_resources import Town
 
@@ -177,7 +177,7 @@ def test_a_program_that_stays_is_woken_by_an_answer(tmp_path: Path) -> None:
 
     ended = threading.Event()
     rung = threading.Event()
-    from headwater.host.options import Options
+    from headwater.runtime.options import Options
 
     with app.open_with(tmp_path / "stays.db", Options(), rung.set) as space:
         while not ended.is_set():
@@ -213,7 +213,7 @@ def test_without_an_open_space_there_is_nothing_to_be_had(world: World) -> None:
 def test_resources_that_nobody_looks_at_are_forgotten_but_for_the_last(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.resources.fetcher.KEPT_MAX", 10)
+    monkeypatch.setattr("headwater.runtime.resources.fetcher.KEPT_MAX", 10)
 
     @world.app.resource
     async def square(number: int) -> int:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import headwater as hw
-from headwater.testing.clock import START_MS
+from headwater.testing.sim_clock import START_MS
 from tests.resources.outside import World, pause
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import SchemaError, UsageError
-from headwater.host.looking import last_look, look
-from headwater.host.told import VERSION, Ask
+from headwater.inspect.live_queries import last_look, look
+from headwater.inspect.records import VERSION, Ask
 from headwater.testing import probe
 from tests.resources.outside import World
 from tests.resources.test_resources import Town

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.host.timers import Timers
+from headwater.runtime.timers import Timers
 
 
 class Clocks:

@@ -14,10 +14,10 @@ from typing import Any
 
 from headwater.core import Attempt, Node, NodeSpec, Scheduler, SetDoc, doc_key, freeze
 from headwater.errors import UserCodeError
-from headwater.scheduler.invariants import Watch, check, check_trace
-from headwater.scheduler.node import Kind
-from headwater.scheduler.resume_invariants import i7_restart_equivalence
+from headwater.scheduler.graph.node import Kind
 from headwater.store.resumption import listing, overlapping_writes
+from headwater.testing.invariants.restore_invariants import i7_restart_equivalence
+from headwater.testing.invariants.scheduler_invariants import Watch, check, check_trace
 from headwater.values.address import Depth
 from headwater.values.ids import MAIN, DocKey, Seq
 from headwater.values.tree import Path as TreePath

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.core import open_space
-from headwater.host.arguments import STORED_MAX, remade_arguments, stored_arguments
-from headwater.host.code import signature_of
+from headwater.declare.functions.arguments import STORED_MAX, remade_arguments, stored_arguments
+from headwater.declare.functions.function_code import signature_of
 from headwater.testing import probe
 from tests.resume.kit import Program, outcome, reason
 

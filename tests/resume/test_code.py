@@ -9,7 +9,7 @@ import pytest
 from annotated_types import Le
 
 import headwater as hw
-from headwater.host import fingerprint
+from headwater.declare.functions import fingerprint
 from headwater.values.ids import MAIN as BRANCH
 from tests.resume.kit import Program, outcome, reason
 

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import CorruptError
 from headwater.store import engine as engine_module
-from headwater.store import verify
+from headwater.store import verification
 from headwater.store.backends import sqlite_file
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Commit, Committed, Note, Read, SetDoc, Submission
@@ -101,7 +101,7 @@ def judge(files: dict[str, bytes]) -> str:
         try:
             engine = Engine(backend, SimClock())
             verdict = _judge(engine)
-            return verdict if verify.verify(engine).ok else "corrupt"
+            return verdict if verification.verify(engine).ok else "corrupt"
         finally:
             backend.close()
     except (CorruptError, apsw.Error):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import headwater as hw
 from headwater.errors import NotReadyError
-from headwater.host.options import Options
+from headwater.runtime.options import Options
 from headwater.testing import simulate
 from tests.app.simulated import sim_loop
 from tests.resume.kit import outcome, reason

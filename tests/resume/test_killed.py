@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import headwater as hw
-from headwater.scheduler.resume_invariants import i7_restart_equivalence
+from headwater.testing.invariants.restore_invariants import i7_restart_equivalence
 from tests.resume import reports
 from tests.resume.kit import outcome
 

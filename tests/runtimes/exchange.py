@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headwater.cells.pending import Failure
+from headwater.cells.pending_commit import Failure
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, SetDoc, doc_key, freeze
 from headwater.errors import UserCodeError
-from headwater.scheduler.attempt import Attempt
-from headwater.scheduler.invariants import Watch, check
-from headwater.scheduler.node import Node
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.inspect.trace import Restored
+from headwater.scheduler.passes.attempt import Attempt
+from headwater.scheduler.passes.steps import Call
 from headwater.scheduler.scheduler import Scheduler, perform_plainly
-from headwater.scheduler.steps import Call
-from headwater.scheduler.trace import Restored
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import Outcome, Submission
 from headwater.store.document import Found
 from headwater.store.engine import Engine
 from headwater.store.resumption import listing, overlapping_writes
 from headwater.testing import SimClock
+from headwater.testing.invariants.scheduler_invariants import Watch, check
 from headwater.values.address import Depth
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from headwater.values.tree import ABSENT, Path

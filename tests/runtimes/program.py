@@ -14,7 +14,7 @@ from collections import deque
 from pathlib import Path
 
 import headwater as hw
-from headwater.host.serving.server import Server
+from headwater.server.server import Server
 
 COMPUTED = ("double", "plus", "left", "right", "both")
 SINKS = ("show_chain", "show_diamond")

@@ -9,8 +9,8 @@ import pytest
 
 from headwater.errors import LocalProtocolError, StoreFullError
 from headwater.store.commit import Absent, Commit, Committed, Conflict, Operation, OriginCommitted, Refused
-from headwater.store.limits import VERDICTS_MAX
 from headwater.store.observations import digest_of, encode_observation
+from headwater.store.store_limits import VERDICTS_MAX
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, LocalSeq
 from tests.support.spaces import Space, Writer, admit, drop, edit, pending_read, put, read, replace

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.host.remote.storage import RemoteStorage
-from headwater.host.serving.server import Server, Serving
+from headwater.client.remote_storage import RemoteStorage
+from headwater.server.server import Server, Serving
 from headwater.sync.frames import Ping
 from tests.runtimes.program import COMPUTED, ROWS, SINKS, WAIT_S, Shop, rows_of
 

@@ -25,10 +25,10 @@ from headwater.core import (
     freeze,
 )
 from headwater.errors import Reject, UserCodeError
-from headwater.scheduler.event_invariants import i11_log
-from headwater.scheduler.invariants import Watch, check
-from headwater.scheduler.trace import Record
+from headwater.scheduler.inspect.trace import Record
 from headwater.store.commit import decode_entry
+from headwater.testing.invariants.event_invariants import i11_log
+from headwater.testing.invariants.scheduler_invariants import Watch, check
 from headwater.values.ids import MAIN, Seq, SessionId
 from tests.scheduler.machine import World
 from tests.scheduler.naive import Formula, Naive, Plan, TrialError, TxLook, number

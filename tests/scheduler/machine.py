@@ -29,10 +29,10 @@ from headwater.core import (
     is_touched,
 )
 from headwater.errors import UserCodeError
-from headwater.scheduler.invariants import Watch, check, check_trace
-from headwater.scheduler.trace import Finished, Invalidated, Record, Registered, Removed, Started, TakenBack
+from headwater.scheduler.inspect.trace import Finished, Invalidated, Record, Registered, Removed, Started, TakenBack
+from headwater.testing.invariants.scheduler_invariants import Watch, check, check_trace
 from headwater.values.ids import DocKey
-from headwater.values.match import touches
+from headwater.values.overlap import touches
 from headwater.values.tree import Maybe
 from tests.scheduler.naive import (
     BIG,

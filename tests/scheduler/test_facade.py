@@ -11,9 +11,9 @@ import pytest
 from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, Snapshot, doc_key
 from headwater.scheduler import scheduler as facade
-from headwater.scheduler.node import Node
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.inspect.graph_snapshot import Edge, SourceView
 from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.snapshot import Edge, SourceView
 from tests.scheduler.workshop import START_MS, Workshop, number, write
 
 LINES_MAX = 250

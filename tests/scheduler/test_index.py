@@ -16,12 +16,12 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from headwater.scheduler.index import ReaderIndex
+from headwater.scheduler.graph.reader_index import ReaderIndex
 from headwater.values.address import Depth, doc_key
-from headwater.values.change import Change
 from headwater.values.diff import changes_between
 from headwater.values.ids import DocKey
-from headwater.values.match import is_touched
+from headwater.values.notifications import Change
+from headwater.values.overlap import is_touched
 from headwater.values.tree import ABSENT, Maybe, Path, Step, array_of, freeze, get, is_array, is_map, put_index, put_key
 from tests.values.chance import some_document, some_edits, some_read, sources
 from tests.values.oracle import thaw

@@ -6,8 +6,8 @@ import pytest
 
 from headwater.cells.transaction import Transaction
 from headwater.core import RetryImmediately, doc_key
-from headwater.scheduler.limits import BACKOFF_MS
-from headwater.scheduler.node import Node
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.scheduler_limits import BACKOFF_MS
 from tests.scheduler.workshop import Workshop, number, write
 from tests.support.naive import NOTHING
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core import DocKey, NodeKind, NodeSpec, Scheduler, doc_key
-from headwater.scheduler.invariants import edges_are_exact, i2_liveness, i9_ranks, index_is_exact
-from headwater.scheduler.node import Signal, Status
+from headwater.scheduler.graph.node import Signal, Status
+from headwater.testing.invariants.scheduler_invariants import edges_are_exact, i2_liveness, i9_ranks, index_is_exact
 from tests.replica.desk import Desk
 from tests.scheduler.machine import examples
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from headwater.cells.transaction import Transaction
 from headwater.core import RetryImmediately, doc_key
-from headwater.scheduler.limits import RUNS_MAX
-from headwater.scheduler.node import Node
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.scheduler_limits import RUNS_MAX
 from tests.scheduler.workshop import Workshop, number, write
 
 

@@ -7,8 +7,8 @@ import pytest
 from headwater.cells.transaction import Transaction
 from headwater.core import RetryImmediately, SetDoc, doc_key
 from headwater.errors import UserCodeError
-from headwater.scheduler.limits import RUNS_MAX
-from headwater.scheduler.node import Node
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.scheduler_limits import RUNS_MAX
 from tests.scheduler.workshop import Workshop, number, write
 
 

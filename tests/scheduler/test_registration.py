@@ -9,7 +9,7 @@ import pytest
 from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, doc_key
 from headwater.errors import UsageError, UserCodeError
-from headwater.scheduler.node import TRANSITIONS, Node, Signal, Status
+from headwater.scheduler.graph.node import TRANSITIONS, Node, Signal, Status
 from headwater.scheduler.scheduler import Scheduler
 from tests.scheduler.workshop import Workshop, number, write
 from tests.support.naive import NOTHING

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.cells.transaction import Transaction
 from headwater.core import SetDoc, doc_key
-from headwater.scheduler.limits import AUTO_DEBOUNCE_MS, BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
-from headwater.scheduler.node import Node
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.scheduler_limits import AUTO_DEBOUNCE_MS, BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
 from tests.scheduler.workshop import Workshop, number, write
 
 

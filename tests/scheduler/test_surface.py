@@ -7,7 +7,7 @@ import pytest
 from headwater.cells.transaction import Transaction
 from headwater.core import doc_key
 from headwater.errors import WriteError
-from headwater.scheduler.node import Node
+from headwater.scheduler.graph.node import Node
 from headwater.values.tree import Path
 from tests.scheduler.workshop import Workshop, number, write
 from tests.support.naive import NOTHING

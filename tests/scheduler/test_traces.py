@@ -11,11 +11,8 @@ import pytest
 from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, RetryImmediately, SetDoc, doc_key
 from headwater.errors import UsageError
-from headwater.scheduler.attempt import Attempt
-from headwater.scheduler.limits import RUNS_MAX, TRACE_MAX
-from headwater.scheduler.node import Node
-from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.trace import (
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.inspect.trace import (
     KINDS,
     Demand,
     Failed,
@@ -31,6 +28,9 @@ from headwater.scheduler.trace import (
     Suspended,
     TakenBack,
 )
+from headwater.scheduler.passes.attempt import Attempt
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.scheduler_limits import RUNS_MAX, TRACE_MAX
 from tests.scheduler.workshop import START_MS, Workshop, number, write
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, SetDoc, doc_key, freeze
 from headwater.errors import UserCodeError
-from headwater.scheduler.node import Node
+from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler import Scheduler
 from headwater.values.tree import ABSENT, Value
 from tests.replica.desk import Desk, see

@@ -15,15 +15,15 @@ from uuid import UUID
 import pytest
 
 from headwater.errors import AddressError, FrozenError
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.hints import schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.limits import INT_MAX, KEY_BYTES_MAX
 from headwater.values.link import Link
 from headwater.values.schema import ANY, LinkMet, narrow
 from headwater.values.schema_containers import ReadDict, ReadList
 from headwater.values.tree import freeze, same
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import INT_MAX, KEY_BYTES_MAX
 
 LONG = 600
 LINK = Link(path=("a",)).to_value()

@@ -37,13 +37,13 @@ from typing_extensions import TypedDict as BackportedDict
 
 from headwater.errors import DeclarationError
 from headwater.values import hints
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.hints import infer, schema_of
 from headwater.values.intake import RefusedError
 from headwater.values.link import Link
 from headwater.values.schema import ANY, Handle, LazySchema, LinkMet, Schema
 from headwater.values.tree import ABSENT, Array, Map, Scalar, Value, freeze, is_link
-from headwater.values.wide import WideList, WideMap
 from tests.schema import aliases
 from tests.schema.shapes import Box, Fixed, Frozen, Movie, Mutable, Node, Note, Point
 

@@ -14,10 +14,10 @@ import pytest
 
 from headwater.values.hints import schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.limits import INT_MAX, INT_MIN
 from headwater.values.link import Link
 from headwater.values.schema import LinkMet, short
 from headwater.values.tree import freeze, same
+from headwater.values.value_limits import INT_MAX, INT_MIN
 
 
 class Shout(str):

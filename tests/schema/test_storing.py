@@ -9,11 +9,11 @@ from typing import Any, TypedDict
 import pytest
 
 from headwater.errors import AddressError, HeadwaterError, LimitError, SchemaError
+from headwater.values.chunked import WideList
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.intake import RefusedError
 from headwater.values.schema import ANY, Schema
 from headwater.values.tree import Value, freeze
-from headwater.values.wide import WideList
 from tests.schema.shapes import Node, Note
 
 

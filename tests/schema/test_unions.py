@@ -16,10 +16,10 @@ import pytest
 from headwater.errors import DeclarationError
 from headwater.values.hints import schema_of
 from headwater.values.intake import RefusedError
-from headwater.values.limits import INT_MAX
 from headwater.values.link import Link
 from headwater.values.schema import ANY, LinkMet
 from headwater.values.tree import freeze, same
+from headwater.values.value_limits import INT_MAX
 from tests.schema.shapes import Cat, Circle, Dog, Movie, Note, OtherTagged, Point, Square, Tagged
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.host.serving.server import Server
+from headwater.server.server import Server
 from tests.serving.running import served
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.host.serving.access import LOOK_EVERY_MS, Access
-from headwater.testing.clock import SimClock
+from headwater.access.access_control import LOOK_EVERY_MS, Access
+from headwater.testing.sim_clock import SimClock
 
 
 class Steady:

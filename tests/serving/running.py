@@ -17,14 +17,14 @@ from typing import Self
 import httpx
 import pytest
 
-from headwater.host.clock import SystemClock
-from headwater.host.remote.link import Showing
-from headwater.host.remote.replica import RemoteReplica
-from headwater.host.remote.storage import RemoteStorage
-from headwater.host.remote.url import parse_server
-from headwater.host.serving.access import Access
-from headwater.host.serving.rights import Right
-from headwater.host.serving.server import Server, Serving
+from headwater.access.access_control import Access
+from headwater.access.rights import Right
+from headwater.client.remote_replica import RemoteReplica
+from headwater.client.remote_storage import RemoteStorage
+from headwater.client.server_link import Showing
+from headwater.client.server_url import parse_server
+from headwater.host.system_clock import SystemClock
+from headwater.server.server import Server, Serving
 from headwater.store.commit import Committed, SetDoc
 from headwater.values.address import doc_key
 from headwater.values.ids import Seq

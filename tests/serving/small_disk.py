@@ -20,8 +20,8 @@ from pathlib import Path
 import httpx
 
 import headwater as hw
-from headwater.host.serving.local_token import find_local
-from headwater.host.serving.server import Server, Serving
+from headwater.access.local_token import find_local
+from headwater.server.server import Server, Serving
 
 DEADLINE_S = 60.0
 

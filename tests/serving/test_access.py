@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from headwater.access import audit_check, grants, keys, tokens
+from headwater.access.access_control import EXPIRED_KEPT_MS, LOCAL, LOOK_EVERY_MS, Access, Grant
+from headwater.access.private_files import locked
+from headwater.access.rights import EVERY_SPACE, Right
 from headwater.errors import (
     LimitError,
     NameRefusedError,
@@ -17,11 +21,7 @@ from headwater.errors import (
     UnavailableError,
     UsageError,
 )
-from headwater.host.serving import audit_check, grants, keys, tokens
-from headwater.host.serving.access import EXPIRED_KEPT_MS, LOCAL, LOOK_EVERY_MS, Access, Grant
-from headwater.host.serving.private import locked
-from headwater.host.serving.rights import EVERY_SPACE, Right
-from headwater.testing.clock import SimClock
+from headwater.testing.sim_clock import SimClock
 from tests.serving.desk import Desk
 
 PUBLIC = keys.parse_public("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")
@@ -336,7 +336,7 @@ def test_a_change_that_cannot_be_written_leaves_all_as_it_was(desk: Desk, monkey
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("headwater.host.serving.private.os.fsync", full)
+        patch.setattr("headwater.access.private_files.os.fsync", full)
         with pytest.raises(UnavailableError, match="No space left on device"):
             desk.server.revoke(grant.id)
     assert desk.file.read_bytes() == before
@@ -372,9 +372,9 @@ def test_grants_and_revocations_are_in_the_log_without_a_secret(desk: Desk) -> N
 CREATING = """
 import sys
 from pathlib import Path
-from headwater.host.clock import SystemClock
-from headwater.host.serving.access import Access
-from headwater.host.serving.rights import Right
+from headwater.host.system_clock import SystemClock
+from headwater.access.access_control import Access
+from headwater.access.rights import Right
 access = Access(Path(sys.argv[1]), SystemClock())
 print("ready", flush=True)
 sys.stdin.readline()

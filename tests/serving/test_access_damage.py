@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater.access import grants, tokens
+from headwater.access.rights import Right
 from headwater.errors import CorruptError, MigrationError, UnavailableError
-from headwater.host.serving import grants, tokens
-from headwater.host.serving.rights import Right
 from tests.serving.desk import Desk
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.access.rights import Right
 from headwater.errors import AccessError, CorruptError, MigrationError, UsageError
-from headwater.host.serving.rights import Right
-from headwater.host.serving.server import Server
+from headwater.server.server import Server
 from headwater.sync.frames import Pull
 from headwater.values.address import doc_key, user_scope
 from tests.remote.world import storage_of

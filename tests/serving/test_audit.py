@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.access import audit_check
+from headwater.access.audit_check import BadLine, examine, verify
+from headwater.access.audit_log import FILES_MAX, GENESIS, Audit, hash_of, older_files
+from headwater.access.private_files import locked
+from headwater.access.tokens import mint
 from headwater.errors import UnavailableError
-from headwater.host.clock import SystemClock
-from headwater.host.serving import audit_check
-from headwater.host.serving.audit import FILES_MAX, GENESIS, Audit, hash_of, older_files
-from headwater.host.serving.audit_check import BadLine, examine, verify
-from headwater.host.serving.private import locked
-from headwater.host.serving.tokens import mint
-from headwater.testing.clock import SimClock
+from headwater.host.system_clock import SystemClock
+from headwater.testing.sim_clock import SimClock
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_grants_are_on_disk_before_they_are_done_and_the_rest_is_not_waited_for(
     log: Audit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    monkeypatch.setattr("headwater.host.serving.audit.os.fsync", synced.append)
+    monkeypatch.setattr("headwater.access.audit_log.os.fsync", synced.append)
     log.write("opened")
     log.write("refused")
     assert synced == []
@@ -251,7 +251,7 @@ def test_when_the_disk_is_full_the_log_says_so_and_goes_on_afterwards(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("headwater.host.serving.audit.write_all", full)
+        patch.setattr("headwater.access.audit_log.write_all", full)
         with pytest.raises(UnavailableError, match="No space left on device; is there room"):
             log.write("opened")
     log.write("opened")
@@ -395,7 +395,7 @@ def test_processes_and_threads_that_write_at_once_make_one_chain(tmp_path: Path)
 def test_a_process_that_stopped_in_the_middle_is_not_waited_for_long(
     log: Audit, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.host.serving.audit.WAIT_S", 0.02)
+    monkeypatch.setattr("headwater.access.audit_log.WAIT_S", 0.02)
     with locked(file.with_name("audit.lock")), pytest.raises(UnavailableError, match="locked by another process"):
         log.write("opened")
     log.write("opened")

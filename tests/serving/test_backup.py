@@ -15,16 +15,16 @@ from click.testing import CliRunner, Result
 
 from headwater.cli.main import cli
 from headwater.errors import AccessError, SessionLostError
-from headwater.host.opening import file_name, open_space
-from headwater.host.serving import web_backup
-from headwater.host.serving.server import Server
+from headwater.host.space_files import file_name, open_space
 from headwater.host.storage import Storage
+from headwater.server.pages import backup_page
+from headwater.server.server import Server
 from headwater.store.backend import LogRow
 from headwater.store.backends import sqlite_file
 from headwater.store.commit import SetDoc
 from headwater.store.engine import Engine
-from headwater.store.verify import verify
-from headwater.sync.client import Phase
+from headwater.store.verification import verify
+from headwater.sync.client_session import Phase
 from headwater.values.address import doc_key
 from headwater.values.ids import Seq
 from tests.serving.running import DEADLINE_S, client, pages, served, settle_in, token_for, until, write
@@ -184,7 +184,7 @@ def test_a_space_that_is_not_there_has_none_and_is_not_made(server: Server, stor
 def test_who_loses_the_right_meanwhile_gets_no_more_of_it(
     server: Server, store: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_backup, "CHUNK", 1024)
+    monkeypatch.setattr(backup_page, "CHUNK", 1024)
     with client(server.url) as ann:
         write(ann, "a", "x" * 500_000)
     token = token_for(server, "home", "own")
@@ -251,7 +251,7 @@ def test_what_a_killed_server_has_left_is_swept_away(store: Path) -> None:
 def test_a_backup_that_is_broken_off_is_none(
     server: Server, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web_backup, "CHUNK", 1024)
+    monkeypatch.setattr(backup_page, "CHUNK", 1024)
     with client(server.url) as ann:
         write(ann, "a", "x" * 500_000)
     pread = os.pread

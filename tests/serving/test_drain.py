@@ -14,16 +14,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headwater.host.opening import open_space
-from headwater.host.remote.link import Showing
-from headwater.host.remote.storage import RemoteStorage
-from headwater.host.remote.url import parse_server
-from headwater.host.serving import server as server_module
-from headwater.host.serving.limits import DRAIN_S
-from headwater.host.serving.local_token import find_local
-from headwater.store.browse import read
+from headwater.access.local_token import find_local
+from headwater.client.remote_storage import RemoteStorage
+from headwater.client.server_link import Showing
+from headwater.client.server_url import parse_server
+from headwater.host.space_files import open_space
+from headwater.server import server as server_module
+from headwater.server.server_limits import DRAIN_S
+from headwater.store.browsing import read
 from headwater.store.commit import Committed, SetDoc
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.sync.frames import SUBPROTOCOL
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.access.local_token import LocalServer, find_local
+from headwater.client import server_link as links
 from headwater.errors import AccessError
-from headwater.host.remote import link as links
-from headwater.host.serving.local_token import LocalServer, find_local
-from headwater.host.serving.server import Server, Serving
+from headwater.server.server import Server, Serving
 from tests.serving.running import served, settle_in
 
 

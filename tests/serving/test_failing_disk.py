@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import HeadwaterError, PoisonedError, StoreFullError
-from headwater.host.serving.server import Server
+from headwater.server.server import Server
 from tests.serving.running import settle_in, until
 
 

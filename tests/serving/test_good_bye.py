@@ -9,8 +9,8 @@ import pytest
 
 from bench.sync_load import Line, framed
 from bench.sync_speech import HeadwaterSpeech
-from headwater.host.serving.server import Server, Serving
-from headwater.host.serving.socket import ServerSocket
+from headwater.server.server import Server, Serving
+from headwater.server.spaces.server_socket import ServerSocket
 from headwater.sync.frames import Bye, encode_frame
 
 CLOSE = bytes((0x88, 0x82, 0, 0, 0, 0, 0x03, 0xE8))

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headwater.host.flows.posting import BODY_MAX
-from headwater.host.opening import file_name
-from headwater.host.serving import house as house_module
-from headwater.host.serving.server import Server
+from headwater.host.space_files import file_name
+from headwater.server.server import Server
+from headwater.server.spaces import served_spaces as house_module
+from headwater.server.topic_intake import BODY_MAX
 from tests.cli.processes import holding
 from tests.flows_ingress.shop import Shop, key
 from tests.serving.running import client, pages, served, settle_in, token_for, until, write

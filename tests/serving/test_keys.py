@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.access import keys
 from headwater.errors import UnavailableError, UsageError
-from headwater.host.serving import keys
 
 NONCE = bytes(range(32))
 TEXT = keys.challenge_text(NONCE, "127.0.0.1:8400", "notes", "s1", 1_700_000_000_000)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from headwater.access.access_control import Access
+from headwater.access.local_token import LocalToken, find_local, find_local_token, loopback
+from headwater.access.rights import Right
+from headwater.access.tokens import digest, mint
 from headwater.errors import UnavailableError, UsageError
-from headwater.host.serving.access import Access
-from headwater.host.serving.local_token import LocalToken, find_local, find_local_token, loopback
-from headwater.host.serving.rights import Right
-from headwater.host.serving.tokens import digest, mint
-from headwater.testing.clock import SimClock
+from headwater.testing.sim_clock import SimClock
 
 URL = "ws://127.0.0.1:8400"
 
@@ -239,7 +239,7 @@ def test_a_file_of_another_user_is_not_believed(
         assert "belongs to user 12345, not to user 0" in refused(caplog)
         return
     # The same seen from the other side: what is here is this user's, and somebody else asks.
-    monkeypatch.setattr("headwater.host.serving.local_token._folders", lambda: iter([runtime]))
+    monkeypatch.setattr("headwater.access.local_token._folders", lambda: iter([runtime]))
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
     assert "not to user 12345" in refused(caplog)
 
@@ -266,7 +266,7 @@ def test_what_is_no_token_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
 
 LEAVING = """
 import sys
-from headwater.host.serving.local_token import LocalToken
+from headwater.access.local_token import LocalToken
 print(LocalToken.leave("127.0.0.1", 8400, "ws://127.0.0.1:8400").token)
 """
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import AccessError
-from headwater.host.serving import logs, socket
-from headwater.host.serving.logs import KNOWN_MAX, SPARING_S, JsonLines, Sparing, TextLines, set_up
-from headwater.host.serving.server import Server
+from headwater.server import server_log
+from headwater.server.server import Server
+from headwater.server.server_log import KNOWN_MAX, SPARING_S, JsonLines, Sparing, TextLines, set_up
+from headwater.server.spaces import server_socket
 from headwater.store.commit import SetDoc
 from headwater.values.address import doc_key
 from tests.serving.running import ServeProcess, client, pages, served, settle_in, token_for, until, write
@@ -140,7 +141,7 @@ def test_who_is_not_let_in_is_told_with_the_reason(server: Server, heard: io.Str
 def test_who_knocks_all_the_time_fills_no_log(
     server: Server, heard: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "SPARING_S", 1e9)
+    monkeypatch.setattr(server_log, "SPARING_S", 1e9)
     for _ in range(10):
         with pytest.raises(AccessError), client(server.url, token="nonsense"):  # noqa: S106  # of a test
             pass
@@ -164,7 +165,7 @@ def test_who_reads_too_slowly_is_told(server: Server, heard: io.StringIO, monkey
         write(ann, "a", 1)
         # Nothing may wait at all: whatever is sent next is too much.
         with monkeypatch.context() as strict:
-            strict.setattr(socket, "OUT_BYTES_MAX", -1)
+            strict.setattr(server_socket, "OUT_BYTES_MAX", -1)
             ann.commit([SetDoc(doc_key("a"), 2)])
             until(lambda: bool(told(heard, "client reads too slowly")), "it is told")
         ann.sync()

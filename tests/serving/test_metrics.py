@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import AccessError
-from headwater.host.serving import house as house_module
-from headwater.host.serving.metrics import BOUNDS_S, Histogram, Page
-from headwater.host.serving.server import Server
+from headwater.server.metrics import BOUNDS_S, Histogram, Page
+from headwater.server.server import Server
+from headwater.server.spaces import served_spaces as house_module
 from headwater.values.address import doc_key
 from headwater.values.tree import ABSENT
 from tests.serving.running import client, pages, served, settle_in, token_for, until, write

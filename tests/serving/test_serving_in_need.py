@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from headwater.access import audit_check
+from headwater.access.audit_log import Audit
+from headwater.access.local_token import find_local
 from headwater.errors import AccessError, HeadwaterError, StoreFullError, UnavailableError
-from headwater.host.clock import SystemClock
-from headwater.host.serving import audit_check, web_backup
-from headwater.host.serving.audit import Audit
-from headwater.host.serving.local_token import find_local
-from headwater.host.serving.server import Server, Serving
+from headwater.host.system_clock import SystemClock
+from headwater.server.pages import backup_page
+from headwater.server.server import Server, Serving
 from tests.serving.running import client, pages, settle_in, until, write
 
 
@@ -50,7 +51,7 @@ def test_a_backup_is_made_elsewhere_if_there_is_no_room_beside_the_spaces(
     with client(server.url) as replica:
         write(replica, "a", 1)
     asked: list[Path] = []
-    copied = web_backup._copied
+    copied = backup_page._copied
 
     async def refuse_first(room: object, path: Path) -> tuple[int, int]:
         asked.append(path.parent)
@@ -58,7 +59,7 @@ def test_a_backup_is_made_elsewhere_if_there_is_no_room_beside_the_spaces(
             raise StoreFullError("no room")
         return await copied(room, path)  # type: ignore[arg-type]  # as it came
 
-    monkeypatch.setattr(web_backup, "_copied", refuse_first)
+    monkeypatch.setattr(backup_page, "_copied", refuse_first)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(elsewhere))
@@ -77,7 +78,7 @@ def test_a_backup_for_which_there_is_no_room_anywhere_says_so(server: Server, mo
     async def refuse(_room: object, _path: Path) -> tuple[int, int]:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(web_backup, "_copied", refuse)
+    monkeypatch.setattr(backup_page, "_copied", refuse)
     with pages(server, own_token(server)) as web:
         answer = web.get("/spaces/home/backup")
     assert (answer.status_code, answer.json()["code"]) == (507, "HW203")
@@ -144,7 +145,7 @@ def test_a_line_that_is_owed_comes_before_the_next(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr("headwater.host.serving.audit.write_all", fail)
+        full.setattr("headwater.access.audit_log.write_all", fail)
         audit.write_or_owe("backup", space="home")
         with pytest.raises(UnavailableError, match="No space left"):
             audit.write("refused", peer="second")
@@ -179,10 +180,10 @@ def test_what_a_killed_server_has_left_elsewhere_is_removed(tmp_path: Path, monk
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     folder = tmp_path / "spaces"
     folder.mkdir()
-    mine = tmp_path / f"{web_backup._MARK}{os.getpid()}-ab.part"
-    gone = tmp_path / f"{web_backup._MARK}4194999-ab.part"
-    here = folder / f"{web_backup._MARK}{os.getpid()}-ab.part"
+    mine = tmp_path / f"{backup_page._MARK}{os.getpid()}-ab.part"
+    gone = tmp_path / f"{backup_page._MARK}4194999-ab.part"
+    here = folder / f"{backup_page._MARK}{os.getpid()}-ab.part"
     for path in (mine, gone, here):
         path.touch()
-    web_backup.sweep(folder)
+    backup_page.sweep(folder)
     assert (mine.exists(), gone.exists(), here.exists()) == (True, False, False)

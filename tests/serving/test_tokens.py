@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.host.serving.rights import WORDS, Right
-from headwater.host.serving.tokens import digest, mint, redacted
+from headwater.access.rights import WORDS, Right
+from headwater.access.tokens import digest, mint, redacted
 
 
 def test_a_token_is_32_random_bytes_behind_a_prefix() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
+from headwater.access.audit_check import examine
+from headwater.access.audit_log import Audit, Entry
+from headwater.access.refusal_log import FIRST_S, KNOWN_MAX, LAST_S, LINE_S, LINES_BURST, SEVERAL, TurnedAway
+from headwater.access.rights import Right
 from headwater.errors import AccessError
-from headwater.host.serving.audit import Audit, Entry
-from headwater.host.serving.audit_check import examine
-from headwater.host.serving.rights import Right
-from headwater.host.serving.turned_away import FIRST_S, KNOWN_MAX, LAST_S, LINE_S, LINES_BURST, SEVERAL, TurnedAway
-from headwater.testing.clock import SimClock
+from headwater.testing.sim_clock import SimClock
 from tests.serving.running import client, pages, served, settle_in, token_for
 
 WRONG = "hw_" + "0" * 43

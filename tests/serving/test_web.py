@@ -12,10 +12,10 @@ import pytest
 from starlette.requests import Request
 
 from headwater.errors import HeadwaterError, UnsafeLibraryError
-from headwater.host.serving import doorman
-from headwater.host.serving.limits import GUESSES_BURST
-from headwater.host.serving.server import Server, Serving
-from headwater.host.serving.web_health import Health
+from headwater.server import authenticator
+from headwater.server.pages.health_page import Health
+from headwater.server.server import Server, Serving
+from headwater.server.server_limits import GUESSES_BURST
 from tests.serving.running import client as client_of
 from tests.serving.running import pages, settle_in, token_for, until, write
 
@@ -151,7 +151,7 @@ def test_without_a_token_there_is_nothing_to_be_learned(given: str, server: Serv
 
 
 def test_guesses_are_not_looked_at_after_a_while(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorman, "GUESSES_PER_S", 0.0)
+    monkeypatch.setattr(authenticator, "GUESSES_PER_S", 0.0)
     right = token_for(server, "home", "own")
     with pages(server, "wrong") as client:
         answers = [client.get("/spaces/home/backup").status_code for _ in range(GUESSES_BURST + 5)]

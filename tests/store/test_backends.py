@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from headwater.errors import CorruptError, UsageError
 from headwater.store.backend import Backend, BranchRow, Fold, HeadRow, Horizon, LogRow, ReplayRow, SnapshotRow
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.engine import Engine
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.testing import Disk, DiskVFS, SimClock
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
 

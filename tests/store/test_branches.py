@@ -12,7 +12,7 @@ import pytest
 from headwater.errors import HistoryError, LimitError, MergeConflictError, NameRefusedError, NotFoundError
 from headwater.store.branching import fork, merge
 from headwater.store.commit import Committed, Conflict, SetDoc
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, Seq
 from tests.support.limits import small_limits

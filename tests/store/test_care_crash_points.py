@@ -12,7 +12,7 @@ from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.branching import fork, merge
 from headwater.store.compaction import compact
 from headwater.store.engine import Engine
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.testing import Disk, DiskVFS, SimClock
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, Seq

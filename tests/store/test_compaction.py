@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import HistoryError, UsageError
-from headwater.store import browse
+from headwater.store import browsing
 from headwater.store.branching import fork, merge
 from headwater.store.commit import Committed, Conflict
 from headwater.store.compaction import compact
 from headwater.store.portable import export_log
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, Seq
 from tests.support.limits import small_limits
@@ -42,7 +42,7 @@ def test_documents_stay_and_older_places_are_refused(lived_in: Space) -> None:
         assert {seq: lived_in.value("a", at=seq) for seq in range(6, 11)} == before
         assert (lived_in.value("b", at=8), lived_in.value("b"), lived_in.value("c")) == (1, NOTHING, "early")
         with pytest.raises(HistoryError) as caught:
-            browse.read(lived_in.engine, doc_key("a"), at=Seq(5))
+            browsing.read(lived_in.engine, doc_key("a"), at=Seq(5))
         assert caught.value.facts == {"seq": 5, "first": 6, "last": 10}
         assert verify(lived_in.engine).ok
         lived_in.reopen()

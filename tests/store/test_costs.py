@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from headwater.host.opening import open_space
+from headwater.host.space_files import open_space
 from headwater.store import engine
 from headwater.store.backends.sqlite import SqliteBackend
-from headwater.store.cache import DocState
 from headwater.store.commit import Commit, SetDoc, Submission
 from headwater.store.conflict import Write, first_unseen
 from headwater.store.engine import Engine
+from headwater.store.state_cache import DocState
 from headwater.testing import SimClock
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import MAIN, LocalSeq, Seq, SessionId

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import HistoryError, NotFoundError, StoreFullError
-from headwater.store import browse
+from headwater.store import browsing
 from headwater.store.branching import fork
 from headwater.store.commit import Committed
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, DocKey, Seq
 from tests.support.limits import small_limits
@@ -38,14 +38,14 @@ def test_place_beyond_the_newest_commit_is_not_there(space: Space) -> None:
     space.writer("ann").accept(put("a", 1))
     for seq in (2, -1, 10**12):
         with pytest.raises(HistoryError) as caught:
-            browse.read(space.engine, doc_key("a"), at=Seq(seq))
+            browsing.read(space.engine, doc_key("a"), at=Seq(seq))
         assert caught.value.facts == {"seq": seq, "first": 0, "last": 1}
 
 
 def test_branch_that_does_not_exist_is_named_with_those_that_do(space: Space) -> None:
     fork(space.engine, space.clock, "draft")
     with pytest.raises(NotFoundError, match="draft"):
-        browse.read(space.engine, doc_key("a"), BranchId("nowhere"))
+        browsing.read(space.engine, doc_key("a"), BranchId("nowhere"))
 
 
 def test_tail_of_the_log_is_replayed_at_open(space: Space) -> None:
@@ -181,10 +181,10 @@ def test_history_tells_every_commit_newest_first(space: Space) -> None:
     space.engine.fold()
     bob.accept(drop("a"))
     start = space.clock.now_ms()
-    events = [(e.seq, e.session, e.at - start, e.summary) for e in browse.history(space.engine, doc_key("a"))]
+    events = [(e.seq, e.session, e.at - start, e.summary) for e in browsing.history(space.engine, doc_key("a"))]
     assert events == [(4, "bob", 0, "delete"), (2, "bob", 0, "append l, add k"), (1, "ann", -5, "set")]
-    assert [e.seq for e in browse.history(space.engine, doc_key("a"), at=Seq(2))] == [2, 1]
-    assert list(browse.history(space.engine, doc_key("never"))) == []
+    assert [e.seq for e in browsing.history(space.engine, doc_key("a"), at=Seq(2))] == [2, 1]
+    assert list(browsing.history(space.engine, doc_key("never"))) == []
 
 
 def test_history_on_a_branch_includes_the_past_before_the_fork(space: Space) -> None:
@@ -195,7 +195,7 @@ def test_history_on_a_branch_includes_the_past_before_the_fork(space: Space) -> 
     space.writer("bob", "draft").accept(put("a", 3))
     ann.accept(put("a", 4))
     for _ in range(2):
-        told = [(e.seq, e.branch) for e in browse.history(space.engine, doc_key("a"), BranchId("draft"))]
+        told = [(e.seq, e.branch) for e in browsing.history(space.engine, doc_key("a"), BranchId("draft"))]
         assert told == [(4, "draft"), (1, "main")]
         space.engine.fold()
 
@@ -206,12 +206,12 @@ def test_listing_has_live_documents_in_key_order(space: Space) -> None:
     for name in names:
         ann.accept(put(name, name))
     ann.accept(drop("z"))
-    live = [listed.doc for listed in browse.listing(space.engine)]
+    live = [listed.doc for listed in browsing.listing(space.engine)]
     assert live == sorted(doc_key(name) for name in names if name != "z")
-    every = [(listed.doc, listed.live) for listed in browse.listing(space.engine, deleted=True)]
+    every = [(listed.doc, listed.live) for listed in browsing.listing(space.engine, deleted=True)]
     assert (doc_key("z"), False) in every
-    assert [listed.doc for listed in browse.listing(space.engine, prefix="space/a")] == [doc_key("a"), doc_key("a b")]
-    assert [listed.doc for listed in browse.listing(space.engine, at=Seq(2))] == [doc_key("a"), doc_key("b")]
+    assert [listed.doc for listed in browsing.listing(space.engine, prefix="space/a")] == [doc_key("a"), doc_key("a b")]
+    assert [listed.doc for listed in browsing.listing(space.engine, at=Seq(2))] == [doc_key("a"), doc_key("b")]
 
 
 def test_listing_of_a_branch_has_its_own_and_inherited_documents_once(space: Space) -> None:
@@ -221,7 +221,7 @@ def test_listing_of_a_branch_has_its_own_and_inherited_documents_once(space: Spa
     draft = space.writer("bob", "draft")
     draft.accept(put("b", 2), put("c", 2), drop("gone"))
     ann.accept(put("later", 1))
-    listed = [(row.doc, row.seq) for row in browse.listing(space.engine, BranchId("draft"))]
+    listed = [(row.doc, row.seq) for row in browsing.listing(space.engine, BranchId("draft"))]
     assert listed == [(doc_key("a"), 1), (doc_key("b"), 3), (doc_key("c"), 3)]
 
 
@@ -230,14 +230,14 @@ def test_no_key_falls_out_of_a_listing(prefix: str, space: Space) -> None:
     ann = space.writer("ann")
     names = ["x", "x\U0010ffff", "x\U0010ffffy", "\U0010ffff", "\U0010ffff\U0010ffff", "x\0", "y", "%_", "X"]
     ann.accept(*[put(name, 1) for name in names])
-    found = [listed.doc for listed in browse.listing(space.engine, prefix=prefix)]
+    found = [listed.doc for listed in browsing.listing(space.engine, prefix=prefix)]
     assert found == sorted(doc_key(name) for name in names if doc_key(name).startswith(prefix))
 
 
 def test_listing_pages_through_thousands_of_documents(space: Space) -> None:
     ann = space.writer("ann")
     ann.accept(*[put(f"d{number:04}", number) for number in range(1500)])
-    assert [listed.doc for listed in browse.listing(space.engine)] == [doc_key(f"d{n:04}") for n in range(1500)]
+    assert [listed.doc for listed in browsing.listing(space.engine)] == [doc_key(f"d{n:04}") for n in range(1500)]
 
 
 def test_diff_tells_what_differs_between_two_places_either_way(space: Space) -> None:
@@ -246,11 +246,11 @@ def test_diff_tells_what_differs_between_two_places_either_way(space: Space) -> 
     ann.accept(edit("a", replace("x", to=2)), drop("b"))
     ann.accept(put("c", 1))
     ann.accept(drop("c"))
-    forward = [(c.doc, c.path, plain(c.before), plain(c.after)) for c in browse.diff(space.engine, Seq(1), Seq(4))]
+    forward = [(c.doc, c.path, plain(c.before), plain(c.after)) for c in browsing.diff(space.engine, Seq(1), Seq(4))]
     assert forward == [(doc_key("a"), ("x",), 1, 2), (doc_key("b"), (), 1, NOTHING)]
-    backward = [(c.doc, c.path, plain(c.before), plain(c.after)) for c in browse.diff(space.engine, Seq(4), Seq(1))]
+    backward = [(c.doc, c.path, plain(c.before), plain(c.after)) for c in browsing.diff(space.engine, Seq(4), Seq(1))]
     assert backward == [(doc_key("a"), ("x",), 2, 1), (doc_key("b"), (), NOTHING, 1)]
-    assert list(browse.diff(space.engine, Seq(2), Seq(2))) == []
+    assert list(browsing.diff(space.engine, Seq(2), Seq(2))) == []
 
 
 def test_diff_on_a_branch_ignores_other_branches(space: Space) -> None:
@@ -259,16 +259,16 @@ def test_diff_on_a_branch_ignores_other_branches(space: Space) -> None:
     fork(space.engine, space.clock, "draft")
     ann.accept(put("a", 2))
     space.writer("bob", "draft").accept(put("b", 3))
-    changes = [c.doc for c in browse.diff(space.engine, Seq(0), Seq(4), BranchId("draft"))]
+    changes = [c.doc for c in browsing.diff(space.engine, Seq(0), Seq(4), BranchId("draft"))]
     assert changes == [doc_key("a"), doc_key("b")]
-    assert [plain(c.after) for c in browse.diff(space.engine, Seq(0), Seq(4), BranchId("draft"))] == [1, 3]
+    assert [plain(c.after) for c in browsing.diff(space.engine, Seq(0), Seq(4), BranchId("draft"))] == [1, 3]
 
 
 def test_writing_the_value_that_is_there_takes_a_place_but_changes_nothing(space: Space) -> None:
     ann = space.writer("ann")
     ann.accept(put("a", {"k": 1}))
     assert ann.commit(put("a", {"k": 1})) == Committed(2)
-    assert list(browse.diff(space.engine, Seq(1), Seq(2))) == []
+    assert list(browsing.diff(space.engine, Seq(1), Seq(2))) == []
 
 
 def test_keys_of_a_space_may_be_anything(space: Space) -> None:

@@ -14,7 +14,7 @@ from headwater.store import features
 from headwater.store.backend import Backend
 from headwater.store.backends import sqlite_schema
 from headwater.store.backends.checksums import sum_of
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_file import FORMAT
 from headwater.store.engine import Engine

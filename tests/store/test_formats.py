@@ -9,13 +9,13 @@ from shutil import copyfile
 import pytest
 
 from headwater.store.backends.sqlite_file import FORMAT
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.codec import to_json
-from headwater.workflow import resolution, transitions
-from headwater.workflow.invariants import check_all
-from headwater.workflow.recovery import left_active
-from headwater.workflow.status import key_of
+from headwater.workflow import operator_actions, transitions
+from headwater.workflow.run_recovery import left_active
+from headwater.workflow.table_checks import check_all
 from headwater.workflow.transitions import Ask
+from headwater.workflow.wording.status_document import key_of
 from tests.store.fixtures.make_format_1 import told
 from tests.store.fixtures.make_format_3 import FLOWS, PARKING, rows_told
 from tests.store.fixtures.make_format_4 import ABANDONING, FACTS
@@ -174,12 +174,12 @@ def test_workflows_of_an_earlier_version_go_on(tmp_path: Path) -> None:
     doubting.commit(doubting.begin())
     asked = asking.flow.head
     assert asked is not None
-    asking.do(resolution.approve, asked)
+    asking.do(operator_actions.approve, asked)
     run = asking.begin()
     assert run.id == asked
     asking.act(run)
     asking.commit(run)
-    assert parking.do(resolution.reprocess, PARKING.name) == 1
+    assert parking.do(operator_actions.reprocess, PARKING.name) == 1
     last = parking.begin()
     assert [event.message for event in parking.book.pending(1, PARKING.consumers[0].topics, 9)] == ["bad", "c"]
     parking.prepare(last, "bad", "c")

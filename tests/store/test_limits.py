@@ -8,10 +8,10 @@ import pytest
 
 from headwater.store.branching import fork
 from headwater.store.commit import Commit, Committed, Conflict, Operation, Refused, SetDoc
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import doc_key
-from headwater.values.limits import COMMIT_BYTES_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX
 from headwater.values.tree import depth_of, freeze
+from headwater.values.value_limits import COMMIT_BYTES_MAX, DEPTH_MAX, DOCUMENT_BYTES_MAX
 from tests.support.limits import small_limits
 from tests.support.naive import NOTHING
 from tests.support.spaces import Space, add, admit, append, drop, edit, increment, move, put, remove, replace

@@ -9,7 +9,7 @@ from headwater.store.commit import Commit, Note, Submission
 from headwater.store.compaction import compact
 from headwater.store.observations import encode_observation
 from headwater.store.resumption import drop_stale, kept_size, listing
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, LocalSeq, SessionId
 from tests.support.spaces import Space, drop, put

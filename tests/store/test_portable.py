@@ -14,6 +14,7 @@ from headwater.errors import AddressError, HeadwaterError, MigrationError, Usage
 from headwater.store.branching import fork, merge
 from headwater.store.commit import Committed, SetDoc, Submission
 from headwater.store.engine import Engine
+from headwater.store.log_rebuild import check_log
 from headwater.store.portable import (
     batches,
     export_documents,
@@ -23,13 +24,12 @@ from headwater.store.portable import (
     read_header,
     unaltered,
 )
-from headwater.store.rebuild import check_log
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import doc_key, user_scope
 from headwater.values.codec import encode
 from headwater.values.ids import MAIN, BranchId, Seq
-from headwater.values.limits import DEPTH_MAX
 from headwater.values.tree import freeze
+from headwater.values.value_limits import DEPTH_MAX
 from tests.support.naive import exact, plain
 from tests.support.spaces import Space, append, drop, edit, put
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headwater.errors import StoreFullError
-from headwater.store import browse, resumption
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store import browsing, resumption
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.branching import fork
 from headwater.store.commit import Commit, DeleteDoc, Note, Operation, Submission
 from headwater.store.engine import Engine
@@ -62,7 +62,7 @@ def look(engine: Engine) -> object:
     found: list[object] = []
     for branch in BRANCHES:
         for prefix in ("", "space/a", "space/b:1", "space/none"):
-            found.append(list(browse.keys(engine, branch, prefix)))
+            found.append(list(browsing.keys(engine, branch, prefix)))
             listed = resumption.listing(engine, branch, prefix, [doc_key("a:1")])
             found += [listed.rows, listed.inherited, resumption.kept_size(engine, branch, prefix)]
             found.append({doc: listed.places.get(doc) for doc in map(doc_key, NAMES) if doc in listed.places})
@@ -92,8 +92,8 @@ def test_documents_are_let_go_of_when_there_is_room() -> None:
     engine.admit([Submission(Commit(SessionId("s"), LocalSeq(99), (put("a:1", "last"),)))])
     backend.is_full = True
     engine.let_go(MAIN, [doc_key("a:1")])
-    assert browse.read(engine, doc_key("a:1")).value == "last"
+    assert browsing.read(engine, doc_key("a:1")).value == "last"
     backend.is_full = False
     engine.let_go(MAIN, [doc_key("a:1")])
-    assert browse.read(engine, doc_key("a:1")).value == "last"
+    assert browsing.read(engine, doc_key("a:1")).value == "last"
     assert backend.folded() == engine.head

@@ -15,7 +15,7 @@ from headwater.errors import CorruptError
 from headwater.store.branching import fork, merge
 from headwater.store.compaction import compact
 from headwater.store.engine import GENESIS
-from headwater.store.verify import Report, verify
+from headwater.store.verification import Report, verify
 from headwater.values.address import doc_key
 from headwater.values.codec import encode
 from headwater.values.ids import BranchId, Seq

@@ -9,8 +9,7 @@ from tests.structure.project import ROOT
 HELD = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 PACKAGES = ("scheduler", "cells")
 PAGE = ROOT / "docs" / "internals" / "invariants.md"
-SCHEDULER = ROOT / "src" / "headwater" / "scheduler"
-CHECKERS = tuple(SCHEDULER / name for name in ("invariants.py", "event_invariants.py", "resume_invariants.py"))
+CHECKERS = tuple((ROOT / "src" / "headwater" / "testing" / "invariants").glob("*.py"))
 
 
 @pytest.mark.parametrize("number", HELD)

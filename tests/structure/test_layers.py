@@ -10,8 +10,8 @@ import pytest
 
 from tests.structure.project import PACKAGE, ROOT, read_pyproject
 
-CORE = ["errors", "values", "store", "cells", "scheduler", "sync", "patterns", "workflow", "runtime"]
-"""Layers 0 to 5, which decide; host, testing, cli and studio above them do."""
+CORE = ["errors", "values", "store", "cells", "scheduler", "sync", "workflow"]
+"""Layers 0 to 4, which decide."""
 
 
 @pytest.mark.parametrize("contract_id", ["repeatable", "no-files"])

@@ -34,14 +34,14 @@ def find_unreasoned(source: str) -> list[str]:
     return unreasoned
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("limits.py")), ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*_limits.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_limit_states_its_reason(path: Path) -> None:
     unreasoned = find_unreasoned(path.read_text(encoding="utf-8"))
     assert not unreasoned, f"{path.relative_to(ROOT)}: say why these are where they are: {', '.join(unreasoned)}"
 
 
 def test_limits_of_values_are_looked_at() -> None:
-    assert (PACKAGE / "values" / "limits.py").is_file()
+    assert (PACKAGE / "values" / "value_limits.py").is_file()
 
 
 def test_bare_limits_are_found() -> None:

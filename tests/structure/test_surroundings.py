@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.host.serving.logs import set_up
+from headwater.server.server_log import set_up
 from tests.support.surroundings import descendants, interruptible, limited, loggers_restored
 
 ROOT = Path(__file__).parents[2]

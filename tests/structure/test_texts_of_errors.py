@@ -1,4 +1,4 @@
-"""An author's exception is shown by `values/describe.py` alone: `str()` of one may raise, and did lose events.
+"""An author's exception is shown by `values/author_text.py` alone: `str()` of one may raise, and did lose events.
 
 Found by reading the source: a name that a broad `except` binds, a parameter that is annotated with Exception or
 BaseException, and the attributes in which the engine keeps such errors, may not be formatted directly.
@@ -16,7 +16,7 @@ BROAD = {"Exception", "BaseException"}
 HOLDERS = {"node", "event", "attempt", "handling", "self"}
 """Names of objects whose `error` is an author's exception; elsewhere it is a text."""
 
-EXEMPT = {PACKAGE / "values" / "describe.py"}
+EXEMPT = {PACKAGE / "values" / "author_text.py"}
 
 ALLOWED: dict[str, set[str]] = {
     # The parent of both is click's, or ours: `strerror`, and a sentence of Headwater's own.

@@ -9,8 +9,11 @@ from tests.structure.project import ROOT
 HELD = range(1, 15)
 PAGE = ROOT / "docs" / "internals" / "workflow-invariants.md"
 WORKFLOW = ROOT / "src" / "headwater" / "workflow"
-HOST = ROOT / "src" / "headwater" / "host" / "flows"
-CHECKERS = (WORKFLOW / "invariants.py", WORKFLOW / "watch.py")
+RUNTIME = ROOT / "src" / "headwater" / "runtime" / "workflows"
+CHECKERS = (
+    WORKFLOW / "table_checks.py",
+    ROOT / "src" / "headwater" / "testing" / "invariants" / "workflow_invariants.py",
+)
 
 
 @pytest.mark.parametrize("number", HELD)
@@ -20,7 +23,7 @@ def test_invariant_has_a_paragraph(number: int) -> None:
 
 @pytest.mark.parametrize("number", HELD)
 def test_invariant_is_marked_at_the_line_that_upholds_it(number: int) -> None:
-    sources = [path for folder in (WORKFLOW, HOST) for path in folder.rglob("*.py") if path not in CHECKERS]
+    sources = [path for folder in (WORKFLOW, RUNTIME) for path in folder.rglob("*.py") if path not in CHECKERS]
     assert [path.name for path in sources if re.search(rf"\bW{number}\b", path.read_text(encoding="utf-8"))]
 
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import headwater as hw
-from headwater.host.door import DOORS, Door
-from headwater.host.doorway import Caller, knock
-from headwater.host.told import VERSION, Ask, Opening, Question
+from headwater.inspect.records import VERSION, Ask, Opening, Question
+from headwater.inspect.socket_paths import Caller, knock
+from headwater.inspect.sockets import DOORS, Door
 
 SAFETY_S = 120
 """No test waits this long unless it fails."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import UNNUMBERED, Commit, Submission
 from headwater.testing import SimClock
@@ -18,18 +18,18 @@ from headwater.values.codec import encode
 from headwater.values.ids import DocKey, Millis, SessionId
 from headwater.values.tree import ABSENT, Maybe, freeze
 from headwater.workflow import transitions
-from headwater.workflow.book import Book
-from headwater.workflow.deploy import Deployed, deploy
-from headwater.workflow.model import CallRow, EventRow, FlowRow, HandlerKind, HandlerRow, Phase, RunRow, Status, Trouble
+from headwater.workflow.deployment import Deployed, deploy
+from headwater.workflow.operator_actions import plan_digest
 from headwater.workflow.planner import Flags
-from headwater.workflow.policy import Retry
-from headwater.workflow.publishing import Publication, publish
-from headwater.workflow.recovery import recover
-from headwater.workflow.resolution import plan_digest
-from headwater.workflow.ride import Ride
+from headwater.workflow.publication import Publication, publish
+from headwater.workflow.retry_policy import Retry
+from headwater.workflow.rows import CallRow, EventRow, FlowRow, HandlerKind, HandlerRow, Phase, RunRow, Status, Trouble
+from headwater.workflow.run_recovery import recover
 from headwater.workflow.schedule import Every, Schedule
-from headwater.workflow.spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
+from headwater.workflow.table_transaction import Ride
+from headwater.workflow.tables import Book
 from headwater.workflow.transitions import Begun, Failed, Next, Prepared
+from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
 from tests.support.spaces import Space
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from headwater.errors import StoreError
 from headwater.host.storage import GROUP_MAX, Storage
 from headwater.store.backend import Backend
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.testing import Disk, DiskVFS, SeededEntropy, SimClock
 

@@ -6,7 +6,7 @@ from collections import deque
 from copy import deepcopy
 from typing import Any
 
-from headwater.cells.pending import Failure, Pending
+from headwater.cells.pending_commit import Failure, Pending
 from headwater.cells.replica import Replica
 from headwater.errors import HeadwaterError, StoreFullError
 from headwater.store.branching import merge
@@ -14,8 +14,8 @@ from headwater.store.commit import Operation, Outcome, PendingRead, Precondition
 from headwater.store.document import Found
 from headwater.store.engine import Engine
 from headwater.values.address import Depth, doc_key
-from headwater.values.change import Change, Notification
 from headwater.values.ids import MAIN, BranchId, DocKey, Seq, SessionId
+from headwater.values.notifications import Change, Notification
 from tests.support.naive import NOTHING, exact, plain
 from tests.support.spaces import Space
 

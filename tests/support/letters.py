@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from headwater.host.options import Options
+from headwater.runtime.options import Options
 from headwater.testing import SimClock
 from tests.support.doors import BEGINNING, running
 

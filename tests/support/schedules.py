@@ -28,7 +28,7 @@ from headwater.store.commit import (
     ValueIs,
     Verdict,
 )
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.values.address import Depth, doc_key
 from headwater.values.codec import digest
 from headwater.values.ids import LocalSeq

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from headwater.store.backend import Backend
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import (
     Commit,

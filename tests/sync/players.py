@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from headwater.cells.pending import Pending
+from headwater.cells.pending_commit import Pending
+from headwater.client import remote_replica as replica_module
+from headwater.client import remote_storage as storage_module
+from headwater.client.remote_storage import RemoteStorage
+from headwater.client.server_link import Showing
+from headwater.client.server_url import ServerUrl
 from headwater.errors import AddressError, HeadwaterError, MergeConflictError, OfflineError, UnconfirmedError
-from headwater.host.remote import replica as replica_module
-from headwater.host.remote import storage as storage_module
-from headwater.host.remote.link import Showing
-from headwater.host.remote.storage import RemoteStorage
-from headwater.host.remote.url import ServerUrl
 from headwater.store.commit import Absent, Committed, DeleteDoc, Operation, PatchDoc, SetDoc
-from headwater.sync.client import Phase
+from headwater.sync.client_session import Phase
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, DocKey
 from headwater.values.link import link_to

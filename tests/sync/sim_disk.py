@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any
 
 from headwater.errors import PoisonedError, StoreFullError, UnavailableError
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 
 WRITES = frozenset({"append", "set_meta", "drop_observations", "drop_log", "damaged_observations"})
 READS = frozenset(

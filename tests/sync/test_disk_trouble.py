@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.cells.pending import Failure
+from headwater.cells.pending_commit import Failure
 from headwater.errors import HeadwaterError, PoisonedError, SessionLostError, StoreFullError, UnconfirmedError
 from headwater.store.commit import Committed, Outcome
-from headwater.sync.client import Phase, error_of
+from headwater.sync.client_session import Phase, error_of
 from headwater.sync.frames import Docs, Failed, Found, Judged, News, Pull, Transact, Trouble, Watch
-from headwater.sync.serving import Close
+from headwater.sync.server_session import Close
 from headwater.values.ids import LocalSeq
 from tests.support.spaces import put
 from tests.sync.test_session import A, Line

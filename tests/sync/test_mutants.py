@@ -9,17 +9,17 @@ from unittest.mock import patch
 
 import pytest
 
+from headwater.access.session_proofs import Proofs
+from headwater.client.remote_replica import RemoteReplica
 from headwater.errors import HeadwaterError
-from headwater.host.remote.replica import RemoteReplica
-from headwater.host.serving.guest import Client
-from headwater.host.serving.proofs import Proofs
-from headwater.host.serving.room import Room
+from headwater.server.spaces.channel import Room
+from headwater.server.spaces.client_connection import Client
 from headwater.store.commit import Committed, Conflict, Outcome
 from headwater.store.engine import Engine
-from headwater.sync import client as client_module
-from headwater.sync.client import ClientSession
+from headwater.sync import client_session as client_module
+from headwater.sync.client_listener import up_to
+from headwater.sync.client_session import ClientSession
 from headwater.sync.frames import Failed, Judged, Written
-from headwater.sync.told import up_to
 from headwater.sync.watches import Watches
 from headwater.values.ids import Seq
 from tests.sync.players import Game

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headwater.cells.pending import Failure, Pulled
+from headwater.access.session_proofs import Proofs
+from headwater.cells.pending_commit import Failure, Pulled
 from headwater.errors import ServerLimitError, SessionLostError, UnconfirmedError
-from headwater.host.serving.proofs import Proofs
 from headwater.store.commit import (
     Absent,
     Commit,
@@ -20,7 +20,8 @@ from headwater.store.commit import (
     Refused,
     Submission,
 )
-from headwater.sync.client import ClientSession, Item, Phase
+from headwater.sync.client_listener import Brought
+from headwater.sync.client_session import ClientSession, Item, Phase
 from headwater.sync.frames import (
     Docs,
     Found,
@@ -38,8 +39,7 @@ from headwater.sync.frames import (
     Written,
     encode_frame,
 )
-from headwater.sync.serving import Close
-from headwater.sync.told import Brought
+from headwater.sync.server_session import Close
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, DocKey, LocalSeq, SessionId
 from tests.support.hub import Hub

@@ -13,10 +13,10 @@ from unittest.mock import patch
 import pytest
 from msgspec import structs
 
+from headwater.access.rights import Right
 from headwater.errors import AccessError
-from headwater.host.serving.rights import Right
 from headwater.store.commit import Commit, Submission
-from headwater.sync.client import transact
+from headwater.sync.client_session import transact
 from headwater.sync.frames import Failed, Judged, News, encode_frame, read_server
 from headwater.values.ids import MAIN
 from tests.support.spaces import put

@@ -15,23 +15,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from headwater.access.grants import Grant
+from headwater.access.rights import Right
+from headwater.access.session_proofs import Proofs
 from headwater.errors import HeadwaterError, OfflineError, StoreError, UnavailableError
-from headwater.host.serving.grants import Grant
-from headwater.host.serving.guest import Client, rights_unknown
-from headwater.host.serving.proofs import Proofs
-from headwater.host.serving.rights import Right
-from headwater.host.serving.room import Room
 from headwater.host.storage import Storage
-from headwater.store.backends.memory import MemoryBackend
+from headwater.server.spaces.channel import Room
+from headwater.server.spaces.client_connection import Client, rights_unknown
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.branching import fork, merge
 from headwater.store.commit import Submission
 from headwater.store.engine import Engine
-from headwater.sync.client import ClientSession, Item, Phase
+from headwater.sync.client_session import ClientSession, Item, Phase
+from headwater.sync.frame_limits import FRAME_BYTES_MAX
 from headwater.sync.frames import FromClient, Open, Transact, encode_frame
-from headwater.sync.limits import FRAME_BYTES_MAX
-from headwater.sync.serving import Close
+from headwater.sync.server_session import Close
 from headwater.testing import SimClock
-from headwater.testing.clock import START_MS
+from headwater.testing.sim_clock import START_MS
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq
 from tests.support.histories import BrokenError, naive_log
 from tests.support.naive import NaiveSpace

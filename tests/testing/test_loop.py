@@ -9,7 +9,7 @@ import time
 import pytest
 
 from headwater.testing import SimLoop, simulate
-from headwater.testing.loop import StuckError
+from headwater.testing.sim_loop import StuckError
 from tests.app.holding import SAFETY_S
 
 

@@ -8,9 +8,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from headwater.cells.lifecycle import Status
 from headwater.cells.transaction import Transaction
-from headwater.host.attached import AttachedReplica
+from headwater.cells.transaction_states import Status
+from headwater.host.attached_replica import AttachedReplica
 from headwater.store.commit import Committed, Conflict, DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from headwater.cells.here import HERE, Addressed, Frame, find, innermost
-from headwater.cells.home import Home
-from headwater.cells.lifecycle import Status
+from headwater.cells.context import HERE, Addressed, Frame, find, innermost
+from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status
 from headwater.errors import ClosedError, NotOpen
 from headwater.testing import SeededEntropy
 from tests.support.naive import NOTHING, plain

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from headwater.cells.here import HERE
-from headwater.cells.home import LOST_MAX, Home
-from headwater.cells.lifecycle import Status
+from headwater.cells.context import HERE
+from headwater.cells.space_port import LOST_MAX, Home
 from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status
 from headwater.errors import (
     AddressError,
     ClosedError,

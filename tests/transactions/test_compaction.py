@@ -19,7 +19,7 @@ from headwater.cells.journal import (
 )
 from headwater.values.address import Depth
 from headwater.values.ids import Seq
-from headwater.values.match import touches
+from headwater.values.overlap import touches
 from headwater.values.tree import Maybe, Path, Step, freeze
 from tests.transactions.stage import A, B
 from tests.values.chance import some_document, some_edits, some_read, sources

@@ -10,8 +10,8 @@ from itertools import product
 
 import pytest
 
-from headwater.cells.lifecycle import SETTLED, TRANSITIONS, Signal, Status
 from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Signal, Status
 from headwater.errors import (
     AddressError,
     ClosedError,
@@ -22,8 +22,8 @@ from headwater.errors import (
 )
 from headwater.store.commit import Absent, Committed, Conflict, Refused
 from headwater.values.address import Depth, doc_key
-from headwater.values.change import Notification
 from headwater.values.ids import Seq
+from headwater.values.notifications import Notification
 from tests.replica.desk import Ear
 from tests.support.naive import NOTHING
 from tests.support.spaces import edit, increment, put, remove, replace

@@ -10,7 +10,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from headwater.cells.journal import Mark
-from headwater.cells.lifecycle import Status
+from headwater.cells.transaction_states import Status
 from headwater.errors import StoreFullError
 from headwater.store.commit import Conflict, Operation, PendingRead, Read
 from headwater.values.address import Depth, doc_key

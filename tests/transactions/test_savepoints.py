@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given
 
-from headwater.cells.lifecycle import Status
+from headwater.cells.transaction_states import Status
 from headwater.errors import AddressError
 from headwater.store.commit import Absent
 from headwater.values.tree import ABSENT, Maybe, freeze

@@ -16,7 +16,7 @@ from headwater.cells.journal import (
     LINK_PROBE,
     Flags,
 )
-from headwater.cells.lifecycle import Status
+from headwater.cells.transaction_states import Status
 from headwater.errors import StoreFullError
 from headwater.store.commit import Conflict, Operation, SetDoc
 from headwater.values.address import Depth

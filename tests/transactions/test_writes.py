@@ -9,8 +9,8 @@ import pytest
 from hypothesis import event, given
 
 from headwater.cells.journal import ATTEMPTED_WRITE, Entry
-from headwater.cells.lifecycle import Status
 from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status
 from headwater.errors import AddressError, StoreFullError, WriteError
 from headwater.store.commit import Absent, Committed, DeleteDoc, PatchDoc, Refused, SetDoc
 from headwater.values.address import Depth, doc_key

@@ -11,7 +11,7 @@ from itertools import takewhile
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from headwater.values.limits import INT_MAX, INT_MIN
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.patch import (
     Add,
     AddUnique,
@@ -25,7 +25,7 @@ from headwater.values.patch import (
     Splice,
 )
 from headwater.values.tree import ABSENT, Path
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

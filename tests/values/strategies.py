@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from headwater.values.address import Depth
 from headwater.values.ids import DocId, SpaceId
-from headwater.values.limits import INT_MAX, INT_MIN
 from headwater.values.link import Link
 from headwater.values.tree import ABSENT, Maybe, Path, Step, Value, freeze
+from headwater.values.value_limits import INT_MAX, INT_MIN
 from tests.values.oracle import thaw
 
 # --- values ---------------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ from headwater.values.address import (
     user_scope,
 )
 from headwater.values.ids import DocKey, SessionId, SpaceId
-from headwater.values.limits import KEY_BYTES_MAX
 from headwater.values.tree import ABSENT, freeze
+from headwater.values.value_limits import KEY_BYTES_MAX
 from tests.values.oracle import look, paths_of, thaw
 from tests.values.strategies import depths, paths, values
 from tests.values.widths import at_both_widths

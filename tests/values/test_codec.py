@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.errors import AddressError
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.codec import adopt, decode, digest, encode, from_json, to_json
 from headwater.values.frozen import FrozenDict, FrozenList
-from headwater.values.limits import INT_MAX, INT_MIN, WIDE_FROM
 from headwater.values.tree import Value, freeze, is_array, is_map, map_of, put_key, same
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import INT_MAX, INT_MIN, WIDE_FROM
 from tests.values.oracle import canon, thaw
 from tests.values.strategies import relatives, values
 from tests.values.widths import at_both_widths, tiny_chunks

@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from headwater.errors import TransientError
-from headwater.values.codec import encode
-from headwater.values.describe import (
+from headwater.values.author_text import (
     TEXT_MAX,
     add_note,
     calls_of,
@@ -22,6 +21,7 @@ from headwater.values.describe import (
     traceback_text,
     with_calls,
 )
+from headwater.values.codec import encode
 from headwater.values.schema import short
 from headwater.values.tree import freeze
 from tests.support.odd_errors import ODD, BadMeta, NoStrError, OddValue, SubclassStrError, Text, odd_id

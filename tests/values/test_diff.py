@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 
 from headwater.values.address import doc_key, overlaps
-from headwater.values.change import Change
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.diff import changes_between, changes_of, differences
 from headwater.values.frozen import FrozenList
+from headwater.values.notifications import Change
 from headwater.values.patch import Add, Append, Remove, Replace, apply_patch
 from headwater.values.tree import ABSENT, freeze, get, put_index, put_key, same
-from headwater.values.wide import WideList, WideMap
 from tests.values.chance import some_document, some_edits, sources
 from tests.values.oracle import canon, is_container, look, paths_of, thaw
 from tests.values.widths import at_both_widths

@@ -17,15 +17,15 @@ from headwater.errors import AddressError, LimitError
 from headwater.values import codec, intake, tree
 from headwater.values.diff import differences
 from headwater.values.frozen import FrozenDict
-from headwater.values.limits import (
+from headwater.values.patch import Add, Append, Increment, Move, Replace, Splice, apply_patch
+from headwater.values.tree import ABSENT, array_of, depth_of, freeze, get, is_array, is_map, same
+from headwater.values.value_limits import (
     DEPTH_MAX,
     DOCUMENT_BYTES_MAX,
     INT_MAX,
     INT_MIN,
     KEY_BYTES_MAX,
 )
-from headwater.values.patch import Add, Append, Increment, Move, Replace, Splice, apply_patch
-from headwater.values.tree import ABSENT, array_of, depth_of, freeze, get, is_array, is_map, same
 from tests.values.oracle import canon, thaw
 from tests.values.strategies import plain_values, values
 from tests.values.widths import at_both_widths

@@ -12,9 +12,9 @@ from headwater.errors import AddressError
 from headwater.values.address import Address, doc_key, split_key, user_scope
 from headwater.values.codec import decode, encode
 from headwater.values.ids import DocId, DocKey, SpaceId
-from headwater.values.limits import KEY_BYTES_MAX, LINK_HOPS_MAX
 from headwater.values.link import End, Link, follow, link_to, parse_link, target, write_target
 from headwater.values.tree import ABSENT, freeze, get, is_link
+from headwater.values.value_limits import KEY_BYTES_MAX, LINK_HOPS_MAX
 from tests.values.strategies import link_records, maybes, paths
 from tests.values.widths import at_both_widths
 

@@ -10,9 +10,9 @@ from hypothesis import event, given
 
 from headwater.errors import AddressError
 from headwater.values.address import Depth, doc_key
-from headwater.values.change import Change
 from headwater.values.diff import changes_between, changes_of
-from headwater.values.match import is_touched, touches, walk
+from headwater.values.notifications import Change
+from headwater.values.overlap import is_touched, touches, walk
 from headwater.values.patch import apply_patch
 from headwater.values.tree import ABSENT, Maybe, Path, freeze, get
 from tests.values.chance import some_attempts, some_document, some_edits, some_read, sources

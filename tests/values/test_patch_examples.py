@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from headwater.errors import AddressError, LimitError
-from headwater.values.limits import INT_MAX, INT_MIN, KEY_BYTES_MAX
 from headwater.values.patch import (
     Add,
     AddUnique,
@@ -25,6 +24,7 @@ from headwater.values.patch import (
     apply_patch,
 )
 from headwater.values.tree import ABSENT, Array, freeze, get, is_array
+from headwater.values.value_limits import INT_MAX, INT_MIN, KEY_BYTES_MAX
 from tests.values.oracle import canon, thaw
 
 LINK = {"/": {"link@1": {"id": "x"}}}

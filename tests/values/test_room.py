@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sys import getsizeof
 
-from headwater.values.room import ROOM_BYTES, fitted
+from headwater.values.shrink import ROOM_BYTES, fitted
 
 
 def test_a_table_that_was_much_larger_is_made_anew_with_the_same_entries() -> None:

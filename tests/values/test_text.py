@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headwater
-from headwater.cells.show import brief
-from headwater.draw.words import inert as drawn
-from headwater.draw.words import took
+from headwater.cells.display import brief
+from headwater.draw.node_captions import inert as drawn
+from headwater.draw.node_captions import took
 from headwater.values.text import inert, inert_lines, rough_span, span
 from headwater.workflow.schedule import due_in_words
 

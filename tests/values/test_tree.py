@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList
-from headwater.values.limits import WIDE_FROM
 from headwater.values.tree import (
     ABSENT,
     Step,
@@ -28,7 +28,7 @@ from headwater.values.tree import (
     same,
     same_shape,
 )
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import WIDE_FROM
 from tests.values import oracle
 from tests.values.oracle import canon, look, paths_of, shape, thaw
 from tests.values.strategies import keys, maybes, paths, relatives, scalars, values

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import FrozenError
-from headwater.values import wide
+from headwater.values import chunked
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList
-from headwater.values.limits import CHUNK_MAX, WIDE_FROM, WIDE_UNTIL
 from headwater.values.tree import drop_key, freeze, put_index, put_key, splice
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import CHUNK_MAX, WIDE_FROM, WIDE_UNTIL
 from tests.values.strategies import values
 from tests.values.widths import tiny_chunks
 
@@ -32,8 +32,8 @@ sources = st.randoms(use_true_random=True)
 def check_chunks(chunks: list[list[Value]] | list[dict[str, Value]]) -> None:
     """No chunk empty or too long, and no two neighbours that could well be one."""
     lengths = [len(chunk) for chunk in chunks]
-    assert all(0 < length <= wide._HALF * 2 for length in lengths)
-    assert all(left + right > wide._HALF for left, right in pairwise(lengths))
+    assert all(0 < length <= chunked._HALF * 2 for length in lengths)
+    assert all(left + right > chunked._HALF for left, right in pairwise(lengths))
 
 
 def check_map(made: WideMap, model: dict[str, Value]) -> None:

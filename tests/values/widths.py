@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from headwater.values import codec, tree, wide
+from headwater.values import chunked, codec, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +23,8 @@ def tiny_chunks() -> Iterator[None]:
         patch.setattr(tree, "WIDE_FROM", 4)
         patch.setattr(tree, "WIDE_UNTIL", 2)
         patch.setattr(codec, "WIDE_FROM", 4)
-        patch.setattr(wide, "CHUNK_MAX", 4)
-        patch.setattr(wide, "_HALF", 2)
+        patch.setattr(chunked, "CHUNK_MAX", 4)
+        patch.setattr(chunked, "_HALF", 2)
         yield
 
 

@@ -12,10 +12,10 @@ from unittest.mock import patch
 
 import apsw
 
-from headwater.host import opening
-from headwater.store.backends.beside import SqliteTables
-from headwater.store.backends.memory import MemoryBackend
+from headwater.host import space_files
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
+from headwater.store.backends.sqlite_tables import SqliteTables
 
 KINDS = ["memory", "sqlite"]
 
@@ -99,7 +99,7 @@ class Disk:
             vars(made).update(vars(kept))
             return made
 
-        with patch.object(opening, "SqliteBackend", File), patch.object(opening, "MemoryBackend", memory):
+        with patch.object(space_files, "SqliteBackend", File), patch.object(space_files, "MemoryBackend", memory):
             yield
 
 

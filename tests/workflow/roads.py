@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
-from headwater.workflow import resolution, runs, transitions
-from headwater.workflow.model import Outcome, Phase, RunRow, Status, Trouble
+from headwater.workflow import operator_actions, run_rows, transitions
 from headwater.workflow.phases import Place, Step, step
+from headwater.workflow.rows import Outcome, Phase, RunRow, Status, Trouble
 from tests.support.flows import Desk, packed
 
 Road = tuple[Step, ...]
@@ -70,10 +70,10 @@ def _take(desk: Desk, run: RunRow, what: Step) -> RunRow:
 
 def _skip(desk: Desk, run: RunRow) -> RunRow:
     if run.phase == Phase.MUTATING:
-        return desk.do(resolution.reconcile_skip, run.id)
+        return desk.do(operator_actions.reconcile_skip, run.id)
     if run.status == Status.APPROVAL:
-        return desk.do(resolution.reject, run.id)
-    desk.do(resolution.cancel, run.id)
+        return desk.do(operator_actions.reject, run.id)
+    desk.do(operator_actions.cancel, run.id)
     return desk.leave(run)
 
 
@@ -93,7 +93,7 @@ def _doubt(desk: Desk, run: RunRow) -> RunRow:
 
 
 def _approve(desk: Desk, run: RunRow) -> RunRow:
-    desk.do(resolution.approve, run.id)
+    desk.do(operator_actions.approve, run.id)
     return desk.begin()
 
 
@@ -103,7 +103,7 @@ TAKEN: dict[Step, Callable[[Desk, RunRow], RunRow]] = {
     Step.APPLIED: lambda desk, run: desk.do(transitions.applied, run.id, RESULT),
     Step.NOT_APPLIED: lambda desk, run: desk.do(transitions.not_applied, run.id, "it said no"),
     Step.SKIPPED: _skip,
-    Step.EMITTING: lambda desk, run: desk.do(runs.move, run, Step.EMITTING),
+    Step.EMITTING: lambda desk, run: desk.do(run_rows.move, run, Step.EMITTING),
     Step.COMMITTED: _commit,
     Step.APPROVAL: _ask,
     Step.RECONCILIATION: _doubt,

@@ -6,11 +6,11 @@ import pytest
 
 from headwater.errors import InvariantError, TransitionError
 from headwater.workflow import transitions
-from headwater.workflow.flows import set_flow
-from headwater.workflow.invariants import check_all
-from headwater.workflow.limits import PAGE
-from headwater.workflow.model import Intent, Outcome, Phase
+from headwater.workflow.rows import Intent, Outcome, Phase
+from headwater.workflow.table_checks import check_all
 from headwater.workflow.transitions import Begun, Prepared
+from headwater.workflow.workflow_limits import PAGE
+from headwater.workflow.workflow_rows import set_flow
 from tests.support.flows import Desk, packed
 
 

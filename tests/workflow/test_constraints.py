@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from headwater.errors import InvariantError, TransitionError
-from headwater.workflow import runs, transitions
-from headwater.workflow.model import Why
+from headwater.workflow import run_rows, transitions
+from headwater.workflow.rows import Why
 from tests.support.flows import Desk, packed
 
 
@@ -28,7 +28,7 @@ def test_a_workflow_has_one_active_run(desk: Desk) -> None:
     desk.begin()
     before = desk.rows()
     with pytest.raises(InvariantError, match="flow_run"):
-        desk.do(lambda book: runs.insert(book, desk.flow, "work", "consumer", Why.EVENT))
+        desk.do(lambda book: run_rows.insert(book, desk.flow, "work", "consumer", Why.EVENT))
     assert desk.rows() == before
 
 
@@ -40,7 +40,7 @@ def test_two_workflows_have_one_each(desk: Desk) -> None:
     )
     other = desk.book.flow_named("other")
     assert other is not None
-    assert desk.do(lambda book: runs.insert(book, other, "work", "consumer", Why.EVENT)).flow == other.id
+    assert desk.do(lambda book: run_rows.insert(book, other, "work", "consumer", Why.EVENT)).flow == other.id
 
 
 def test_a_run_has_one_successor(desk: Desk) -> None:
@@ -52,7 +52,7 @@ def test_a_run_has_one_successor(desk: Desk) -> None:
     desk.fail(second)
     before = desk.rows()
     with pytest.raises(InvariantError, match="retry_of"):
-        desk.do(lambda book: runs.insert_after(book, desk.flow, failed, Why.RETRY, keeps=False))
+        desk.do(lambda book: run_rows.insert_after(book, desk.flow, failed, Why.RETRY, keeps=False))
     assert desk.rows() == before
 
 
@@ -141,7 +141,7 @@ def test_what_a_run_was_given_does_not_change(desk: Desk, status: str) -> None:
     run = desk.begin()
     desk.prepare(run, "a")
     if status != "reserved":
-        desk.do(runs.release, run, status, "consumed")
+        desk.do(run_rows.release, run, status, "consumed")
     refused(desk, "update flow_event set payload = x'01' where message = 'a'", why="does not change")
 
 
@@ -168,7 +168,7 @@ def test_how_many_events_wait_is_counted_by_the_database(desk: Desk) -> None:
     run = desk.begin()
     desk.prepare(run, "a", "b")
     assert desk.book.topics(1)["notes"].pending == 1
-    desk.do(runs.release, run)
+    desk.do(run_rows.release, run)
     desk.book.execute("update flow_event set status = 'parked' where message = 'a'")
     topic = desk.book.topics(1)["notes"]
     assert (topic.pending, topic.parked) == (2, 1)
@@ -181,7 +181,7 @@ def test_what_became_of_an_event_in_a_run_is_said_once(desk: Desk) -> None:
     desk.prepare(run, "a")
     refused(desk, "update flow_take set run = 1", why="said once")
     refused(desk, "update flow_take set disposition = 'lost'")
-    desk.do(runs.release, run)
+    desk.do(run_rows.release, run)
     refused(desk, "update flow_take set disposition = 'consumed'", why="said once")
     refused(desk, "update flow_take set disposition = 'reserved'", why="said once")
 
@@ -224,9 +224,9 @@ def test_what_became_of_a_call_is_said_once(desk: Desk) -> None:
     desk.act(run)
     before = desk.rows()
     with pytest.raises(InvariantError, match="said once"):
-        desk.do(runs.resolve_call, run, "reconciliation", result=None, error="no")
+        desk.do(run_rows.resolve_call, run, "reconciliation", result=None, error="no")
     with pytest.raises(InvariantError, match="said once"):
-        desk.do(runs.leave_call_open, run, 5)
+        desk.do(run_rows.leave_call_open, run, 5)
     with pytest.raises(TransitionError, match="known already"):
         desk.do(transitions.applied, run.id, packed(2))
     assert desk.rows() == before
@@ -239,16 +239,16 @@ def test_a_run_makes_one_call(desk: Desk) -> None:
     desk.prepare(run, "a")
     desk.leave(run)
     with pytest.raises(InvariantError, match="flow_call"):
-        desk.do(runs.write_call, desk.flow, run, "again", b"")
+        desk.do(run_rows.write_call, desk.flow, run, "again", b"")
 
 
 def test_two_calls_never_have_the_same_key(desk: Desk) -> None:
     """It is made of the number of the run, the name of the workflow and the salt of the space."""
     flow = desk.flow
     others = [replace(flow, name="app.other"), replace(flow, salt="another space")]
-    keys = [runs.key_of(each, run) for each in [flow, *others] for run in range(1, 200)]
+    keys = [run_rows.key_of(each, run) for each in [flow, *others] for run in range(1, 200)]
     assert len(set(keys)) == len(keys)
-    assert runs.key_of(flow, 7) == runs.key_of(desk.flow, 7), "the same, whenever it is asked for"
+    assert run_rows.key_of(flow, 7) == run_rows.key_of(desk.flow, 7), "the same, whenever it is asked for"
 
 
 @pytest.mark.parametrize(

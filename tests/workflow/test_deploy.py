@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from headwater.errors import DeclarationError, TransitionError
-from headwater.workflow import repairs, resolution, transitions
-from headwater.workflow.deploy import check
-from headwater.workflow.model import EventStatus, Phase, Status, Trouble, Why
+from headwater.workflow import operator_actions, repairs, transitions
+from headwater.workflow.deployment import check
 from headwater.workflow.planner import Rest
+from headwater.workflow.rows import EventStatus, Phase, Status, Trouble, Why
 from headwater.workflow.schedule import Every
-from headwater.workflow.spec import ConsumerSpec, FlowSpec, ProducerSpec
 from headwater.workflow.transitions import Begun
+from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec, ProducerSpec
 from tests.support.flows import FLOW, MINUTE_MS, POLLING, Desk, flow_spec, packed
 
 # --- what could never work ------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_a_new_version_approves_nothing_and_knows_nothing_of_a_call(desk: Desk) 
     asked = desk.ask("a")
     desk.deploy(desk.spec, "2")
     assert (desk.flow.block_kind, desk.next()) == ("ask", Rest())
-    desk.do(resolution.reject, asked.id)
+    desk.do(operator_actions.reject, asked.id)
     desk.commit(desk.begin())
     desk.doubt("b")
     desk.deploy(desk.spec, "3")
@@ -286,6 +286,6 @@ def test_what_a_program_has_repaired_stays_until_the_program_itself_is_another(d
 
 
 def test_a_paused_workflow_stays_paused(desk: Desk) -> None:
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     desk.deploy(flow_spec(producers={"poll": Every(MINUTE_MS)}), "2")
     assert desk.next() == Rest()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import NotFoundError
-from headwater.workflow import inquiry, resolution
-from headwater.workflow.limits import STALE_MS
-from headwater.workflow.model import Trouble
+from headwater.workflow import operator_actions, run_queries
+from headwater.workflow.rows import Trouble
 from headwater.workflow.schedule import Cron, Every
+from headwater.workflow.workflow_limits import STALE_MS
 from tests.support.flows import FLOW, MINUTE_MS, Desk, flow_spec
 
 
-def flow(desk: Desk) -> inquiry.FlowView:
-    return inquiry.flow(desk.book, FLOW)
+def flow(desk: Desk) -> run_queries.FlowView:
+    return run_queries.flow(desk.book, FLOW)
 
 
 def test_schedules_are_told_in_words_in_the_order_of_the_program(desk: Desk) -> None:
@@ -46,7 +46,7 @@ def test_what_is_due_is_the_next_thing_that_happens_by_itself(desk: Desk) -> Non
     desk.publish("a")
     desk.fail(desk.begin())
     assert flow(desk).due_at == desk.clock.now_ms() + 10_000, "a chain that is not finished comes first"
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     assert flow(desk).due_at is None, "nothing happens while it is paused"
 
 
@@ -58,18 +58,18 @@ def test_a_call_that_is_looked_up_later_is_due_then(desk: Desk) -> None:
 def test_what_blocks_a_workflow_is_told_with_its_run(desk: Desk) -> None:
     run = desk.ask("a")
     assert (flow(desk).block_kind, flow(desk).run, flow(desk).due_at) == ("ask", run.id, None)
-    assert inquiry.run_details(desk.book, run.id).block_kind == "ask"
-    assert [view.name for view in inquiry.needs_attention(desk.book)] == [FLOW]
+    assert run_queries.run_details(desk.book, run.id).block_kind == "ask"
+    assert [view.name for view in run_queries.needs_attention(desk.book)] == [FLOW]
 
 
 def test_a_workflow_is_found_by_the_part_after_the_dot_and_listed_unless_archived(desk: Desk) -> None:
-    assert inquiry.flow(desk.book, "inbox").name == FLOW
-    desk.do(resolution.pause, FLOW)
-    desk.do(resolution.archive, FLOW)
-    assert inquiry.flows(desk.book) == []
-    assert [view.state for view in inquiry.flows(desk.book, archived=True)] == ["Stopped"]
+    assert run_queries.flow(desk.book, "inbox").name == FLOW
+    desk.do(operator_actions.pause, FLOW)
+    desk.do(operator_actions.archive, FLOW)
+    assert run_queries.flows(desk.book) == []
+    assert [view.state for view in run_queries.flows(desk.book, archived=True)] == ["Stopped"]
     with pytest.raises(NotFoundError, match="there is no workflow 'other' here; there is"):
-        inquiry.flow(desk.book, "other")
+        run_queries.flow(desk.book, "other")
 
 
 # --- runs -----------------------------------------------------------------------------------------------------
@@ -78,23 +78,25 @@ def test_a_workflow_is_found_by_the_part_after_the_dot_and_listed_unless_archive
 def test_runs_come_newest_first_and_in_pages(desk: Desk) -> None:
     for number in range(5):
         desk.consume(str(number))
-    ids = [run.id for run in inquiry.runs(desk.book)]
+    ids = [run.id for run in run_queries.runs(desk.book)]
     assert ids == [6, 5, 4, 3, 2, 1]
-    assert [run.id for run in inquiry.runs(desk.book, limit=2)] == [6, 5]
-    assert [run.id for run in inquiry.runs(desk.book, limit=2, before=5)] == [4, 3]
-    assert [run.id for run in inquiry.runs(desk.book, after=4)] == [6, 5]
-    assert [run.id for run in inquiry.runs(desk.book, after=4, also=(1, 3), acting=True)] == [6, 5, 3, 1]
-    assert [run.id for run in inquiry.runs(desk.book, acting=True)] == [6, 5, 4, 3, 2], "the first had nothing to do"
+    assert [run.id for run in run_queries.runs(desk.book, limit=2)] == [6, 5]
+    assert [run.id for run in run_queries.runs(desk.book, limit=2, before=5)] == [4, 3]
+    assert [run.id for run in run_queries.runs(desk.book, after=4)] == [6, 5]
+    assert [run.id for run in run_queries.runs(desk.book, after=4, also=(1, 3), acting=True)] == [6, 5, 3, 1]
+    assert [run.id for run in run_queries.runs(desk.book, acting=True)] == [6, 5, 4, 3, 2], (
+        "the first had nothing to do"
+    )
 
 
 def test_runs_are_chosen_by_workflow_and_by_what_their_status_begins_with(desk: Desk) -> None:
     desk.consume("a")
     desk.ask("b")
-    assert [run.id for run in inquiry.runs(desk.book, "inbox", status="paused")] == [3]
-    assert [run.id for run in inquiry.runs(desk.book, FLOW, status="committed")] == [2, 1]
-    assert inquiry.runs(desk.book, status="crashed", also=()) == []
+    assert [run.id for run in run_queries.runs(desk.book, "inbox", status="paused")] == [3]
+    assert [run.id for run in run_queries.runs(desk.book, FLOW, status="committed")] == [2, 1]
+    assert run_queries.runs(desk.book, status="crashed", also=()) == []
     with pytest.raises(NotFoundError):
-        inquiry.runs(desk.book, "other")
+        run_queries.runs(desk.book, "other")
 
 
 def test_a_chain_is_told_with_all_its_calls(desk: Desk) -> None:
@@ -108,7 +110,7 @@ def test_a_chain_is_told_with_all_its_calls(desk: Desk) -> None:
     desk.prepare(second, "a", title="Send it again")
     desk.act(second, {"sent": 1})
     desk.fail(second, Trouble.LOGIC, "next is wrong")
-    details = inquiry.run_details(desk.book, first.id)
+    details = run_queries.run_details(desk.book, first.id)
     assert [(run.id, run.attempt, run.followed_by) for run in details.chain] == [
         (first.id, 1, second.id),
         (second.id, 2, None),
@@ -118,7 +120,7 @@ def test_a_chain_is_told_with_all_its_calls(desk: Desk) -> None:
     assert details.call == details.calls[0]
     assert [(event.id, event.disposition) for event in details.events] == [("a", "released")]
     assert details.inputs == ["Note a"]
-    assert inquiry.run_details(desk.book, second.id).result == {"sent": 1}
+    assert run_queries.run_details(desk.book, second.id).result == {"sent": 1}
 
 
 # --- inputs ---------------------------------------------------------------------------------------------------
@@ -126,23 +128,25 @@ def test_a_chain_is_told_with_all_its_calls(desk: Desk) -> None:
 
 def by_status(desk: Desk) -> dict[str, list[str]]:
     statuses = ("pending", "done", "parked", "skipped")
-    return {status: [view.external for view in inquiry.inputs(desk.book, FLOW, status=status)] for status in statuses}
+    return {
+        status: [view.external for view in run_queries.inputs(desk.book, FLOW, status=status)] for status in statuses
+    }
 
 
 def test_inputs_are_what_their_events_are(desk: Desk) -> None:
     desk.consume("a")
     desk.ask("b")
     desk.publish("c", "d", "e")
-    desk.do(resolution.skip_input, 4)
+    desk.do(operator_actions.skip_input, 4)
     book = desk.book
     desk.backend.begin()
     book.execute("update flow_event set status = 'parked' where message = 'e'")
     desk.backend.append([], None)
     assert by_status(desk) == {"pending": ["c", "b"], "done": ["a"], "parked": ["e"], "skipped": ["d"]}
-    assert [view.external for view in inquiry.inputs(desk.book, limit=2, before=4)] == ["c", "b"]
-    assert inquiry.input_view(desk.book, 1).outputs == ["Did a"]
+    assert [view.external for view in run_queries.inputs(desk.book, limit=2, before=4)] == ["c", "b"]
+    assert run_queries.input_view(desk.book, 1).outputs == ["Did a"]
     with pytest.raises(NotFoundError, match="there is no input 9"):
-        inquiry.input_view(desk.book, 9)
+        run_queries.input_view(desk.book, 9)
 
 
 def test_what_has_waited_for_a_week_is_counted_and_marked(desk: Desk) -> None:
@@ -150,4 +154,4 @@ def test_what_has_waited_for_a_week_is_counted_and_marked(desk: Desk) -> None:
     desk.clock.advance(STALE_MS + 1)
     desk.publish("b")
     assert (flow(desk).stale, flow(desk).waiting) == (1, 0)
-    assert [(view.external, view.stale) for view in inquiry.inputs(desk.book)] == [("b", False), ("a", True)]
+    assert [(view.external, view.stale) for view in run_queries.inputs(desk.book)] == [("b", False), ("a", True)]

@@ -1,7 +1,7 @@
 """A workflow whose author code, service, users, clock and process do whatever they can do, at any time.
 
 After each of these, what must hold of the tables holds; and once all are well, everything comes to its right end. See
-`tests/workflow/world.py` for what there is, and `headwater.workflow.invariants` for what must hold.
+`tests/workflow/world.py` for what there is, and `headwater.workflow.table_checks` for what must hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import headwater as hw
-from headwater.workflow.spec import OnPoison
+from headwater.workflow.workflow_spec import OnPoison
 from tests.workflow.images import KINDS
 from tests.workflow.outside import MODES
 from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World

@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 from headwater.errors import InvariantError, TransitionError
-from headwater.workflow import runs
-from headwater.workflow.model import HandlerKind, Outcome, Phase, RunRow, Status
+from headwater.workflow import run_rows
 from headwater.workflow.phases import Place, Restart, Step, place_of, restart_of, step
+from headwater.workflow.rows import HandlerKind, Outcome, Phase, RunRow, Status
 from tests.support.flows import Desk, packed
 
 PLACES = [Place(*each) for each in product(Phase, Status, Outcome)]
@@ -194,11 +194,11 @@ def test_every_step_that_is_allowed_can_be_written_and_every_other_changes_nothi
         if what is Step.APPLIED:
             extra["mutation_result"] = packed("done")
         if what in steps_from(place):
-            moved = runs.move(desk.book, run, what, **extra)
+            moved = run_rows.move(desk.book, run, what, **extra)
             assert place_of(desk.run(run)) == place_of(moved) == step(place, what)
         else:
             with pytest.raises(TransitionError):
-                runs.move(desk.book, run, what, **extra)
+                run_rows.move(desk.book, run, what, **extra)
             assert desk.rows() == before
         desk.backend.give_up()
 
@@ -241,4 +241,4 @@ def test_whoever_moves_a_run_that_another_has_moved_meanwhile_is_told(desk: Desk
     run = desk.begin()
     desk.prepare(run, "a")
     with pytest.raises(InvariantError, match="no longer"):
-        desk.do(runs.move, run, Step.PREPARED, prepare_result=packed(None))
+        desk.do(run_rows.move, run, Step.PREPARED, prepare_result=packed(None))

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 import headwater as hw
-from headwater.workflow import resolution, transitions
-from headwater.workflow.book import Book
-from headwater.workflow.limits import WAKE_MAX_MS
-from headwater.workflow.model import Intent, Trouble, Why
+from headwater.workflow import operator_actions, transitions
 from headwater.workflow.planner import Due, Flags, Rest, choose, flags_after_restart
+from headwater.workflow.rows import Intent, Trouble, Why
 from headwater.workflow.schedule import Cron, Every
+from headwater.workflow.tables import Book
 from headwater.workflow.transitions import Ask, Begun, Prepared
+from headwater.workflow.workflow_limits import WAKE_MAX_MS
 from tests.support.flows import FLOW, MINUTE_MS, Desk, flow_spec, packed
 
 HOUR_MS = 60 * MINUTE_MS
@@ -233,7 +233,7 @@ def test_a_producer_without_a_schedule_runs_when_it_is_deployed_and_when_it_is_a
     quiet(desk, producers={"poll": None})
     assert desk.handler("poll", "producer").next_run_at is None
     assert desk.next() == Rest()
-    desk.do(resolution.run_now, FLOW)
+    desk.do(operator_actions.run_now, FLOW)
     assert desk.begin().why == Why.MANUAL
 
 
@@ -322,7 +322,7 @@ def test_after_a_restart_those_look_who_have_something_to_look_at(desk: Desk) ->
 def test_who_took_up_a_chain_is_told_by_its_run(desk: Desk) -> None:
     desk.publish("a")
     desk.fail(desk.begin(), Trouble.LOGIC)
-    desk.do(resolution.resume, FLOW)
+    desk.do(operator_actions.resume, FLOW)
     desk.flags.resumed = Why.FIXED
     assert desk.begin().why == Why.FIXED
     assert desk.flags.resumed is None
@@ -350,7 +350,7 @@ def test_a_producer_that_was_asked_for_runs_although_the_clock_was_set_back_a_li
     """By less than the time since anything else happened."""
     quiet(desk, producers={"poll": None})
     desk.clock.advance(HOUR_MS)
-    desk.do(resolution.run_now, FLOW)
+    desk.do(operator_actions.run_now, FLOW)
     desk.clock.advance(-HOUR_MS // 2)
     assert desk.begin().handler == "poll"
 
@@ -389,7 +389,7 @@ def test_a_clock_that_was_set_back_is_put_right_once(desk: Desk) -> None:
 
 def test_a_workflow_that_is_stopped_stays_stopped_when_the_clock_is_set_back(desk: Desk) -> None:
     quiet(desk, producers={"poll": Every(5 * MINUTE_MS)})
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     desk.clock.advance(-DAY_MS)
     assert desk.next() == Rest()
     assert desk.flow.intent == Intent.PAUSED

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import DeclarationError
-from headwater.workflow.limits import BACKOFF_MAX_MS, BACKOFF_MS, TRIES, WAKE_MAX_MS, WAKE_MIN_MS
-from headwater.workflow.policy import DEFAULT, Retry, clamp_wake
+from headwater.workflow.retry_policy import DEFAULT, Retry, clamp_wake
+from headwater.workflow.workflow_limits import BACKOFF_MAX_MS, BACKOFF_MS, TRIES, WAKE_MAX_MS, WAKE_MIN_MS
 
 
 def test_without_words_it_is_five_retries_from_ten_seconds_to_ten_minutes() -> None:

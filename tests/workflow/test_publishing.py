@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import NotFoundError, TransitionError
-from headwater.workflow import runs
-from headwater.workflow.book import Book
-from headwater.workflow.deploy import deploy
-from headwater.workflow.model import InputRow, Trouble
+from headwater.workflow import run_rows
+from headwater.workflow.deployment import deploy
+from headwater.workflow.operator_actions import find_input
 from headwater.workflow.planner import Rest
-from headwater.workflow.publishing import Publication, publish
-from headwater.workflow.resolution import find_input
+from headwater.workflow.publication import Publication, publish
+from headwater.workflow.rows import InputRow, Trouble
+from headwater.workflow.tables import Book
 from headwater.workflow.transitions import Begun
 from tests.support.flows import FLOW, POLLING, Desk, flow_spec, packed
 
@@ -59,7 +59,7 @@ def test_what_a_run_was_given_keeps_its_payload_and_its_status(desk: Desk, statu
     run = desk.begin()
     desk.prepare(run, "a")
     if status != "reserved":
-        desk.do(runs.release, run, status, "consumed")
+        desk.do(run_rows.release, run, status, "consumed")
     desk.flags.dirty.clear()
     assert desk.publish("a", payload=2) is False
     assert payload(desk, "a") == packed(1)
@@ -191,7 +191,7 @@ def test_causes_are_those_of_the_inputs_however_many_topics_they_went_through(de
     second = desk.begin()
     assert second.handler == "mail"
     [letter] = desk.book.pending(desk.flow.id, ["letters"], 5)
-    desk.do(runs.reserve, second, [letter.id], [2])
+    desk.do(run_rows.reserve, second, [letter.id], [2])
     desk.publish("reply", run=second)
     assert causes(desk, "reply") == ["a", "b"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from headwater.errors import TransitionError
-from headwater.workflow import inquiry, resolution, transitions
-from headwater.workflow.model import RunRow, Trouble
+from headwater.workflow import operator_actions, run_queries, transitions
+from headwater.workflow.rows import RunRow, Trouble
 from tests.support.flows import FLOW, Desk, flow_spec, packed
 from tests.workflow.roads import ROADS, Road, drive, name_of
 from tests.workflow.test_transitions import ACTIONS
@@ -48,7 +48,7 @@ def test_whatever_is_refused_is_refused_in_plain_words(desk: Desk, road: Road) -
 def followed(desk: Desk) -> RunRow:
     """A run that was rejected, and the one that told `next` so."""
     run = desk.ask("a")
-    desk.do(resolution.reject, run.id)
+    desk.do(operator_actions.reject, run.id)
     desk.commit(desk.begin())
     return run
 
@@ -59,10 +59,10 @@ def test_a_run_that_was_answered_and_followed_says_which_one_to_look_at(desk: De
         f"it was rejected, and run {run.id + 1} has followed it; `headwater runs show {run.id + 1}` tells how that is"
     )
     for act, what in (
-        (resolution.approve, "approved"),
-        (resolution.reject, "rejected"),
-        (resolution.retry, "tried again"),
-        (resolution.cancel, "cancelled"),
+        (operator_actions.approve, "approved"),
+        (operator_actions.reject, "rejected"),
+        (operator_actions.retry, "tried again"),
+        (operator_actions.cancel, "cancelled"),
     ):
         assert refused(desk, act, run.id) == f"run {run.id} cannot be {what}: {told}"
 
@@ -72,9 +72,9 @@ def test_the_newest_run_of_a_chain_is_the_one_to_look_at(desk: Desk) -> None:
     first = desk.begin()
     desk.fail(first)
     for _ in range(2):
-        desk.do(resolution.retry, desk.flow.head)
+        desk.do(operator_actions.retry, desk.flow.head)
         desk.fail(desk.begin())
-    told = refused(desk, resolution.retry, first.id)
+    told = refused(desk, operator_actions.retry, first.id)
     assert told.endswith(
         f"it failed, and run {first.id + 1} has followed it; `headwater runs show {first.id + 2}` tells how that is"
     )
@@ -82,36 +82,38 @@ def test_the_newest_run_of_a_chain_is_the_one_to_look_at(desk: Desk) -> None:
 
 def test_a_second_answer_is_told_what_the_first_one_was(desk: Desk) -> None:
     run = desk.ask("a")
-    desk.do(resolution.approve, run.id)
-    for act in (resolution.approve, resolution.reject):
+    desk.do(operator_actions.approve, run.id)
+    for act in (operator_actions.approve, operator_actions.reject):
         assert "it was approved already; it goes on as soon as a host runs it" in refused(desk, act, run.id)
-    desk.do(resolution.cancel, run.id)
-    assert "it was skipped already; `headwater" in refused(desk, resolution.reconcile_skip, run.id)
-    assert "it was cancelled already; a host tells `next` so" in refused(desk, resolution.reject, run.id)
-    assert "it was skipped already, and `next` has to be told" in refused(desk, resolution.cancel, run.id)
+    desk.do(operator_actions.cancel, run.id)
+    assert "it was skipped already; `headwater" in refused(desk, operator_actions.reconcile_skip, run.id)
+    assert "it was cancelled already; a host tells `next` so" in refused(desk, operator_actions.reject, run.id)
+    assert "it was skipped already, and `next` has to be told" in refused(desk, operator_actions.cancel, run.id)
 
 
 def test_what_a_run_waits_for_instead_is_said_with_what_to_type(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     told = f"run {run.id} cannot be approved: it is at work, and has not acted yet; `headwater runs show {run.id}`"
-    assert refused(desk, resolution.approve, run.id).startswith(told)
+    assert refused(desk, operator_actions.approve, run.id).startswith(told)
     desk.fail(run)
-    for act in (resolution.approve, resolution.reject):
+    for act in (operator_actions.approve, operator_actions.reject):
         told = f"it has stopped (it broke), and is tried again by itself; `headwater runs retry {run.id}` does so now"
         assert refused(desk, act, run.id).endswith(told)
-    desk.do(resolution.retry, run.id)
-    assert "it is about to be tried again anyway" in refused(desk, resolution.retry, run.id)
+    desk.do(operator_actions.retry, run.id)
+    assert "it is about to be tried again anyway" in refused(desk, operator_actions.retry, run.id)
     run = desk.begin()
     desk.fail(run, Trouble.LOGIC, "it is wrong")
     told = f"it failed (it is wrong); when that is mended, `headwater workflow resume {FLOW}` tries it again"
-    assert refused(desk, resolution.approve, run.id).endswith(told)
-    desk.do(resolution.cancel, run.id)
-    assert refused(desk, resolution.retry, run.id).endswith("it was cancelled already, and nothing is left to be done")
+    assert refused(desk, operator_actions.approve, run.id).endswith(told)
+    desk.do(operator_actions.cancel, run.id)
+    assert refused(desk, operator_actions.retry, run.id).endswith(
+        "it was cancelled already, and nothing is left to be done"
+    )
     run = desk.doubt("b")
-    assert f"say so: `headwater reconcile {run.id} --applied JSON`" in refused(desk, resolution.approve, run.id)
-    assert f"`headwater reconcile {run.id} --skip` goes on" in refused(desk, resolution.cancel, run.id)
-    assert "it waits to be told what became of run" in refused(desk, resolution.retry, run.id)
+    assert f"say so: `headwater reconcile {run.id} --applied JSON`" in refused(desk, operator_actions.approve, run.id)
+    assert f"`headwater reconcile {run.id} --skip` goes on" in refused(desk, operator_actions.cancel, run.id)
+    assert "it waits to be told what became of run" in refused(desk, operator_actions.retry, run.id)
 
 
 def test_a_producer_is_not_cancelled_but_its_workflow_paused(desk: Desk) -> None:
@@ -120,15 +122,15 @@ def test_a_producer_is_not_cancelled_but_its_workflow_paused(desk: Desk) -> None
     desk.deploy(POLLING, "2")
     desk.idle(desk.begin())
     run = desk.begin()
-    assert f"`headwater workflow pause {FLOW}`" in refused(desk, resolution.cancel, run.id)
-    assert "it is at work, and changes nothing outside" in refused(desk, resolution.approve, run.id)
+    assert f"`headwater workflow pause {FLOW}`" in refused(desk, operator_actions.cancel, run.id)
+    assert "it is at work, and changes nothing outside" in refused(desk, operator_actions.approve, run.id)
 
 
 def test_a_run_that_was_cancelled_while_it_plans_is_cancelled_once(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    desk.do(resolution.cancel, run.id)
-    assert "it was cancelled already, and stops before it acts" in refused(desk, resolution.cancel, run.id)
+    desk.do(operator_actions.cancel, run.id)
+    assert "it was cancelled already, and stops before it acts" in refused(desk, operator_actions.cancel, run.id)
 
 
 def test_what_was_put_aside_is_tried_again_by_its_workflow(desk: Desk) -> None:
@@ -137,75 +139,75 @@ def test_what_was_put_aside_is_tried_again_by_its_workflow(desk: Desk) -> None:
     run = desk.begin()
     desk.prepare(run, "a")
     desk.fail(run, Trouble.LOGIC)
-    assert f"`headwater workflow reprocess {FLOW}`" in refused(desk, resolution.retry, run.id)
+    assert f"`headwater workflow reprocess {FLOW}`" in refused(desk, operator_actions.retry, run.id)
 
 
 def test_what_is_known_of_a_call_is_not_asked(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    assert "it has called nothing outside" in refused(desk, resolution.reconcile_again, run.id)
+    assert "it has called nothing outside" in refused(desk, operator_actions.reconcile_again, run.id)
     desk.prepare(run, "a")
     desk.leave(run)
-    assert "its call is under way right now" in refused(desk, resolution.reconcile_skip, run.id)
+    assert "its call is under way right now" in refused(desk, operator_actions.reconcile_skip, run.id)
     desk.do(transitions.hung, run.id, "it has not come back")
-    assert "its call has not come back, and may still act" in refused(desk, resolution.reconcile_again, run.id)
-    desk.do(resolution.reconcile_applied, run.id, packed(1))
+    assert "its call has not come back, and may still act" in refused(desk, operator_actions.reconcile_again, run.id)
+    desk.do(operator_actions.reconcile_applied, run.id, packed(1))
     after = desk.begin()
-    told = refused(desk, resolution.reconcile_not_applied, run.id)
+    told = refused(desk, operator_actions.reconcile_not_applied, run.id)
     assert f"it is known already that its call happened, and run {after.id} has followed it" in told
-    assert "it has acted, and is being finished" in refused(desk, resolution.approve, after.id)
+    assert "it has acted, and is being finished" in refused(desk, operator_actions.approve, after.id)
 
 
 def test_a_call_that_was_given_up_with_its_topic_waits_for_no_answer(desk: Desk) -> None:
     run = desk.doubt("a")
     desk.deploy(flow_spec(consumers={"other": ("letters",)}), "2", force=True)
-    assert "it was given up, and nothing waits" in refused(desk, resolution.reconcile_skip, run.id)
+    assert "it was given up, and nothing waits" in refused(desk, operator_actions.reconcile_skip, run.id)
 
 
 # --- workflows and inputs ---------------------------------------------------------------------------------
 
 
 def test_workflows_say_what_stands_in_the_way_and_what_to_type(desk: Desk) -> None:
-    assert "it has no producer" in refused(desk, resolution.run_now, FLOW)
-    assert refused(desk, resolution.restore, FLOW) == f"{FLOW} cannot be restored: it is not archived, but active"
-    assert "it is not paused, and nothing blocks it; nothing is" in refused(desk, resolution.resume, FLOW)
+    assert "it has no producer" in refused(desk, operator_actions.run_now, FLOW)
+    assert refused(desk, operator_actions.restore, FLOW) == f"{FLOW} cannot be restored: it is not archived, but active"
+    assert "it is not paused, and nothing blocks it; nothing is" in refused(desk, operator_actions.resume, FLOW)
     desk.publish("a")
     run = desk.begin()
-    assert f"(run {run.id} of work); ask again when it is done" in refused(desk, resolution.run_now, FLOW)
-    desk.do(resolution.pause, FLOW)
-    assert f"run {run.id} of work is still at work" in refused(desk, resolution.archive, FLOW)
+    assert f"(run {run.id} of work); ask again when it is done" in refused(desk, operator_actions.run_now, FLOW)
+    desk.do(operator_actions.pause, FLOW)
+    assert f"run {run.id} of work is still at work" in refused(desk, operator_actions.archive, FLOW)
     desk.fail(run)
-    desk.do(resolution.resume, FLOW)
-    assert f"run {run.id} is not finished, and goes on by itself" in refused(desk, resolution.run_now, FLOW)
+    desk.do(operator_actions.resume, FLOW)
+    assert f"run {run.id} is not finished, and goes on by itself" in refused(desk, operator_actions.run_now, FLOW)
     desk.fail(desk.begin(), Trouble.LOGIC, "it is wrong.\n")
     told = f"it waits for a person: work is wrong: it is wrong; `headwater workflow show {FLOW}` tells what to type"
-    assert refused(desk, resolution.run_now, FLOW).endswith(told)
-    desk.do(resolution.pause, FLOW)
-    assert f"`headwater workflow resume {FLOW}` lets it go on" in refused(desk, resolution.pause, FLOW)
-    assert "it is not archived, but paused;" in refused(desk, resolution.restore, FLOW)
-    desk.do(resolution.archive, FLOW)
+    assert refused(desk, operator_actions.run_now, FLOW).endswith(told)
+    desk.do(operator_actions.pause, FLOW)
+    assert f"`headwater workflow resume {FLOW}` lets it go on" in refused(desk, operator_actions.pause, FLOW)
+    assert "it is not archived, but paused;" in refused(desk, operator_actions.restore, FLOW)
+    desk.do(operator_actions.archive, FLOW)
     restore = f"it is archived; restore it first: `headwater workflow restore {FLOW}`"
-    for act in (resolution.pause, resolution.resume, resolution.run_now):
+    for act in (operator_actions.pause, operator_actions.resume, operator_actions.run_now):
         assert refused(desk, act, FLOW).endswith(restore)
-    assert "it is archived already" in refused(desk, resolution.archive, FLOW)
+    assert "it is archived already" in refused(desk, operator_actions.archive, FLOW)
 
 
 def test_inputs_say_how_they_are(desk: Desk) -> None:
     desk.consume("a")
-    [done] = inquiry.inputs(desk.book)
+    [done] = run_queries.inputs(desk.book)
     told = f"input {done.id} (Note a) cannot be skipped: nothing of it waits any more; it is done"
-    assert refused(desk, resolution.skip_input, done.id) == told
+    assert refused(desk, operator_actions.skip_input, done.id) == told
     run = desk.doubt("b")
-    held = inquiry.inputs(desk.book)[0]
-    assert f"run {run.id} is at it" in refused(desk, resolution.skip_input, held.id)
-    assert "nothing of it is put aside" in refused(desk, resolution.reprocess, FLOW, held.id)
-    desk.do(resolution.reconcile_skip, run.id)
+    held = run_queries.inputs(desk.book)[0]
+    assert f"run {run.id} is at it" in refused(desk, operator_actions.skip_input, held.id)
+    assert "nothing of it is put aside" in refused(desk, operator_actions.reprocess, FLOW, held.id)
+    desk.do(operator_actions.reconcile_skip, run.id)
     desk.commit(desk.begin())
-    assert "it was skipped already" in refused(desk, resolution.skip_input, held.id)
+    assert "it was skipped already" in refused(desk, operator_actions.skip_input, held.id)
     desk.publish("c")
-    waits = inquiry.inputs(desk.book)[0]
-    assert refused(desk, resolution.reprocess, FLOW, waits.id).endswith("; it waits to be handled")
-    assert f"nothing of {FLOW} is parked" in refused(desk, resolution.reprocess, FLOW)
+    waits = run_queries.inputs(desk.book)[0]
+    assert refused(desk, operator_actions.reprocess, FLOW, waits.id).endswith("; it waits to be handled")
+    assert f"nothing of {FLOW} is parked" in refused(desk, operator_actions.reprocess, FLOW)
 
 
 def test_what_was_put_aside_in_another_workflow_is_tried_again_there(desk: Desk) -> None:
@@ -219,5 +221,5 @@ def test_what_was_put_aside_in_another_workflow_is_tried_again_there(desk: Desk)
     other = desk.begin()
     desk.prepare(other, "about a")
     desk.fail(other, Trouble.LOGIC)
-    told = refused(desk, resolution.reprocess, FLOW, 1)
+    told = refused(desk, operator_actions.reprocess, FLOW, 1)
     assert told.endswith("what came of it was put aside elsewhere: `headwater workflow reprocess app.other`")

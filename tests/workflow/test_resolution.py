@@ -7,45 +7,45 @@ from collections.abc import Callable
 import pytest
 
 from headwater.errors import NotFoundError, TransitionError
-from headwater.workflow import inquiry, resolution, transitions
-from headwater.workflow.book import Book
-from headwater.workflow.deploy import deploy
-from headwater.workflow.limits import BACKOFF_MS
-from headwater.workflow.model import CallStatus, EventStatus, Intent, Outcome, Phase, Status, Trouble, Why
+from headwater.workflow import operator_actions, run_queries, transitions
+from headwater.workflow.deployment import deploy
 from headwater.workflow.planner import Rest
+from headwater.workflow.rows import CallStatus, EventStatus, Intent, Outcome, Phase, Status, Trouble, Why
+from headwater.workflow.tables import Book
 from headwater.workflow.transitions import Ask, Begun
+from headwater.workflow.workflow_limits import BACKOFF_MS
 from tests.support.flows import FLOW, POLLING, Desk, flow_spec, packed
 
 # --- workflows ------------------------------------------------------------------------------------------------
 
 
 def test_a_workflow_is_found_by_its_name_or_without_its_apps_if_that_is_clear(desk: Desk) -> None:
-    assert desk.do(resolution.find_flow, FLOW).name == FLOW
-    assert desk.do(resolution.find_flow, "inbox").name == FLOW
+    assert desk.do(operator_actions.find_flow, FLOW).name == FLOW
+    assert desk.do(operator_actions.find_flow, "inbox").name == FLOW
     desk.do(deploy, flow_spec("other.inbox"), "1", "salt")
     with pytest.raises(NotFoundError) as found:
-        desk.do(resolution.find_flow, "inbox")
+        desk.do(operator_actions.find_flow, "inbox")
     assert found.value.facts["known"] == (FLOW, "other.inbox")
-    assert desk.do(resolution.find_flow, "other.inbox").name == "other.inbox"
+    assert desk.do(operator_actions.find_flow, "other.inbox").name == "other.inbox"
 
 
 def test_nothing_starts_while_a_workflow_is_paused_and_what_waits_is_done_when_it_goes_on(desk: Desk) -> None:
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     desk.publish("a")
     assert desk.next() == Rest()
     with pytest.raises(TransitionError, match="paused already"):
-        desk.do(resolution.pause, FLOW)
-    desk.do(resolution.resume, FLOW)
+        desk.do(operator_actions.pause, FLOW)
+    desk.do(operator_actions.resume, FLOW)
     assert desk.begin().why == Why.EVENT
     with pytest.raises(TransitionError, match="not paused"):
-        desk.do(resolution.resume, FLOW)
+        desk.do(operator_actions.resume, FLOW)
 
 
 def test_a_run_that_is_under_way_stops_before_it_acts_when_its_workflow_is_paused(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.prepare(run, "a")
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     with pytest.raises(TransitionError) as refused:
         desk.leave(run)
     assert refused.value.facts["stopped"]
@@ -53,7 +53,7 @@ def test_a_run_that_is_under_way_stops_before_it_acts_when_its_workflow_is_pause
     desk.fail(run, Trouble.STOPPED)
     assert desk.flow.failures == 0
     assert desk.next() == Rest()
-    desk.do(resolution.resume, FLOW)
+    desk.do(operator_actions.resume, FLOW)
     again = desk.begin()
     assert (again.retry_of, again.phase) == (run.id, Phase.PREPARING)
 
@@ -63,7 +63,7 @@ def test_a_run_that_has_acted_is_finished_although_its_workflow_is_paused(desk: 
     run = desk.begin()
     desk.prepare(run, "a")
     desk.act(run)
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     assert desk.commit(run).status == Status.COMMITTED
     assert desk.events() == {"a": EventStatus.CONSUMED}
 
@@ -72,7 +72,7 @@ def test_pausing_does_not_touch_what_blocks_a_workflow(desk: Desk) -> None:
     desk.publish("a")
     desk.fail(desk.begin(), Trouble.LOGIC, "no such field")
     before = desk.flow
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     assert (desk.flow.block, desk.flow.block_kind) == (before.block, "logic")
 
 
@@ -82,7 +82,7 @@ def test_resuming_takes_the_block_away_and_forgets_what_was_counted(desk: Desk, 
     run = desk.begin()
     desk.fail(run, kind)
     assert desk.next() == Rest()
-    flow = desk.do(resolution.resume, FLOW)
+    flow = desk.do(operator_actions.resume, FLOW)
     assert (flow.block, flow.block_kind, flow.failures, flow.repairs) == (None, None, 0, 0)
     assert desk.begin().retry_of == run.id
 
@@ -92,20 +92,20 @@ def test_resuming_does_not_wait_for_the_backoff(desk: Desk) -> None:
     run = desk.begin()
     desk.fail(run)
     assert desk.next() == Rest(desk.clock.now_ms() + BACKOFF_MS)
-    desk.do(resolution.resume, FLOW)
+    desk.do(operator_actions.resume, FLOW)
     assert desk.begin().retry_of == run.id
     assert desk.flow.failures == 0
 
 
 def test_what_waits_for_an_answer_cannot_be_resumed(desk: Desk) -> None:
     asked = desk.ask("a")
-    for action, name in ((resolution.resume, FLOW), (resolution.retry, asked.id)):
+    for action, name in ((operator_actions.resume, FLOW), (operator_actions.retry, asked.id)):
         with pytest.raises(TransitionError, match=f"headwater approve {asked.id}"):
             desk.do(action, name)
-    desk.do(resolution.reject, asked.id)
+    desk.do(operator_actions.reject, asked.id)
     desk.commit(desk.begin())
     doubtful = desk.doubt("b")
-    for action, name in ((resolution.resume, FLOW), (resolution.retry, doubtful.id)):
+    for action, name in ((operator_actions.resume, FLOW), (operator_actions.retry, doubtful.id)):
         with pytest.raises(TransitionError, match=f"headwater reconcile {doubtful.id}"):
             desk.do(action, name)
 
@@ -115,48 +115,48 @@ def test_running_now_makes_every_producer_due_and_is_refused_while_anything_is_u
     desk.idle(desk.begin())
     desk.produce(desk.begin())
     assert desk.handler("poll", "producer").next_run_at == desk.clock.now_ms() + 5 * 60_000
-    desk.do(resolution.run_now, FLOW)
-    desk.do(resolution.run_now, FLOW)
+    desk.do(operator_actions.run_now, FLOW)
+    desk.do(operator_actions.run_now, FLOW)
     run = desk.begin()
     assert (run.handler, run.why) == ("poll", Why.MANUAL)
     with pytest.raises(TransitionError, match="at work already"):
-        desk.do(resolution.run_now, FLOW)
+        desk.do(operator_actions.run_now, FLOW)
     desk.produce(run)
     assert isinstance(desk.next(), Rest), "asked for twice, and run once"
     desk.publish("a")
     desk.fail(desk.begin())
     with pytest.raises(TransitionError, match="not finished"):
-        desk.do(resolution.run_now, FLOW)
-    desk.do(resolution.pause, FLOW)
+        desk.do(operator_actions.run_now, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     with pytest.raises(TransitionError, match="resume it first"):
-        desk.do(resolution.run_now, FLOW)
+        desk.do(operator_actions.run_now, FLOW)
 
 
 def test_a_workflow_without_a_producer_cannot_be_run_now(desk: Desk) -> None:
     with pytest.raises(TransitionError, match="no producer"):
-        desk.do(resolution.run_now, FLOW)
+        desk.do(operator_actions.run_now, FLOW)
 
 
 def test_an_archived_workflow_comes_back_paused(desk: Desk) -> None:
     with pytest.raises(TransitionError, match="pause it first"):
-        desk.do(resolution.archive, FLOW)
-    desk.do(resolution.pause, FLOW)
-    desk.do(resolution.archive, FLOW)
+        desk.do(operator_actions.archive, FLOW)
+    desk.do(operator_actions.pause, FLOW)
+    desk.do(operator_actions.archive, FLOW)
     with pytest.raises(TransitionError):
-        desk.do(resolution.archive, FLOW)
+        desk.do(operator_actions.archive, FLOW)
     with pytest.raises(TransitionError, match="restore it first"):
-        desk.do(resolution.resume, FLOW)
-    assert desk.do(resolution.restore, FLOW).intent == Intent.PAUSED
+        desk.do(operator_actions.resume, FLOW)
+    assert desk.do(operator_actions.restore, FLOW).intent == Intent.PAUSED
     with pytest.raises(TransitionError, match="not archived"):
-        desk.do(resolution.restore, FLOW)
+        desk.do(operator_actions.restore, FLOW)
 
 
 def test_a_workflow_that_is_at_work_is_not_archived(desk: Desk) -> None:
     desk.publish("a")
     desk.begin()
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     with pytest.raises(TransitionError, match="at work"):
-        desk.do(resolution.archive, FLOW)
+        desk.do(operator_actions.archive, FLOW)
 
 
 # --- plans that a person is asked about -----------------------------------------------------------------------
@@ -166,7 +166,7 @@ def test_the_very_attempt_that_was_approved_goes_on_with_what_it_holds(desk: Des
     asked = desk.ask("a", "b")
     assert (asked.status, asked.phase, asked.ask) == (Status.APPROVAL, Phase.PREPARED, 1)
     assert desk.flow.block_kind == "ask" and desk.next() == Rest()
-    desk.do(resolution.approve, asked.id)
+    desk.do(operator_actions.approve, asked.id)
     found = desk.next()
     assert isinstance(found, Begun)
     assert (found.run.id, found.run.status, found.run.error_kind) == (asked.id, Status.ACTIVE, None)
@@ -178,7 +178,7 @@ def test_the_very_attempt_that_was_approved_goes_on_with_what_it_holds(desk: Des
 
 def test_who_failed_after_an_approval_is_not_asked_again_about_the_same_plan(desk: Desk) -> None:
     asked = desk.ask("a")
-    desk.do(resolution.approve, asked.id)
+    desk.do(operator_actions.approve, asked.id)
     desk.begin()
     desk.fail(asked, undone="")
     desk.clock.advance(BACKOFF_MS)
@@ -188,7 +188,7 @@ def test_who_failed_after_an_approval_is_not_asked_again_about_the_same_plan(des
 
 def test_another_plan_is_asked_about_although_one_was_approved(desk: Desk) -> None:
     asked = desk.ask("a")
-    desk.do(resolution.approve, asked.id)
+    desk.do(operator_actions.approve, asked.id)
     desk.begin()
     desk.fail(asked)
     desk.clock.advance(BACKOFF_MS)
@@ -199,25 +199,25 @@ def test_another_plan_is_asked_about_although_one_was_approved(desk: Desk) -> No
 def test_signing_in_again_does_not_let_a_run_act_on_events_that_it_has_given_back(desk: Desk) -> None:
     """It was approved, and then stopped before it acted: what it held waits again, so it is prepared anew."""
     asked = desk.ask("a")
-    desk.do(resolution.approve, asked.id)
+    desk.do(operator_actions.approve, asked.id)
     desk.begin()
     desk.fail(asked, Trouble.AUTH, "sign in again")
     assert desk.events() == {"a": EventStatus.PENDING}
-    desk.do(resolution.approve, asked.id)
+    desk.do(operator_actions.approve, asked.id)
     again = desk.begin()
     assert (again.retry_of, again.phase) == (asked.id, Phase.PREPARING)
 
 
 def test_a_plan_that_nobody_has_approved_is_not_acted_on_because_another_was(desk: Desk) -> None:
     asked = desk.ask("a", "b")
-    desk.do(resolution.approve, asked.id)
+    desk.do(operator_actions.approve, asked.id)
     desk.begin()
     desk.fail(asked)
     desk.clock.advance(BACKOFF_MS)
     again = desk.begin()
     desk.prepare(again, "a", "b", data="something else", ask=True)
     desk.do(transitions.ask, again.id)
-    desk.do(resolution.skip_input, 1)
+    desk.do(operator_actions.skip_input, 1)
     third = desk.begin()
     assert (third.retry_of, third.phase) == (again.id, Phase.PREPARING)
     assert desk.events() == {"a": EventStatus.SKIPPED, "b": EventStatus.PENDING}
@@ -225,7 +225,7 @@ def test_a_plan_that_nobody_has_approved_is_not_acted_on_because_another_was(des
 
 def test_what_is_rejected_is_not_done_and_next_is_told(desk: Desk) -> None:
     asked = desk.ask("a")
-    rejected = desk.do(resolution.reject, asked.id)
+    rejected = desk.do(operator_actions.reject, asked.id)
     assert (rejected.phase, rejected.outcome) == (Phase.MUTATED, Outcome.SKIPPED)
     run = desk.begin()
     assert (run.phase, run.outcome, run.retry_of) == (Phase.MUTATED, Outcome.SKIPPED, asked.id)
@@ -241,8 +241,8 @@ def test_who_waits_for_somebody_to_sign_in_cannot_be_rejected(desk: Desk) -> Non
     desk.prepare(run, "a")
     desk.fail(run, Trouble.AUTH, "sign in again")
     with pytest.raises(TransitionError, match="sign in again"):
-        desk.do(resolution.reject, run.id)
-    desk.do(resolution.approve, run.id)
+        desk.do(operator_actions.reject, run.id)
+    desk.do(operator_actions.approve, run.id)
     assert desk.begin().retry_of == run.id
 
 
@@ -256,7 +256,7 @@ def test_a_retry_is_at_once_and_as_if_it_had_not_failed(desk: Desk) -> None:
     run = desk.begin()
     desk.fail(run)
     assert desk.flow.failures == 2
-    desk.do(resolution.retry, run.id)
+    desk.do(operator_actions.retry, run.id)
     assert (desk.flow.failures, desk.flow.retry_at) == (0, desk.clock.now_ms())
     assert desk.begin().why == Why.RETRY
 
@@ -269,15 +269,15 @@ def test_only_the_newest_run_of_a_chain_can_be_tried_again(desk: Desk) -> None:
     second = desk.begin()
     for run in (first, second):
         with pytest.raises(TransitionError, match=f"run {run.id} cannot be tried again"):
-            desk.do(resolution.retry, run.id)
+            desk.do(operator_actions.retry, run.id)
     with pytest.raises(NotFoundError):
-        desk.do(resolution.retry, 99)
+        desk.do(operator_actions.retry, 99)
 
 
 def test_a_run_that_is_cancelled_before_it_acts_is_skipped(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    desk.do(resolution.cancel, run.id)
+    desk.do(operator_actions.cancel, run.id)
     desk.prepare(run, "a")
     skipped = desk.leave(run)
     assert (skipped.phase, skipped.outcome) == (Phase.MUTATED, Outcome.SKIPPED)
@@ -291,7 +291,7 @@ def test_a_run_that_has_stopped_before_it_acted_is_cancelled_with_what_it_was_ab
     run = desk.begin()
     desk.prepare(run, "a")
     desk.fail(run)
-    assert desk.do(resolution.cancel, run.id).cancelled == 1
+    assert desk.do(operator_actions.cancel, run.id).cancelled == 1
     assert desk.events() == {"a": EventStatus.SKIPPED, "b": EventStatus.PENDING}
     assert desk.flow.head is None
     assert desk.begin().retry_of is None
@@ -303,24 +303,24 @@ def test_a_run_whose_effect_is_there_is_not_cancelled(desk: Desk) -> None:
     desk.prepare(run, "a")
     desk.act(run)
     with pytest.raises(TransitionError, match="it has acted, and is being finished; from there it only goes forward"):
-        desk.do(resolution.cancel, run.id)
+        desk.do(operator_actions.cancel, run.id)
     desk.fail(run)
     with pytest.raises(TransitionError, match="its effect is there"):
-        desk.do(resolution.cancel, run.id)
+        desk.do(operator_actions.cancel, run.id)
 
 
 def test_a_run_that_was_rejected_is_not_cancelled_besides(desk: Desk) -> None:
     asked = desk.ask("a")
-    desk.do(resolution.reject, asked.id)
+    desk.do(operator_actions.reject, asked.id)
     with pytest.raises(TransitionError, match="skipped already"):
-        desk.do(resolution.cancel, asked.id)
+        desk.do(operator_actions.cancel, asked.id)
 
 
 def test_a_producer_is_not_cancelled(desk: Desk) -> None:
     desk.deploy(POLLING, "2")
     desk.idle(desk.begin())
     with pytest.raises(TransitionError, match="pause the workflow"):
-        desk.do(resolution.cancel, desk.begin().id)
+        desk.do(operator_actions.cancel, desk.begin().id)
 
 
 # --- calls that nobody knows of -------------------------------------------------------------------------------
@@ -332,12 +332,12 @@ def test_a_call_that_is_under_way_is_nobody_elses_to_decide(desk: Desk) -> None:
     desk.prepare(run, "a")
     desk.leave(run)
     with pytest.raises(TransitionError, match="its call is under way right now"):
-        desk.do(resolution.reconcile_not_applied, run.id)
+        desk.do(operator_actions.reconcile_not_applied, run.id)
 
 
 def test_what_a_person_says_happened_is_what_next_gets(desk: Desk) -> None:
     run = desk.doubt("a")
-    told = desk.do(resolution.reconcile_applied, run.id, packed({"id": 7}))
+    told = desk.do(operator_actions.reconcile_applied, run.id, packed({"id": 7}))
     call = desk.call(run)
     assert call is not None
     assert (call.status, call.resolved_by, call.result) == (CallStatus.APPLIED, "user_applied", packed({"id": 7}))
@@ -351,7 +351,7 @@ def test_what_a_person_says_happened_is_what_next_gets(desk: Desk) -> None:
 
 def test_what_a_person_says_did_not_happen_is_prepared_anew(desk: Desk) -> None:
     run = desk.doubt("a")
-    desk.do(resolution.reconcile_not_applied, run.id)
+    desk.do(operator_actions.reconcile_not_applied, run.id)
     call = desk.call(run)
     assert call is not None and (call.status, call.resolved_by) == (CallStatus.FAILED, "user_not_applied")
     assert desk.events() == {"a": EventStatus.PENDING}
@@ -365,7 +365,7 @@ def test_what_a_person_says_did_not_happen_is_prepared_anew(desk: Desk) -> None:
 
 def test_a_person_can_go_on_without_knowing(desk: Desk) -> None:
     run = desk.doubt("a")
-    desk.do(resolution.reconcile_skip, run.id)
+    desk.do(operator_actions.reconcile_skip, run.id)
     call = desk.call(run)
     assert call is not None and (call.status, call.resolved_by) == (CallStatus.FAILED, "user_skip")
     desk.commit(desk.begin())
@@ -375,17 +375,17 @@ def test_a_person_can_go_on_without_knowing(desk: Desk) -> None:
 def test_without_a_reconcile_nothing_can_be_asked_again(desk: Desk) -> None:
     run = desk.doubt("a")
     with pytest.raises(TransitionError, match="has no `reconcile`") as refused:
-        desk.do(resolution.reconcile_again, run.id)
+        desk.do(operator_actions.reconcile_again, run.id)
     assert "--again" not in refused.value.message
     with pytest.raises(TransitionError) as refused:
-        desk.do(resolution.resume, FLOW)
+        desk.do(operator_actions.resume, FLOW)
     assert "--again" not in refused.value.message
-    view = inquiry.run_view(desk.book, desk.run(run.id))
-    assert (view.waits_for, view.can_ask, inquiry.flow(desk.book, FLOW).can_ask) == ("indeterminate", False, False)
+    view = run_queries.run_view(desk.book, desk.run(run.id))
+    assert (view.waits_for, view.can_ask, run_queries.flow(desk.book, FLOW).can_ask) == ("indeterminate", False, False)
     desk.deploy(flow_spec(reconciles=True), "2")
-    view = inquiry.run_view(desk.book, desk.run(run.id))
-    assert (view.waits_for, view.can_ask, inquiry.flow(desk.book, FLOW).can_ask) == ("indeterminate", True, True)
-    desk.do(resolution.reconcile_again, run.id)
+    view = run_queries.run_view(desk.book, desk.run(run.id))
+    assert (view.waits_for, view.can_ask, run_queries.flow(desk.book, FLOW).can_ask) == ("indeterminate", True, True)
+    desk.do(operator_actions.reconcile_again, run.id)
     assert isinstance(desk.next(), Ask)
 
 
@@ -394,22 +394,22 @@ def test_the_connector_is_asked_again_as_if_it_had_not_been(desk: Desk) -> None:
     run = desk.doubt("a", next_at=1)
     desk.do(transitions.still_uncertain, run.id, "no answer", 5, None)
     assert desk.next() == Rest() and desk.flow.block_kind == "indeterminate"
-    desk.do(resolution.reconcile_again, run.id)
+    desk.do(operator_actions.reconcile_again, run.id)
     call = desk.call(run)
     assert call is not None and (call.tries, call.next_at) == (0, desk.clock.now_ms())
     assert isinstance(desk.next(), Ask)
     with pytest.raises(TransitionError, match="about to be asked"):
-        desk.do(resolution.reconcile_again, run.id)
+        desk.do(operator_actions.reconcile_again, run.id)
 
 
 @pytest.mark.parametrize("first", ["applied", "not applied", "skip"])
 def test_what_became_of_a_call_is_said_once(desk: Desk, first: str) -> None:
     run = desk.doubt("a")
     answers: dict[str, Callable[[], object]] = {
-        "applied": lambda: desk.do(resolution.reconcile_applied, run.id, packed(1)),
-        "not applied": lambda: desk.do(resolution.reconcile_not_applied, run.id),
-        "skip": lambda: desk.do(resolution.reconcile_skip, run.id),
-        "again": lambda: desk.do(resolution.reconcile_again, run.id),
+        "applied": lambda: desk.do(operator_actions.reconcile_applied, run.id, packed(1)),
+        "not applied": lambda: desk.do(operator_actions.reconcile_not_applied, run.id),
+        "skip": lambda: desk.do(operator_actions.reconcile_skip, run.id),
+        "again": lambda: desk.do(operator_actions.reconcile_again, run.id),
     }
     answers[first]()
     before = desk.rows()
@@ -425,10 +425,10 @@ def test_of_a_run_that_was_given_up_there_is_nothing_to_be_said(desk: Desk) -> N
     desk.deploy(flow_spec(consumers={"other": ("letters",)}), "2", force=True)
     before = desk.rows()
     for answer, given in (
-        (resolution.reconcile_applied, (packed(1),)),
-        (resolution.reconcile_not_applied, ()),
-        (resolution.reconcile_skip, ()),
-        (resolution.reconcile_again, ()),
+        (operator_actions.reconcile_applied, (packed(1),)),
+        (operator_actions.reconcile_not_applied, ()),
+        (operator_actions.reconcile_skip, ()),
+        (operator_actions.reconcile_again, ()),
     ):
         with pytest.raises(TransitionError, match="given up"):
             desk.do(answer, run.id, *given)
@@ -440,21 +440,21 @@ def test_of_a_run_that_was_given_up_there_is_nothing_to_be_said(desk: Desk) -> N
 
 def test_what_waits_because_of_an_input_is_skipped(desk: Desk) -> None:
     desk.publish("a", "b")
-    found = desk.do(resolution.find_input, 1)
+    found = desk.do(operator_actions.find_input, 1)
     assert (found.message, found.title) == ("a", "Note a")
-    assert desk.do(resolution.skip_input, 1) == 1
+    assert desk.do(operator_actions.skip_input, 1) == 1
     assert desk.events() == {"a": EventStatus.SKIPPED, "b": EventStatus.PENDING}
-    assert desk.do(resolution.find_input, 1).skipped_at == desk.clock.now_ms()
+    assert desk.do(operator_actions.find_input, 1).skipped_at == desk.clock.now_ms()
     with pytest.raises(TransitionError, match=r"Note a.*waits any more"):
-        desk.do(resolution.skip_input, 1)
+        desk.do(operator_actions.skip_input, 1)
     with pytest.raises(NotFoundError, match="no input 9"):
-        desk.do(resolution.skip_input, 9)
+        desk.do(operator_actions.skip_input, 9)
 
 
 def test_an_input_that_is_skipped_while_a_run_plans_with_it_is_no_fault_of_the_run(desk: Desk) -> None:
     desk.publish("a", "b")
     run = desk.begin()
-    desk.do(resolution.skip_input, 1)
+    desk.do(operator_actions.skip_input, 1)
     before = desk.rows()
     with pytest.raises(TransitionError, match="skipped while work planned with it") as refused:
         desk.prepare(run, "b", "a")
@@ -470,13 +470,13 @@ def test_an_input_that_a_run_holds_is_finished_by_it(desk: Desk) -> None:
     desk.prepare(run, "a")
     before = desk.rows()
     with pytest.raises(TransitionError):
-        desk.do(resolution.skip_input, 1)
+        desk.do(operator_actions.skip_input, 1)
     assert desk.rows() == before
 
 
 def test_a_plan_that_waits_for_an_approval_is_void_when_an_input_of_it_is_skipped(desk: Desk) -> None:
     asked = desk.ask("a", "b")
-    desk.do(resolution.skip_input, 2)
+    desk.do(operator_actions.skip_input, 2)
     assert desk.events() == {"a": EventStatus.PENDING, "b": EventStatus.SKIPPED}
     run = desk.begin()
     assert (run.retry_of, run.phase, run.offered) == (asked.id, Phase.PREPARING, 1)
@@ -495,7 +495,7 @@ def test_skipping_an_input_tells_every_workflow_whose_events_it_takes_away(desk:
     touched: list[int] = []
 
     def skip(book: Book) -> None:
-        resolution.skip_input(book, 1)
+        operator_actions.skip_input(book, 1)
         touched.extend(book.touched)
 
     desk.do(skip)
@@ -505,10 +505,10 @@ def test_skipping_an_input_tells_every_workflow_whose_events_it_takes_away(desk:
 def test_what_was_parked_waits_again_when_somebody_says_so(desk: Desk) -> None:
     desk.publish("a", "b", "c")
     desk.book.execute("update flow_event set status = 'parked' where message <> 'c'")
-    assert desk.do(resolution.reprocess, FLOW, 1) == 1
+    assert desk.do(operator_actions.reprocess, FLOW, 1) == 1
     assert desk.events() == {"a": EventStatus.PENDING, "b": EventStatus.PARKED, "c": EventStatus.PENDING}
-    assert desk.do(resolution.reprocess, FLOW) == 1
+    assert desk.do(operator_actions.reprocess, FLOW) == 1
     with pytest.raises(TransitionError, match="parked"):
-        desk.do(resolution.reprocess, FLOW)
+        desk.do(operator_actions.reprocess, FLOW)
     assert desk.flags.dirty == {"work"}
     assert [event.attempt for event in desk.book.pending(1, ["notes"], 9)] == [2, 2, 1]

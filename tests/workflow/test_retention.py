@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.workflow.invariants import check_all
-from headwater.workflow.limits import BACKOFF_MS, PRUNE_EVERY
-from headwater.workflow.model import RunRow, Trouble
-from headwater.workflow.retention import BATCH, prune
+from headwater.workflow.rows import RunRow, Trouble
+from headwater.workflow.run_retention import BATCH, prune
+from headwater.workflow.table_checks import check_all
+from headwater.workflow.workflow_limits import BACKOFF_MS, PRUNE_EVERY
 from tests.support.flows import Desk, flow_spec
 from tests.support.spaces import KINDS
 

@@ -20,7 +20,7 @@ from headwater.errors import (
     TransitionError,
     UnavailableError,
 )
-from headwater.store.backends.memory import MemoryBackend
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import (
     UNNUMBERED,
@@ -34,19 +34,19 @@ from headwater.store.commit import (
     Verdict,
 )
 from headwater.store.engine import Engine
-from headwater.store.verify import verify
+from headwater.store.verification import verify
 from headwater.testing import Disk, DiskVFS, SimClock
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, DocKey, LocalSeq, SessionId
 from headwater.values.tree import ABSENT, Maybe
 from headwater.workflow import transitions
-from headwater.workflow.book import Book
-from headwater.workflow.deploy import deploy
-from headwater.workflow.invariants import check_all
-from headwater.workflow.publishing import Publication, publish
-from headwater.workflow.ride import Part, Ride
-from headwater.workflow.spec import FlowSpec
-from headwater.workflow.status import key_of
+from headwater.workflow.deployment import deploy
+from headwater.workflow.publication import Publication, publish
+from headwater.workflow.table_checks import check_all
+from headwater.workflow.table_transaction import Part, Ride
+from headwater.workflow.tables import Book
+from headwater.workflow.wording.status_document import key_of
+from headwater.workflow.workflow_spec import FlowSpec
 from tests.support.flows import FLOW, flow_spec, packed
 from tests.support.hosts import on_disk, reopened, storage_on
 from tests.support.limits import small_limits

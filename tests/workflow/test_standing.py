@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow import inquiry, resolution
-from headwater.workflow.hosts import Hosts
-from headwater.workflow.inputs import next_in_words
-from headwater.workflow.model import RunRow, Trouble
-from headwater.workflow.views import FlowView, RunView
+from headwater.workflow import operator_actions, run_queries
+from headwater.workflow.host_state import Hosts
+from headwater.workflow.input_queries import next_in_words
+from headwater.workflow.rows import RunRow, Trouble
+from headwater.workflow.wording.views import FlowView, RunView
 from tests.support.flows import FLOW, Desk, flow_spec, packed
 
 SECOND = 1000
@@ -17,11 +17,11 @@ WAITS = "Waits for a host: headwater run MODULE:APP."
 
 
 def view(desk: Desk, run: RunRow, hosts: Hosts | None = None) -> RunView:
-    return inquiry.run_view(desk.book, desk.run(run), hosts=hosts)
+    return run_queries.run_view(desk.book, desk.run(run), hosts=hosts)
 
 
 def flow(desk: Desk, hosts: Hosts = NOBODY) -> FlowView:
-    return inquiry.flow(desk.book, FLOW, hosts=hosts)
+    return run_queries.flow(desk.book, FLOW, hosts=hosts)
 
 
 # --- runs -------------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ def flow(desk: Desk, hosts: Hosts = NOBODY) -> FlowView:
 def test_a_run_is_what_its_status_says_until_somebody_answers(desk: Desk) -> None:
     run = desk.ask("a")
     assert (view(desk, run).state, view(desk, run).waits_for) == ("paused:approval", "ask")
-    desk.do(resolution.approve, run.id)
+    desk.do(operator_actions.approve, run.id)
     assert (view(desk, run).state, view(desk, run).waits_for) == ("approved", None)
     desk.begin()
     assert view(desk, run).state == "active"
@@ -38,7 +38,7 @@ def test_a_run_is_what_its_status_says_until_somebody_answers(desk: Desk) -> Non
 
 def test_a_plan_that_was_approved_and_is_planned_anew_by_another_version_was_approved(desk: Desk) -> None:
     run = desk.ask("a")
-    desk.do(resolution.approve, run.id)
+    desk.do(operator_actions.approve, run.id)
     desk.deploy(flow_spec(), "2")
     after = desk.begin()
     assert view(desk, run).state == f"approved, followed by run {after.id}"
@@ -47,13 +47,13 @@ def test_a_plan_that_was_approved_and_is_planned_anew_by_another_version_was_app
 
 def test_a_plan_that_was_rejected_and_one_that_was_cancelled_are_told_apart(desk: Desk) -> None:
     run = desk.ask("a")
-    desk.do(resolution.reject, run.id)
+    desk.do(operator_actions.reject, run.id)
     after = desk.begin()
     assert view(desk, run).state == f"rejected, followed by run {after.id}"
     assert view(desk, after).reached == f"went on without what run {run.id} had planned"
     desk.commit(after)
     run = desk.ask("b")
-    desk.do(resolution.cancel, run.id)
+    desk.do(operator_actions.cancel, run.id)
     after = desk.begin()
     assert view(desk, run).state == f"cancelled, followed by run {after.id}"
     assert view(desk, run).sentence == f"A person cancelled it. Run {after.id} has followed it."
@@ -62,8 +62,8 @@ def test_a_plan_that_was_rejected_and_one_that_was_cancelled_are_told_apart(desk
 
 def test_a_plan_whose_input_was_skipped_is_planned_anew(desk: Desk) -> None:
     run = desk.ask("a")
-    [found] = inquiry.inputs(desk.book)
-    desk.do(resolution.skip_input, found.id)
+    [found] = run_queries.inputs(desk.book)
+    desk.do(operator_actions.skip_input, found.id)
     dropped = "Its plan was dropped: something that it was about was skipped."
     assert (view(desk, run).state, view(desk, run).sentence) == ("planned anew", f"{dropped} Goes on in a moment.")
     after = desk.begin()
@@ -76,7 +76,7 @@ def test_who_had_to_sign_in_has_and_it_goes_on(desk: Desk) -> None:
     run = desk.begin()
     desk.fail(run, Trouble.AUTH, "the token has expired")
     assert (view(desk, run).state, view(desk, run).waits_for) == ("paused:approval", "auth")
-    desk.do(resolution.approve, run.id)
+    desk.do(operator_actions.approve, run.id)
     assert view(desk, run).state == "approved"
     assert view(desk, run).sentence.endswith("the token has expired. Goes on in a moment.")
 
@@ -84,17 +84,17 @@ def test_who_had_to_sign_in_has_and_it_goes_on(desk: Desk) -> None:
 def test_calls_that_were_reconciled_say_how(desk: Desk) -> None:
     run = desk.doubt("a")
     assert (view(desk, run).state, view(desk, run).waits_for) == ("paused:reconciliation", "indeterminate")
-    desk.do(resolution.reconcile_applied, run.id, packed(1))
+    desk.do(operator_actions.reconcile_applied, run.id, packed(1))
     after = desk.begin()
     assert view(desk, run).state == f"reconciled: it had happened, followed by run {after.id}"
     desk.commit(after)
     run = desk.doubt("b")
-    desk.do(resolution.reconcile_not_applied, run.id)
+    desk.do(operator_actions.reconcile_not_applied, run.id)
     assert view(desk, run).state == "reconciled: it had not happened"
     desk.idle(desk.begin())
-    desk.do(resolution.skip_input, 2)
+    desk.do(operator_actions.skip_input, 2)
     run = desk.doubt("c")
-    desk.do(resolution.reconcile_skip, run.id)
+    desk.do(operator_actions.reconcile_skip, run.id)
     assert view(desk, run).state == "skipped"
 
 
@@ -103,7 +103,7 @@ def test_attempts_that_were_made_again_say_why_they_ended(desk: Desk) -> None:
     failed = desk.begin()
     desk.fail(failed)
     assert view(desk, failed).state == "paused:transient"
-    desk.do(resolution.retry, failed.id)
+    desk.do(operator_actions.retry, failed.id)
     stopped = desk.begin()
     assert view(desk, failed).state == f"failed, followed by run {stopped.id}"
     desk.fail(stopped, Trouble.STOPPED, "the host ends")
@@ -114,7 +114,7 @@ def test_attempts_that_were_made_again_say_why_they_ended(desk: Desk) -> None:
     last = desk.begin()
     assert view(desk, crashed).state == f"interrupted, followed by run {last.id}"
     desk.fail(last)
-    desk.do(resolution.cancel, last.id)
+    desk.do(operator_actions.cancel, last.id)
     assert view(desk, last).state == "cancelled"
     assert view(desk, desk.consume("b")).state == "committed"
 
@@ -126,23 +126,23 @@ def test_a_run_whose_events_were_put_aside_says_so(desk: Desk) -> None:
     desk.prepare(run, "a")
     desk.fail(run, Trouble.LOGIC, "it cannot be read")
     assert view(desk, run).state == "put aside"
-    assert inquiry.runs(desk.book, status="failed")[0].id == run.id
+    assert run_queries.runs(desk.book, status="failed")[0].id == run.id
 
 
 def test_only_what_is_still_paused_is_listed_as_paused_and_only_what_waits_as_waiting(desk: Desk) -> None:
     desk.publish("a")
     first = desk.begin()
     desk.fail(first)
-    assert [run.id for run in inquiry.runs(desk.book, status="paused")] == [first.id]
-    assert inquiry.runs(desk.book, waiting=True) == [], "it is tried again by itself"
-    desk.do(resolution.retry, first.id)
+    assert [run.id for run in run_queries.runs(desk.book, status="paused")] == [first.id]
+    assert run_queries.runs(desk.book, waiting=True) == [], "it is tried again by itself"
+    desk.do(operator_actions.retry, first.id)
     desk.fail(desk.begin(), Trouble.LOGIC)
-    assert inquiry.runs(desk.book, status="paused") == []
-    assert [run.waits_for for run in inquiry.runs(desk.book, waiting=True)] == ["logic"]
+    assert run_queries.runs(desk.book, status="paused") == []
+    assert [run.waits_for for run in run_queries.runs(desk.book, waiting=True)] == ["logic"]
     assert flow(desk).waiting == 1
-    desk.do(resolution.pause, FLOW)
-    desk.do(resolution.archive, FLOW)
-    assert inquiry.runs(desk.book, waiting=True) == []
+    desk.do(operator_actions.pause, FLOW)
+    desk.do(operator_actions.archive, FLOW)
+    assert run_queries.runs(desk.book, waiting=True) == []
     assert (flow(desk).waiting, flow(desk).sentence) == (0, "Archived.")
 
 
@@ -152,13 +152,13 @@ def test_only_what_is_still_paused_is_listed_as_paused_and_only_what_waits_as_wa
 def test_a_run_that_is_due_waits_for_a_host_if_there_is_none(desk: Desk) -> None:
     run = desk.ask("a")
     assert view(desk, run, NOBODY).sentence == "Waits for your approval."
-    desk.do(resolution.approve, run.id)
+    desk.do(operator_actions.approve, run.id)
     assert view(desk, run, NOBODY).sentence == WAITS
     assert view(desk, run, Hosts((FLOW,))).sentence == "Goes on in a moment."
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     resumed = f"Goes on when the workflow is resumed: headwater workflow resume {FLOW}."
     assert view(desk, run, NOBODY).sentence == resumed
-    desk.do(resolution.archive, FLOW)
+    desk.do(operator_actions.archive, FLOW)
     assert view(desk, run, NOBODY).sentence == "Goes on in a moment."
 
 
@@ -192,7 +192,7 @@ def test_a_workflow_that_nobody_executes_is_not_told_of_as_running(desk: Desk) -
     assert flow(desk).state == "Running", "a program that drains is at it"
     desk.crash(run)
     assert (flow(desk).state, flow(desk).sentence) == ("Stopped", "work waits for a host: headwater run MODULE:APP.")
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     assert flow(desk).sentence == "Paused."
 
 
@@ -224,9 +224,9 @@ def test_a_workflow_that_is_not_in_the_program_says_what_waits_in_it_and_what_to
     found = flow(desk, hosts)
     assert found.sentence.startswith(f"{GONE}2 events wait in it and run {run.id} (Send it) is not finished. ")
     assert found.state == "Needs attention"
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     assert flow(desk, hosts).sentence.endswith(f"out of the way: headwater workflow archive {FLOW}.")
-    desk.do(resolution.archive, FLOW)
+    desk.do(operator_actions.archive, FLOW)
     assert not flow(desk, hosts).gone
 
 
@@ -252,13 +252,13 @@ def test_what_runs_next_is_said_by_what_waits_and_what_is_in_the_way(desk: Desk)
         "work is tried again first, and is shown 2 events that wait; as soon as there is a host: headwater run MODULE"
     )
     assert after(desk).startswith(told)
-    desk.do(resolution.skip_input, 1)
-    desk.do(resolution.skip_input, 2)
+    desk.do(operator_actions.skip_input, 1)
+    desk.do(operator_actions.skip_input, 2)
     assert after(desk, Hosts((FLOW,))) == "work is tried again first."
-    desk.do(resolution.retry, run.id)
+    desk.do(operator_actions.retry, run.id)
     desk.fail(desk.begin(), Trouble.LOGIC)
     assert after(desk).startswith("Nothing runs before somebody has answered: `headwater workflow show")
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
     assert after(desk) == f"Nothing runs before `headwater workflow resume {FLOW}`: it is paused."
-    desk.do(resolution.archive, FLOW)
+    desk.do(operator_actions.archive, FLOW)
     assert after(desk) == f"Nothing runs before `headwater workflow restore {FLOW}`: it is archived."

@@ -12,11 +12,12 @@ from headwater.store.document import apply_operation
 from headwater.values.address import Depth
 from headwater.values.patch import Add, Remove, Replace
 from headwater.values.tree import ABSENT, freeze
-from headwater.workflow import resolution, status, transitions
-from headwater.workflow.book import Book
-from headwater.workflow.limits import BACKOFF_MS, RECENT
-from headwater.workflow.model import RunRow, Trouble
+from headwater.workflow import operator_actions, transitions
+from headwater.workflow.rows import RunRow, Trouble
 from headwater.workflow.schedule import Every
+from headwater.workflow.tables import Book
+from headwater.workflow.wording import status_document
+from headwater.workflow.workflow_limits import BACKOFF_MS, RECENT
 from tests.support.flows import FLOW, MINUTE_MS, Desk, flow_spec
 from tests.support.naive import plain
 
@@ -26,7 +27,7 @@ def written(desk: Desk, part: Callable[[Book], object] = lambda _: None) -> list
 
     def ride(book: Book) -> list[Operation]:
         part(book)
-        return status.operations(book, desk.flow.id)
+        return status_document.operations(book, desk.flow.id)
 
     found = desk.do(ride)
     for operation in found:
@@ -38,7 +39,7 @@ def written(desk: Desk, part: Callable[[Book], object] = lambda _: None) -> list
 def shown(desk: Desk) -> dict[str, object]:
     """The document, brought up to date."""
     written(desk)
-    found = plain(desk.documents[status.key_of(FLOW)])
+    found = plain(desk.documents[status_document.key_of(FLOW)])
     assert isinstance(found, dict)
     return found
 
@@ -48,7 +49,7 @@ def changed(operations: list[Operation]) -> dict[tuple[str | int, ...], object]:
     if not operations:
         return {}
     [patch] = operations
-    assert isinstance(patch, PatchDoc) and patch.doc == status.key_of(FLOW)
+    assert isinstance(patch, PatchDoc) and patch.doc == status_document.key_of(FLOW)
     found: dict[tuple[str | int, ...], object] = {}
     for op in patch.ops:
         assert isinstance(op, Add | Replace | Remove)
@@ -61,7 +62,7 @@ def changed(operations: list[Operation]) -> dict[tuple[str | int, ...], object]:
 
 def test_the_document_is_written_whole_once_and_then_only_what_has_changed(desk: Desk) -> None:
     [first] = written(desk)
-    assert isinstance(first, SetDoc) and first.doc == status.key_of(FLOW)
+    assert isinstance(first, SetDoc) and first.doc == status_document.key_of(FLOW)
     assert plain(first.value) == {
         "state": "Idle",
         "sentence": "Waiting for something to do.",
@@ -95,7 +96,7 @@ def test_a_topic_that_comes_is_added(desk: Desk) -> None:
 
 def test_a_field_that_an_earlier_version_did_not_have_is_added_and_its_own_are_left_alone(desk: Desk) -> None:
     written(desk)
-    key = status.key_of(FLOW)
+    key = status_document.key_of(FLOW)
     known = {name: value for name, value in shown(desk).items() if name != "parked"}
     desk.documents[key] = apply_operation(ABSENT, SetDoc(key, freeze({**known, "note": "mine"})))[0]
     assert changed(written(desk)) == {("parked",): 0}
@@ -103,7 +104,7 @@ def test_a_field_that_an_earlier_version_did_not_have_is_added_and_its_own_are_l
 
 
 def test_what_is_no_document_of_ours_is_written_anew(desk: Desk) -> None:
-    key = status.key_of(FLOW)
+    key = status_document.key_of(FLOW)
     desk.documents[key] = freeze([1, 2])  # type: ignore[assignment]  # whatever was there
     [operation] = written(desk)
     assert isinstance(operation, SetDoc)
@@ -113,7 +114,7 @@ def test_a_reader_of_one_topics_count_is_not_told_of_anothers(desk: Desk) -> Non
     desk.deploy(flow_spec(consumers={"work": ("notes", "letters")}), "2")
     written(desk)
     desk.publish("a", topic="letters")
-    before = desk.documents[status.key_of(FLOW)]
+    before = desk.documents[status_document.key_of(FLOW)]
     [patch] = written(desk)
     _, touches = apply_operation(before, patch)
     told = {
@@ -172,7 +173,7 @@ def test_what_was_skipped_and_what_was_parked_is_told(desk: Desk) -> None:
     desk.idle(desk.begin())
     shown(desk)
     asked = desk.ask("a")
-    desk.do(resolution.reject, asked.id)
+    desk.do(operator_actions.reject, asked.id)
     run = desk.begin()
     written(desk, lambda book: transitions.consumed(book, run.id, None, desk.spec))
     desk.publish("b")
@@ -229,23 +230,23 @@ def not_happened(desk: Desk) -> None:
 
 
 def archived(desk: Desk) -> None:
-    desk.do(resolution.pause, FLOW)
-    desk.do(resolution.archive, FLOW)
+    desk.do(operator_actions.pause, FLOW)
+    desk.do(operator_actions.archive, FLOW)
 
 
 def pausing(desk: Desk) -> None:
     desk.publish("a")
     desk.begin()
-    desk.do(resolution.pause, FLOW)
+    desk.do(operator_actions.pause, FLOW)
 
 
 def rejected(desk: Desk) -> None:
-    desk.do(resolution.reject, desk.ask("a").id)
+    desk.do(operator_actions.reject, desk.ask("a").id)
 
 
 WAYS: dict[str, tuple[Callable[[Desk], object], str, str]] = {
     "idle": (lambda _: None, "Idle", "Waiting for something to do."),
-    "paused": (lambda desk: desk.do(resolution.pause, FLOW), "Stopped", "Paused."),
+    "paused": (lambda desk: desk.do(operator_actions.pause, FLOW), "Stopped", "Paused."),
     "pausing": (pausing, "Running", "work is at work. It stops before it acts."),
     "archived": (archived, "Stopped", "Archived."),
     "trying": (

@@ -6,17 +6,17 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from headwater.workflow import inquiry, resolution, transitions
-from headwater.workflow.model import CallRow, CallStatus, Outcome, Phase, RunRow, Status, Trouble, Why
-from headwater.workflow.story import because, call_sentence, one_line, reached, sentence, standing
-from headwater.workflow.views import RunView
+from headwater.workflow import operator_actions, run_queries, transitions
+from headwater.workflow.rows import CallRow, CallStatus, Outcome, Phase, RunRow, Status, Trouble, Why
+from headwater.workflow.wording.story import because, call_sentence, one_line, reached, sentence, standing
+from headwater.workflow.wording.views import RunView
 from tests.support.flows import Desk, packed
 
 SECOND = 1000
 
 
 def view(desk: Desk, run: RunRow | int) -> RunView:
-    return inquiry.run_view(desk.book, desk.run(run))
+    return run_queries.run_view(desk.book, desk.run(run))
 
 
 def head(desk: Desk) -> RunView:
@@ -58,7 +58,7 @@ def test_a_run_is_told_by_phase_while_it_is_at_work(desk: Desk) -> None:
 def test_a_run_that_was_cancelled_says_so_while_it_is_at_work(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    desk.do(resolution.cancel, run.id)
+    desk.do(operator_actions.cancel, run.id)
     assert view(desk, run).sentence == "At work; it was cancelled, and stops before it acts."
 
 
@@ -87,18 +87,18 @@ def test_a_person_who_says_what_became_of_a_call_is_told_of(desk: Desk) -> None:
     assert head(desk).sentence == (
         "Its call ended without an answer (no answer); nobody knows whether it happened: a person has to say."
     )
-    desk.do(resolution.reconcile_not_applied, run.id)
+    desk.do(operator_actions.reconcile_not_applied, run.id)
     assert view(desk, run).sentence == (
         "Its call ended without an answer (no answer); a person said that it had not happened."
     )
     assert known(desk, run) == "It did not happen: a person said so."
     desk.idle(desk.begin())
     run = desk.doubt("b")
-    desk.do(resolution.reconcile_applied, run.id, packed(1))
+    desk.do(operator_actions.reconcile_applied, run.id, packed(1))
     assert view(desk, run).sentence.endswith("; a person said that it had happened.")
     desk.commit(desk.begin())
     run = desk.doubt("c")
-    desk.do(resolution.reconcile_skip, run.id)
+    desk.do(operator_actions.reconcile_skip, run.id)
     assert view(desk, run).sentence.endswith("; a person decided to go on without it.")
     assert known(desk, run) == "Nobody knows whether it happened: a person decided to go on without it."
 
@@ -106,14 +106,14 @@ def test_a_person_who_says_what_became_of_a_call_is_told_of(desk: Desk) -> None:
 def test_an_approval_is_waited_for_given_or_refused(desk: Desk) -> None:
     run = desk.ask("a")
     assert view(desk, run).sentence == "Waits for your approval."
-    desk.do(resolution.approve, run.id)
+    desk.do(operator_actions.approve, run.id)
     assert view(desk, run).sentence == "Goes on in a moment."
     desk.begin()
     desk.act(desk.run(run))
     desk.commit(desk.run(run))
     assert view(desk, run).sentence == "Done."
     run = desk.ask("b")
-    desk.do(resolution.reject, run.id)
+    desk.do(operator_actions.reject, run.id)
     assert view(desk, run).sentence == "A person rejected its plan."
     after = desk.begin()
     assert view(desk, after).because == "its plan was rejected"
@@ -160,7 +160,7 @@ def test_somebody_who_has_to_sign_in_is_told_so(desk: Desk) -> None:
     run = desk.begin()
     desk.fail(run, Trouble.AUTH, "the token has expired")
     assert view(desk, run).sentence == "Waits for a new sign-in: the token has expired."
-    desk.do(resolution.approve, run.id)
+    desk.do(operator_actions.approve, run.id)
     assert view(desk, desk.begin()).because == "what it waited for was granted"
     waited = "Waited for a new sign-in: the token has expired."
     assert view(desk, run).sentence == f"{waited} Run {desk.flow.head} has followed it."

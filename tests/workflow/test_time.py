@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import headwater as hw
-from headwater.host.flows import turns
-from headwater.host.options import Options
+from headwater.host import workflow_threads
+from headwater.runtime.options import Options
 from headwater.testing import SimClock
 from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World
 
@@ -466,14 +466,14 @@ def test_idle_host_does_not_look_at_workflows_whatever_else_is_done_in_the_space
 
 def test_host_notices_that_the_clock_was_put_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a machine was asleep: what is due by the clock on the wall runs then, not so many hours later."""
-    monkeypatch.setattr(turns, "CLOCK_MS", 20)
+    monkeypatch.setattr(workflow_threads, "CLOCK_MS", 20)
     with Clockwork(cron="0 9 * * *") as clockwork:
         clockwork.clock.advance(DAY)
         assert clockwork.ran.acquire(timeout=WAIT_S)
 
 
 def test_host_notices_that_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "CLOCK_MS", 20)
+    monkeypatch.setattr(workflow_threads, "CLOCK_MS", 20)
     with Clockwork(every="5m") as clockwork:
         clockwork.clock.advance(-DAY)
         latest = clockwork.clock.now_ms() + 5 * MINUTE

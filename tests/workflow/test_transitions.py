@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import TransitionError
-from headwater.workflow import resolution, transitions
-from headwater.workflow.invariants import check_all
-from headwater.workflow.limits import BACKOFF_MS
-from headwater.workflow.model import EventStatus, Outcome, Phase, RunRow, Status, Why
+from headwater.workflow import operator_actions, transitions
 from headwater.workflow.phases import Restart, Step, place_of, restart_of
-from headwater.workflow.recovery import left_active, recover
+from headwater.workflow.rows import EventStatus, Outcome, Phase, RunRow, Status, Why
+from headwater.workflow.run_recovery import left_active, recover
 from headwater.workflow.schedule import Every
+from headwater.workflow.table_checks import check_all
 from headwater.workflow.transitions import Ask, Begun
+from headwater.workflow.workflow_limits import BACKOFF_MS
 from tests.support.flows import MINUTE_MS, Desk, flow_spec, packed
 from tests.workflow.roads import EVENTS, PLAN, RESULT, ROADS, Road, drive, name_of
 from tests.workflow.test_phases import REACHABLE
@@ -125,9 +125,9 @@ def waits_to_be_told(desk: Desk, before: RunRow) -> None:
 
 
 ANSWERS: dict[str, Callable[[Desk, int], RunRow]] = {
-    "applied": lambda desk, run: desk.do(resolution.reconcile_applied, run, RESULT),
-    "not applied": lambda desk, run: desk.do(resolution.reconcile_not_applied, run),
-    "skipped": lambda desk, run: desk.do(resolution.reconcile_skip, run),
+    "applied": lambda desk, run: desk.do(operator_actions.reconcile_applied, run, RESULT),
+    "not applied": lambda desk, run: desk.do(operator_actions.reconcile_not_applied, run),
+    "skipped": lambda desk, run: desk.do(operator_actions.reconcile_skip, run),
 }
 UNKNOWN = [road for road, place in ROADS.items() if place.outcome == Outcome.UNKNOWN and place.status != Status.ACTIVE]
 
@@ -162,20 +162,20 @@ def ends_well(desk: Desk, run: RunRow, *, fresh: bool) -> None:
 # --- what people do -------------------------------------------------------------------------------------------
 
 ACTIONS: dict[str, Callable[[Desk, RunRow], object]] = {
-    "approve": lambda desk, run: resolution.approve(desk.book, run.id),
-    "reject": lambda desk, run: resolution.reject(desk.book, run.id),
-    "retry": lambda desk, run: resolution.retry(desk.book, run.id),
-    "cancel": lambda desk, run: resolution.cancel(desk.book, run.id),
-    "abandon": lambda desk, run: resolution.abandon(desk.book, run.id),
-    "applied": lambda desk, run: resolution.reconcile_applied(desk.book, run.id, RESULT),
-    "not applied": lambda desk, run: resolution.reconcile_not_applied(desk.book, run.id),
-    "skip": lambda desk, run: resolution.reconcile_skip(desk.book, run.id),
-    "again": lambda desk, run: resolution.reconcile_again(desk.book, run.id),
-    "pause": lambda desk, _: resolution.pause(desk.book, desk.spec.name),
-    "resume": lambda desk, _: resolution.resume(desk.book, desk.spec.name),
-    "now": lambda desk, _: resolution.run_now(desk.book, desk.spec.name),
-    "archive": lambda desk, _: resolution.archive(desk.book, desk.spec.name),
-    "restore": lambda desk, _: resolution.restore(desk.book, desk.spec.name),
+    "approve": lambda desk, run: operator_actions.approve(desk.book, run.id),
+    "reject": lambda desk, run: operator_actions.reject(desk.book, run.id),
+    "retry": lambda desk, run: operator_actions.retry(desk.book, run.id),
+    "cancel": lambda desk, run: operator_actions.cancel(desk.book, run.id),
+    "abandon": lambda desk, run: operator_actions.abandon(desk.book, run.id),
+    "applied": lambda desk, run: operator_actions.reconcile_applied(desk.book, run.id, RESULT),
+    "not applied": lambda desk, run: operator_actions.reconcile_not_applied(desk.book, run.id),
+    "skip": lambda desk, run: operator_actions.reconcile_skip(desk.book, run.id),
+    "again": lambda desk, run: operator_actions.reconcile_again(desk.book, run.id),
+    "pause": lambda desk, _: operator_actions.pause(desk.book, desk.spec.name),
+    "resume": lambda desk, _: operator_actions.resume(desk.book, desk.spec.name),
+    "now": lambda desk, _: operator_actions.run_now(desk.book, desk.spec.name),
+    "archive": lambda desk, _: operator_actions.archive(desk.book, desk.spec.name),
+    "restore": lambda desk, _: operator_actions.restore(desk.book, desk.spec.name),
 }
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import LogicError, TransitionError
-from headwater.workflow import repairs, resolution, transitions
-from headwater.workflow.limits import BACKOFF_MAX_MS, BACKOFF_MS, CRASHES, ERROR_MAX, REPAIRS, TRIES
-from headwater.workflow.model import CallStatus, EventStatus, Outcome, Phase, RunRow, Status, Trouble, Why
+from headwater.workflow import operator_actions, repairs, transitions
 from headwater.workflow.planner import Rest
-from headwater.workflow.policy import Retry
+from headwater.workflow.retry_policy import Retry
+from headwater.workflow.rows import CallStatus, EventStatus, Outcome, Phase, RunRow, Status, Trouble, Why
 from headwater.workflow.transitions import Ask, Begun, Failed, Prepared, Repair
+from headwater.workflow.workflow_limits import BACKOFF_MAX_MS, BACKOFF_MS, CRASHES, ERROR_MAX, REPAIRS, TRIES
 from tests.support.flows import FLOW, POLLING, Desk, flow_spec, packed
 
 WAITS = [10_000, 20_000, 40_000, 80_000, 160_000]
@@ -124,7 +124,7 @@ def test_after_its_effect_a_run_that_fails_for_good_keeps_what_it_holds_and_goes
     last = desk.fail(run)
     assert (desk.flow.block_kind, desk.flow.head) == ("exhausted", last.id)
     assert [event.message for event in desk.book.events_of(last)] == ["a"]
-    desk.do(resolution.resume, FLOW)
+    desk.do(operator_actions.resume, FLOW)
     run = desk.begin()
     assert (run.phase, run.mutation_result, run.retry_of) == (Phase.MUTATED, packed("sent"), last.id)
     desk.commit(run)
@@ -325,7 +325,7 @@ def test_work_that_the_host_ends_in_time_after_time_is_taken_for_the_reason(desk
     last = crash_at(desk, where)
     assert (last.crashes, desk.flow.block_kind, desk.flow.head) == (CRASHES, "crashes", last.id)
     assert desk.next() == Rest()
-    desk.do(resolution.resume, FLOW)
+    desk.do(operator_actions.resume, FLOW)
     assert desk.begin().retry_of == last.id
 
 

@@ -15,16 +15,16 @@ from typing import Any
 
 import headwater as hw
 from headwater.errors import InvariantError, NotFoundError, TransitionError
-from headwater.host.options import Options
 from headwater.host.storage import RIDING
+from headwater.runtime.options import Options
 from headwater.store.commit import UNNUMBERED, Commit, SetDoc, Submission
 from headwater.testing import SimClock
+from headwater.testing.invariants.workflow_invariants import Watch
 from headwater.values.address import doc_key
-from headwater.workflow import inquiry
-from headwater.workflow.book import Book
-from headwater.workflow.ride import Part, Ride
-from headwater.workflow.spec import OnPoison
-from headwater.workflow.watch import Watch
+from headwater.workflow import run_queries
+from headwater.workflow.table_transaction import Part, Ride
+from headwater.workflow.tables import Book
+from headwater.workflow.workflow_spec import OnPoison
 from tests.workflow.images import Disk
 from tests.workflow.outside import Broken, Service
 
@@ -361,7 +361,7 @@ class World:
             case "approve" | "reject" | "retry" | "cancel" | "abandon":
                 getattr(flow, action)(run)
             case "reconcile":
-                details = self.space.flows.look(lambda book: inquiry.run_details(book, run))
+                details = self.space.flows.look(lambda book: run_queries.run_details(book, run))
                 if details.call is not None and details.call.status in ("needs_reconcile", "indeterminate"):
                     flow.reconcile(run, self.service.truth(details.call.key))
                 else:
@@ -457,9 +457,9 @@ class World:
         return "pending" in waiting or "reserved" in waiting or self.view.run is not None
 
     @property
-    def view(self) -> inquiry.FlowView:
+    def view(self) -> run_queries.FlowView:
         """The workflow, as people see it."""
-        return self.space.flows.look(lambda book: inquiry.flow(book, self.flow.full_name))
+        return self.space.flows.look(lambda book: run_queries.flow(book, self.flow.full_name))
 
     def verify(self) -> None:
         """Nothing is lost, nothing was done twice, and what was done is what is told."""

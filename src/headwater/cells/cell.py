@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, Generic, NoReturn, TypeVar, cast, overload
 
-from headwater.cells.bind import bound, check_owner
-from headwater.cells.crossing import WRITTEN
-from headwater.cells.here import HERE, find
+from headwater.cells.binding import bound, check_owner
+from headwater.cells.context import HERE, find
+from headwater.cells.cross_space import WRITTEN
+from headwater.cells.display import shorten
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
-from headwater.cells.show import shorten
 from headwater.cells.slot import Slot
 from headwater.errors import AddressError, SchemaError, UsageError
-from headwater.values.describe import safe_repr
+from headwater.values.author_text import safe_repr
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.intake import RefusedError
 from headwater.values.patch import AddUnique, Append, Increment, Remove, RemoveByValue

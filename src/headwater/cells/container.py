@@ -9,16 +9,16 @@ from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Self, TypeVar, cast
 
-from headwater.cells.bind import bound
-from headwater.cells.crossing import WRITTEN
-from headwater.cells.here import Addressed, Owner, find
-from headwater.cells.home import Home
-from headwater.cells.show import shorten
+from headwater.cells.binding import bound
+from headwater.cells.context import Addressed, Owner, find
+from headwater.cells.cross_space import WRITTEN
+from headwater.cells.display import shorten
 from headwater.cells.slot import Slot
+from headwater.cells.space_port import Home
 from headwater.cells.traverse import Traverse
 from headwater.errors import UsageError
 from headwater.values.address import Depth
-from headwater.values.describe import safe_repr
+from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
 from headwater.values.intake import RefusedError
 from headwater.values.schema import Handle, Schema

@@ -11,14 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Final, TypeAlias
 
-from headwater.cells.bind import Binder
+from headwater.cells.binding import Binder
 from headwater.cells.cell import Cell
-from headwater.cells.doc import Doc
-from headwater.cells.home import Home
+from headwater.cells.document_class import Doc
+from headwater.cells.document_operations import told_apart
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
+from headwater.cells.space_port import Home
 from headwater.cells.traverse import Place, Traverse
-from headwater.cells.whole import told_apart
 from headwater.errors import SchemaError
 from headwater.values.address import Depth, address_text
 from headwater.values.ids import DocId, DocKey

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from headwater.cells.pending import Pending, ranges
+from headwater.cells.pending_commit import Pending, ranges
 from headwater.store.commit import Committed, PendingRead, Read
 from headwater.values.address import Depth, is_prefix, overlaps
 from headwater.values.ids import NEVER, DocKey, Seq

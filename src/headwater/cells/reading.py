@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from headwater.cells.bind import Binder, Copied, hand_out
-from headwater.cells.crossing import READ
-from headwater.cells.here import HERE, UNTRACKED, Owner, find
-from headwater.cells.home import Home
+from headwater.cells.binding import Binder, Copied, hand_out
+from headwater.cells.context import HERE, UNTRACKED, Owner, find
+from headwater.cells.cross_space import READ
+from headwater.cells.display import brief, cell_html, once
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING, Flags
-from headwater.cells.show import brief, cell_html, once
+from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Source, Traverse, holds_link, own_link
 from headwater.errors import HeadwaterError, SchemaError

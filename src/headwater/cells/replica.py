@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from headwater.cells.notes import Notes
-from headwater.cells.pending import Failure, Pending, Pulled, dead_layer, resting_on
-from headwater.cells.step import Step
+from headwater.cells.pending_commit import Failure, Pending, Pulled, dead_layer, resting_on
+from headwater.cells.unsent_observations import Notes
 from headwater.cells.upstream import Upstream
 from headwater.cells.view import NO_LAYERS, Document, View
+from headwater.cells.visible_step import Step
 from headwater.errors import AddressError, HeadwaterError, LimitError, UsageError
 from headwater.store.commit import (
     Commit,
@@ -39,11 +39,11 @@ from headwater.store.conflict import EVERYTHING as EVERYTHING_TOUCHED
 from headwater.store.conflict import notices
 from headwater.store.document import Found, apply_operation
 from headwater.store.wellformed import check_operation
-from headwater.values.change import Change, Derived, Kind, Notification
 from headwater.values.diff import changes_of
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.notifications import Change, Derived, Kind, Notification
 from headwater.values.patch import Touches
-from headwater.values.room import fitted
+from headwater.values.shrink import fitted
 from headwater.values.tree import ABSENT, Maybe
 
 _DEAD_MAX: Final = 4096

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Final, cast
 
-from headwater.cells.ahead import Ahead
-from headwater.cells.bind import INTO, take_along
-from headwater.cells.crossing import WRITTEN
-from headwater.cells.here import HERE, UNTRACKED, find
-from headwater.cells.home import Home
+from headwater.cells.binding import INTO, take_along
+from headwater.cells.context import HERE, UNTRACKED, find
+from headwater.cells.cross_space import WRITTEN
 from headwater.cells.journal import IGNORED_FOR_CONFLICT, IGNORED_FOR_SCHEDULING
 from headwater.cells.reading import MISSING, Readable
+from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Place, Source, Traverse, holds_link, own_link
+from headwater.cells.write_preview import Ahead
 from headwater.errors import AddressError, SchemaError
 from headwater.store.commit import PatchDoc, SetDoc
 from headwater.values.address import Depth

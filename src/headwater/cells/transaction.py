@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from headwater.cells.held import Held, is_within, marks_of, operations_of, overtaken
-from headwater.cells.here import HERE, PEEKING, Frame
+from headwater.cells.context import HERE, PEEKING, Frame
+from headwater.cells.held_documents import Held, is_within, marks_of, operations_of, overtaken
 from headwater.cells.journal import (
     ATTEMPTED_WRITE,
     IGNORED_FOR_CONFLICT,
@@ -27,9 +27,9 @@ from headwater.cells.journal import (
     Journal,
     Leanings,
 )
-from headwater.cells.lifecycle import SETTLED, TRANSITIONS, Signal, Status
-from headwater.cells.pending import Pending, call_all
+from headwater.cells.pending_commit import Pending, call_all
 from headwater.cells.replica import Replica
+from headwater.cells.transaction_states import SETTLED, TRANSITIONS, Signal, Status
 from headwater.errors import ClosedError, HeadwaterError, InvariantError, WriteError
 from headwater.store.commit import (
     Committed,

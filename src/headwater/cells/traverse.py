@@ -19,7 +19,6 @@ from headwater.errors import AddressError, LimitError
 from headwater.values.address import Address, Depth, Scope, address_text, doc_key, split_key
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocKey
-from headwater.values.limits import LINK_HOPS_MAX
 from headwater.values.link import Link, link_to, parse_link, target
 from headwater.values.schema import ANY, Handle, Schema
 from headwater.values.tree import (
@@ -38,6 +37,7 @@ from headwater.values.tree import (
     is_map,
     map_of,
 )
+from headwater.values.value_limits import LINK_HOPS_MAX
 
 _DEEP: Final = Depth.DEEP
 _SHALLOW: Final = Depth.SHALLOW

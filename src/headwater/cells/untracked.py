@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextvars import Token
 from types import TracebackType
 
-from headwater.cells.here import HERE, PEEKING
+from headwater.cells.context import HERE, PEEKING
 from headwater.cells.transaction import Transaction
 from headwater.errors import UsageError
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from headwater.cells.journal import Mark
-from headwater.cells.pending import Pending, call_all, ranges
+from headwater.cells.pending_commit import Pending, call_all, ranges
 from headwater.cells.upstream import EVERYTHING, Upstream
 from headwater.store.commit import PendingRead, Read
 from headwater.store.document import Found
 from headwater.store.wellformed import check_doc
 from headwater.values.address import Depth
-from headwater.values.change import Notification
 from headwater.values.ids import NEVER, DocKey, Seq
+from headwater.values.notifications import Notification
 from headwater.values.tree import ABSENT, Maybe, Path
 
 Listener: TypeAlias = Callable[[Notification], None]

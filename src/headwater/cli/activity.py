@@ -15,7 +15,7 @@ from headwater.values.text import inert
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from headwater.host.told import Activity, Ask
+    from headwater.inspect.records import Activity, Ask
 
 
 # --- top ------------------------------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ from headwater.cli.runtime import POLL_S, reach, request
 from headwater.errors import ClosedError, EventTimeoutError, NotFoundError, UnavailableError
 
 if TYPE_CHECKING:
-    from headwater.host.doorway import Caller
-    from headwater.host.flows.asking import Done, InputsTold, RunsTold, Told
     from headwater.host.storage import Storage
-    from headwater.host.told import Ask, Deed, FlowAct, Question
-    from headwater.workflow.views import InputView, RunView
+    from headwater.inspect.records import Ask, Deed, FlowAct, Question
+    from headwater.inspect.socket_paths import Caller
+    from headwater.inspect.workflow_commands import Done, InputsTold, RunsTold, Told
+    from headwater.workflow.wording.views import InputView, RunView
 
 T = TypeVar("T", bound="Told")
 R = TypeVar("R")
@@ -58,24 +58,24 @@ class Source:
     @property
     def is_live(self) -> bool:
         """Somebody else has it open."""
-        from headwater.host.doorway import Caller
+        from headwater.inspect.socket_paths import Caller
 
         return isinstance(self._found, Caller)
 
     def hear(self, ask: Ask) -> tuple[str, str | None]:
         """The mark, and the answer as JSON; none if all is as it was at the mark in the request."""
-        from headwater.host.doorway import Caller
-        from headwater.host.flows import asking
+        from headwater.inspect import workflow_commands
+        from headwater.inspect.socket_paths import Caller
 
         found = self._found
         if isinstance(found, Caller):
             reply = checked(found.ask(ask))
             return reply.mark, reply.told
-        from headwater.host.clock import SystemClock
-        from headwater.host.flows.hub import hub_of
+        from headwater.host.system_clock import SystemClock
+        from headwater.runtime.workflows.hub import hub_of
 
         hub = hub_of(found, SystemClock().now_ms)
-        return "", asking.act(hub, ask) if ask.ask == "workflow" else asking.answer(hub, ask)
+        return "", workflow_commands.act(hub, ask) if ask.ask == "workflow" else workflow_commands.answer(hub, ask)
 
     def told(self, kind: type[T], ask: Ask) -> T:
         """The answer to one question."""
@@ -118,7 +118,7 @@ def looking(place: Place, work: Callable[[Source], R]) -> R:
 
 def runs_in_pages(source: Source, place: Place, limit: int, **more: Any) -> Iterator[tuple[RunsTold, RunView]]:  # noqa: ANN401
     """The newest first, so many at most; nobody is kept from the file for longer than a page takes."""
-    from headwater.host.flows.asking import RunsTold
+    from headwater.inspect.workflow_commands import RunsTold
 
     before = 0
     while limit > 0:
@@ -131,7 +131,7 @@ def runs_in_pages(source: Source, place: Place, limit: int, **more: Any) -> Iter
 
 def inputs_in_pages(source: Source, place: Place, limit: int, **more: Any) -> Iterator[tuple[InputsTold, InputView]]:  # noqa: ANN401
     """The same of inputs."""
-    from headwater.host.flows.asking import InputsTold
+    from headwater.inspect.workflow_commands import InputsTold
 
     before = 0
     while limit > 0:
@@ -172,7 +172,7 @@ def changes(place: Place, kind: type[T], ask: Callable[[T | None], Ask]) -> Iter
 
 def done(place: Place, act: FlowAct, **more: Any) -> Done:  # noqa: ANN401  # the fields of the record
     """Have it done, by the process that has the space open or here. Raises what refuses it."""
-    from headwater.host.flows.asking import Done
+    from headwater.inspect.workflow_commands import Done
 
     return done_as(Done, place, act, **more)
 

@@ -29,7 +29,7 @@ from headwater.errors import (
     NotFoundError,
     SpaceHeldError,
 )
-from headwater.values.describe import kind_of, text_of
+from headwater.values.author_text import kind_of, text_of
 from headwater.values.text import inert
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def verify_spaces(*, url: str | None, space: str | None, form: Form) -> None:
 def _files(url: str | None, space: str | None) -> list[str]:
     """What to check, as URLs of one space each."""
     from headwater.cli.spaces import is_folder
-    from headwater.host.opening import default_url, spaces_in
+    from headwater.host.space_files import default_url, spaces_in
 
     url = url if url is not None else default_url()
     if space is not None or not is_folder(url):
@@ -89,8 +89,8 @@ def _files(url: str | None, space: str | None) -> list[str]:
 def _verify(url: str, space: str | None) -> dict[str, object]:
     """One space; what cannot even be opened is a finding, too."""
     from headwater.cli.spaces import open_space
-    from headwater.host.opening import file_name, locate
-    from headwater.store.verify import verify
+    from headwater.host.space_files import file_name, locate
+    from headwater.store.verification import verify
 
     path = locate(url, space).path
     record: dict[str, object] = {"path": url if path is None else str(path), "space": space, "state": "sound"}
@@ -120,9 +120,9 @@ def _verify(url: str, space: str | None) -> dict[str, object]:
 
 def _workflow_findings(engine: Engine) -> list[str]:
     """What does not fit together in the tables of workflows, which have no checksums."""
-    from headwater.host.clock import SystemClock
-    from headwater.workflow.book import Book
-    from headwater.workflow.invariants import check_all
+    from headwater.host.system_clock import SystemClock
+    from headwater.workflow.table_checks import check_all
+    from headwater.workflow.tables import Book
 
     try:
         check_all(Book(engine.backend.tables, SystemClock().now_ms()))

@@ -17,10 +17,10 @@ from headwater.errors import AddressError, InvariantError, NotFoundError, UsageE
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
-    from headwater.cells.pending import Pending
-    from headwater.host.attached import AttachedReplica
-    from headwater.host.kept_types import Declared
+    from headwater.cells.pending_commit import Pending
+    from headwater.host.attached_replica import AttachedReplica
     from headwater.host.storage import Storage
+    from headwater.runtime.type_records import Declared
     from headwater.store.commit import Operation, Verdict
     from headwater.values.ids import DocKey, Seq
     from headwater.values.tree import Maybe, Path, Value

@@ -22,7 +22,7 @@ from headwater.errors import (
     StoreError,
     UsageError,
 )
-from headwater.values.describe import kind_of, text_of
+from headwater.values.author_text import kind_of, text_of
 
 if TYPE_CHECKING:
     from headwater.cli.remote import Server
@@ -96,8 +96,8 @@ def _fetch(server: Server, file: Path, *, verified: bool) -> int:
 
 def _check_copy(part: Path) -> None:
     """A backup is for the day the space is damaged: that it is not the damage is found out today."""
-    from headwater.host.opening import open_space
-    from headwater.store.verify import verify
+    from headwater.host.space_files import open_space
+    from headwater.store.verification import verify
 
     with open_space(str(part), create=False) as copy, progress("verifying") as advance:
         findings = copy.call(lambda engine: verify(engine, advance)).findings
@@ -126,7 +126,7 @@ def restore_space(*, file: Path, force: bool, url: str | None, space: str | None
     The backup is only read. The space keeps its name, unless --space gives it another.
     """
     from headwater.cli.spaces import is_folder
-    from headwater.host.opening import default_url
+    from headwater.host.space_files import default_url
 
     if not file.is_file():
         raise FileNotFoundError(errno.ENOENT, "", str(file))
@@ -175,9 +175,9 @@ def _copy_file(path: Path, copy: Path, done: int, total: int, advance: Progress)
 
 def _verified(part: Path, file: Path, url: str, space: str | None) -> tuple[Target, Seq]:
     """Where the copy belongs, and what is in it. The copy is given the name it will be opened by."""
-    from headwater.host.opening import open_space
-    from headwater.host.serving.lineage import renew
-    from headwater.store.verify import verify
+    from headwater.host.space_files import open_space
+    from headwater.server.spaces.space_lineage import renew
+    from headwater.store.verification import verify
 
     try:
         with open_space(str(part), create=False) as storage, progress("verifying") as advance:
@@ -215,7 +215,7 @@ class Target(NamedTuple):
 def locate_space(url: str | None, space: str | None, stored: str) -> Target:
     """Where a space belongs that came from elsewhere. It keeps its name, unless another was given."""
     from headwater.cli.spaces import is_folder
-    from headwater.host.opening import Location, default_url, locate
+    from headwater.host.space_files import Location, default_url, locate
 
     url = url if url is not None else default_url()
     if space is not None or not stored:
@@ -230,7 +230,7 @@ def locate_space(url: str | None, space: str | None, stored: str) -> Target:
 def folder_of(url: str, space: str | None) -> Path:
     """The folder that a space's file is put in. One of many spaces is made if it is missing."""
     from headwater.cli.spaces import is_folder
-    from headwater.host.opening import locate
+    from headwater.host.space_files import locate
 
     path = locate(url, space).path
     if path is None:
@@ -248,7 +248,7 @@ def _same(path: Path, file: Path) -> bool:
 
 def replace_space(part: Path, target: Path) -> None:
     """Put a finished file where a space belongs. One that is there must be ours, and nobody may hold it."""
-    from headwater.host.opening import open_space
+    from headwater.host.space_files import open_space
     from headwater.store.backends.sqlite_file import held, holder
 
     if target.is_symlink():

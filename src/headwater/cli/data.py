@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path as FilePath
 
     from headwater.cli.remote import Server
-    from headwater.store.browse import Event
+    from headwater.store.browsing import Event
     from headwater.store.engine import Engine
     from headwater.values.ids import BranchId, DocKey, Seq
     from headwater.values.tree import Maybe
@@ -78,8 +78,8 @@ def list_documents(
     """
     from headwater.cli.remote import server_of
     from headwater.cli.spaces import find_branch, open_space
-    from headwater.host.kept_events import SYSTEM
-    from headwater.host.kept_types import PREFIX
+    from headwater.inspect.stored_events import SYSTEM
+    from headwater.runtime.type_records import PREFIX
 
     columns = [_DOCUMENT, _SEQ, *([_STATE] if deleted else []), *([_VALUE] if long else [])]
     empty = f"no documents that start with {prefix}" if prefix else "no documents"
@@ -112,8 +112,8 @@ def _tell_hidden(hidden: list[str] | None) -> None:
 def _served(server: Server, prefix: str, branch: str, hidden: list[str] | None, *, long: bool) -> Iterator[Record]:
     """Those of a server's space."""
     from headwater.cli.remote import documents
-    from headwater.host.kept_events import is_system
-    from headwater.host.kept_types import PREFIX
+    from headwater.inspect.stored_events import is_system
+    from headwater.runtime.type_records import PREFIX
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
 
@@ -143,9 +143,9 @@ def _documents(
     deleted: bool,
 ) -> Iterator[Record]:
     from headwater.cli.spaces import key_prefixes
-    from headwater.host.kept_events import is_system
-    from headwater.host.kept_types import PREFIX
-    from headwater.store.browse import listing, place, read
+    from headwater.inspect.stored_events import is_system
+    from headwater.runtime.type_records import PREFIX
+    from headwater.store.browsing import listing, place, read
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
     from headwater.values.tree import ABSENT
@@ -264,7 +264,7 @@ def show_history(
 
 def _history(engine: Engine, text: str, branch: BranchId, at: Seq | None) -> Iterator[Record]:
     from headwater.cli.spaces import missing_document
-    from headwater.store.browse import history, read
+    from headwater.store.browsing import history, read
     from headwater.values.address import parse_address
 
     doc, steps = parse_address(text)
@@ -288,7 +288,7 @@ def _changes_at(
     engine: Engine, doc: DocKey, steps: tuple[str, ...], branch: BranchId, events: Iterator[Event]
 ) -> Iterator[Record]:
     """Of the commits that touched a document those that changed the value at a path, and what it became."""
-    from headwater.store.browse import read
+    from headwater.store.browsing import read
     from headwater.values.address import settle_path
     from headwater.values.codec import to_json
     from headwater.values.ids import Seq
@@ -353,7 +353,7 @@ def show_diff(
     With PREFIX only in documents whose address starts with it.
     """
     from headwater.cli.spaces import find_branch, key_prefixes, open_space
-    from headwater.store.browse import diff
+    from headwater.store.browsing import diff
     from headwater.values.address import address_text
     from headwater.values.codec import to_json
     from headwater.values.tree import ABSENT

@@ -16,8 +16,8 @@ from headwater.cli.telling import record_of
 from headwater.cli.workflow import told_done
 
 if TYPE_CHECKING:
-    from headwater.host.told import FlowAct
-    from headwater.workflow.views import RunView
+    from headwater.inspect.records import FlowAct
+    from headwater.workflow.wording.views import RunView
 
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -33,7 +33,7 @@ def decide(  # what is asked for, and how it is told
     act: FlowAct, place: Place, number: int, form: Form, sentence: str, *, by: str, reason: str, value: str = "null"
 ) -> None:
     """Have it done to a run, and tell so."""
-    from headwater.host.flows.controls import user
+    from headwater.runtime.workflows.controls import user
 
     found = done(place, act, number=number, value=value, by=by or user(), reason=reason)
     run = found.run

@@ -13,7 +13,7 @@ from headwater.errors import NotFoundError, SchemaError, UsageError
 
 if TYPE_CHECKING:
     from headwater.cli.remote import Server
-    from headwater.host.kept_types import Declared
+    from headwater.runtime.type_records import Declared
     from headwater.store.commit import Operation
     from headwater.store.engine import Engine
     from headwater.values.ids import BranchId, DocKey
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def declared_in(engine: Engine, branch: BranchId) -> Declared:
     """Of a file."""
-    from headwater.host.kept_types import PREFIX, Declared
-    from headwater.store.browse import listing, read
+    from headwater.runtime.type_records import PREFIX, Declared
+    from headwater.store.browsing import listing, read
 
     found = [listed.doc for listed in listing(engine, branch, prefix=f"space/{PREFIX}")]
     return Declared((doc.partition("/")[2], read(engine, doc, branch, None).value) for doc in found)
@@ -33,7 +33,7 @@ def declared_in(engine: Engine, branch: BranchId) -> Declared:
 def declared_at(server: Server, branch: str) -> Declared:
     """Of a server's space."""
     from headwater.cli.remote import documents
-    from headwater.host.kept_types import PREFIX, Declared
+    from headwater.runtime.type_records import PREFIX, Declared
 
     found, _ = documents(server, PREFIX, branch)
     return Declared((listed.doc.partition("/")[2], listed.value) for listed in found)
@@ -41,7 +41,7 @@ def declared_at(server: Server, branch: str) -> Declared:
 
 def check_document(declared: Declared, doc: DocKey, root: Maybe, *, create: bool) -> None:
     """Refuse to make a document that no app knows, unless it is wanted; and to write what apps write themselves."""
-    from headwater.host.kept_types import PREFIX
+    from headwater.runtime.type_records import PREFIX
     from headwater.values.address import address_text
     from headwater.values.tree import ABSENT
 

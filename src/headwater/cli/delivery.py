@@ -26,10 +26,10 @@ from headwater.errors import (
 
 if TYPE_CHECKING:
     from headwater.cli.remote import Server
-    from headwater.host.doorway import Caller
     from headwater.host.storage import Storage
-    from headwater.host.told import Ask, EventTold, Reply
-    from headwater.host.window import Window
+    from headwater.inspect.records import Ask, EventTold, Reply
+    from headwater.inspect.socket_paths import Caller
+    from headwater.inspect.view import Window
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def timeout_ms(timeout: str, *, no_wait: bool) -> float | None:
 def look(target: Target, ask: Ask, closed: Callable[[Storage], T]) -> Reply | T:
     """What the process that has the space open answers; or what is found in a file that nobody has open."""
     from headwater.cli.spaces import open_space
-    from headwater.host.doorway import Caller
+    from headwater.inspect.socket_paths import Caller
 
     def otherwise() -> T:
         with open_space(target.url, target.space) as storage:
@@ -126,7 +126,7 @@ def do(target: Target, asks: Sequence[Ask], tell: Callable[[EventTold | Headwate
     from msgspec import structs
 
     from headwater.cli.spaces import open_space
-    from headwater.host.doorway import Caller
+    from headwater.inspect.socket_paths import Caller
 
     left = list(asks)
     if target.server is not None:
@@ -175,16 +175,18 @@ def _through(caller: Caller, ask: Ask) -> EventTold | HeadwaterError:
 
 def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | HeadwaterError], None]) -> None:
     """By the app itself, opened here."""
-    from headwater.host import opening
-    from headwater.host.acting import act
-    from headwater.host.options import Options
+    from headwater.host import space_files
+    from headwater.inspect.commands import act
+    from headwater.runtime.options import Options
     from headwater.values.ids import BranchId
 
     assert target.app is not None
     app = load_app(target.app)
     path = None
     if target.server is None:
-        path = opening.locate(target.url if target.url is not None else opening.default_url(), target.space).path
+        path = space_files.locate(
+            target.url if target.url is not None else space_files.default_url(), target.space
+        ).path
     is_new = path is not None and not path.exists()
     wrong: list[errors.UserCodeError] = []
     told: list[EventTold | HeadwaterError] = []
@@ -220,8 +222,8 @@ def _open_and_do(target: Target, left: list[Ask], tell: Callable[[EventTold | He
 
 def trouble_in(told: EventTold) -> HeadwaterError | None:
     """Why an event has no result; None if it has one."""
-    from headwater.host.ticket import rejected, reused
-    from headwater.scheduler.receipts import REUSED
+    from headwater.declare.events.ticket import rejected, reused
+    from headwater.scheduler.events.receipts import REUSED
 
     handler, event, reason = told.handler, told.event, told.reason
     if told.result is not None:

@@ -113,7 +113,7 @@ def _examine(url: str | None, token_file: Path | None) -> Iterator[Check]:
 
 def _target(url: str | None) -> Path | None:
     """The file or folder to look at; None for memory. What was named must be there."""
-    from headwater.host.opening import default_url, locate
+    from headwater.host.space_files import default_url, locate
 
     if url is None:
         try:
@@ -178,8 +178,8 @@ def _permissions(folder: Path) -> Check:
 
 def _private(target: Path) -> Check:
     """Whether only this user can use the files. A folder is looked at if it was named as one of spaces."""
-    from headwater.host.opening import files_of, spaces_in
-    from headwater.host.serving.private import opened_up
+    from headwater.access.private_files import opened_up
+    from headwater.host.space_files import files_of, spaces_in
 
     if target.is_dir():
         spaces = spaces_in(target)
@@ -232,9 +232,9 @@ def _works(folder: Path) -> Check:
     """The real thing, on this very disk: make a space, commit, close, open again, verify."""
     from tempfile import TemporaryDirectory
 
-    from headwater.host.opening import open_space
+    from headwater.host.space_files import open_space
     from headwater.store.commit import SetDoc
-    from headwater.store.verify import verify
+    from headwater.store.verification import verify
     from headwater.values.address import doc_key
 
     try:

@@ -15,7 +15,7 @@ from headwater.cli.remote import Server, showing
 from headwater.errors import HeadwaterError, OfflineError
 
 if TYPE_CHECKING:
-    from headwater.host.remote.link import Link
+    from headwater.client.server_link import Link
     from headwater.sync.frames import Welcome
 
 PINGS: Final = 7
@@ -41,7 +41,7 @@ def examine_server(server: Server) -> Iterator[Found]:
 
 
 def _way(server: Server) -> Found:
-    from headwater.host.serving.local_token import find_local
+    from headwater.access.local_token import find_local
 
     if server.url.secure:
         return "way", "ok", "encrypted (TLS)"
@@ -51,7 +51,7 @@ def _way(server: Server) -> Found:
 
 
 def _session(server: Server) -> Iterator[Found]:
-    from headwater.host.remote.link import Link
+    from headwater.client.server_link import Link
     from headwater.sync.frames import Open, Proof
     from headwater.values.ids import MAIN, BranchId, SessionId
 

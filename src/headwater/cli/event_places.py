@@ -14,9 +14,9 @@ from headwater.errors import HeadwaterError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from headwater.cli.remote import Server
-    from headwater.host.kept_events import Look
     from headwater.host.storage import Storage
-    from headwater.host.told import EventTold, Reply
+    from headwater.inspect.records import EventTold, Reply
+    from headwater.inspect.stored_events import Look
     from headwater.store.engine import Engine
     from headwater.values.ids import DocKey
     from headwater.values.tree import Maybe
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 def listed(target: Target, *, waiting: bool) -> list[EventTold]:
     """Of the file, of all openings that a process has of it, or of a server's space."""
-    from headwater.host import kept_events
+    from headwater.inspect import stored_events
 
-    listing = kept_events.waiting if waiting else kept_events.failed
+    listing = stored_events.waiting if waiting else stored_events.failed
     if target.server is not None:
         with _served(target.server, target.branch) as there:
             return listing(there)
@@ -43,15 +43,15 @@ def listed(target: Target, *, waiting: bool) -> list[EventTold]:
 
 def shown(target: Target, name: str) -> EventTold:
     """One event, likewise."""
-    from headwater.host import kept_events
-    from headwater.host.told import Reply
+    from headwater.inspect import stored_events
+    from headwater.inspect.records import Reply
 
     if target.server is not None:
         with _served(target.server, target.branch) as there:
-            return kept_events.shown(there, name)
+            return stored_events.shown(there, name)
 
     def closed(storage: Storage) -> EventTold:
-        return storage.call(lambda engine: kept_events.shown(_in_file(engine, target.branch), name))
+        return storage.call(lambda engine: stored_events.shown(_in_file(engine, target.branch), name))
 
     found = look(target, target.ask("event", event=name), closed)
     told = found.event if isinstance(found, Reply) else found
@@ -73,7 +73,7 @@ def _of_reply(reply: Reply, target: Target) -> list[EventTold]:
 
 def _in_file(engine: Engine, branch: str) -> Look:
     from headwater.cli.spaces import find_branch
-    from headwater.host.kept_events import looking
+    from headwater.inspect.stored_events import looking
 
     return looking(engine, find_branch(engine, branch))
 
@@ -82,8 +82,8 @@ def _in_file(engine: Engine, branch: str) -> Look:
 def _served(server: Server, branch: str) -> Iterator[Look]:
     """What nearly all questions are about comes in one answer."""
     from headwater.cli.remote import linked, pulled
-    from headwater.scheduler.failures import FAILED, record_of
-    from headwater.scheduler.outbox import OUTBOX
+    from headwater.scheduler.events.failed_events import FAILED, record_of
+    from headwater.scheduler.events.outbox import OUTBOX
     from headwater.values.tree import ABSENT
 
     with linked(server, branch=branch) as link:
@@ -102,7 +102,7 @@ def _served(server: Server, branch: str) -> Iterator[Look]:
 
 def dropped(target: Target, names: tuple[str, ...], *, every: bool) -> list[EventTold]:
     """Drop these, or all that failed. Returns which."""
-    from headwater.host import kept_events
+    from headwater.inspect import stored_events
 
     if target.server is not None:
         return _dropped_there(target.server, target, names, every=every)
@@ -110,12 +110,12 @@ def dropped(target: Target, names: tuple[str, ...], *, every: bool) -> list[Even
     def closed(storage: Storage) -> list[EventTold]:
         def choose(engine: Engine) -> list[EventTold]:
             there = _in_file(engine, target.branch)
-            return kept_events.failed(there) if every else _each(kept_events.shown(there, name) for name in names)
+            return stored_events.failed(there) if every else _each(stored_events.shown(there, name) for name in names)
 
         chosen = storage.call(choose)
         replica = storage.attach(branch=target.branch)
         for event in chosen:
-            kept_events.drop(replica, event.event)
+            stored_events.drop(replica, event.event)
         replica.sync()
         return chosen
 
@@ -128,7 +128,7 @@ def dropped(target: Target, names: tuple[str, ...], *, every: bool) -> list[Even
 
 def _each(found: Iterable[EventTold]) -> list[EventTold]:
     """All names are looked up before anything is done; two may mean one."""
-    from headwater.host.kept_events import droppable
+    from headwater.inspect.stored_events import droppable
 
     return list({event.event: droppable(event) for event in found}.values())
 
@@ -151,7 +151,7 @@ def _dropped_there(server: Server, target: Target, names: tuple[str, ...], *, ev
     """At a server: those that failed. Programs that have the space open may be about to handle one that waits."""
     from headwater.cells.rejection import rejection
     from headwater.cli.remote import opened
-    from headwater.host import kept_events
+    from headwater.inspect import stored_events
 
     chosen = listed(target, waiting=False) if every else _each(shown(target, name) for name in names)
     waits = next((event.event for event in chosen if event.state != "failed"), None)
@@ -163,7 +163,7 @@ def _dropped_there(server: Server, target: Target, names: tuple[str, ...], *, ev
         lost: list[HeadwaterError] = []
         replica.on_rejected = lambda _, verdict, error: lost.append(error or rejection(verdict, None, str(server.url)))
         for event in chosen:
-            kept_events.drop(replica, event.event)
+            stored_events.drop(replica, event.event)
         replica.sync()
         for error in lost:
             raise error

@@ -33,7 +33,7 @@ from headwater.errors import HeadwaterError, NotFoundError
 from headwater.values.text import inert, inert_lines
 
 if TYPE_CHECKING:
-    from headwater.host.told import EventTold
+    from headwater.inspect.records import EventTold
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -222,7 +222,7 @@ def which(command: F) -> F:
 
 def _chosen(names: tuple[str, ...], every: bool, there: list[EventTold]) -> list[EventTold]:
     """The failed events that are meant; all names are looked up before anything is done."""
-    from headwater.host.kept_events import meant_by
+    from headwater.inspect.stored_events import meant_by
 
     if bool(names) == every:
         raise click.UsageError("Name events, or say --all.")

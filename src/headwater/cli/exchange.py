@@ -14,7 +14,7 @@ from headwater.cli.files import check_free, put_in_place, unfinished
 from headwater.cli.options import as_object, at_place, on_branch, on_space
 from headwater.cli.output import Form, Progress, answer, count_text, is_terminal, note, progress
 from headwater.errors import UsageError
-from headwater.host.streams import abandon
+from headwater.host.standard_streams import abandon
 from headwater.values.text import inert_lines
 
 if TYPE_CHECKING:
@@ -170,14 +170,14 @@ def _check(source: BinaryIO) -> tuple[Header, int]:
 
 
 def _entries(lines: Iterator[str], header: Header) -> Iterable[object]:
+    from headwater.store.log_rebuild import check_log
     from headwater.store.portable import parse_documents
-    from headwater.store.rebuild import check_log
 
     return check_log(lines, header.seq) if header.headwater == "log" else parse_documents(lines, ends=header.ends)
 
 
 def _rows(source: BinaryIO, header: Header) -> Iterator[LogRow]:
-    from headwater.store.rebuild import check_log
+    from headwater.store.log_rebuild import check_log
 
     lines = _lines(_rewound(source), _silent)
     next(lines)

@@ -66,7 +66,7 @@ def exit_of(kind: type[BaseException]) -> Exit:
 def report(error: BaseException) -> Exit:
     """Say on stderr what happened, in one line, and return the exit code. HEADWATER_DEBUG=1 adds the traceback."""
     if os.environ.get("HEADWATER_DEBUG", "0") not in ("", "0"):
-        from headwater.values.describe import traceback_text
+        from headwater.values.author_text import traceback_text
 
         sys.stderr.write(traceback_text(error))
     if isinstance(error, click.UsageError):
@@ -77,7 +77,7 @@ def report(error: BaseException) -> Exit:
 
 
 def _told(error: BaseException) -> str:
-    from headwater.values.describe import describe, text_of
+    from headwater.values.author_text import describe, text_of
 
     match error:
         case click.Abort() | KeyboardInterrupt():

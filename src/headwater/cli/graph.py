@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from headwater.cli.runtime import Answer
-    from headwater.host.told import Ask, Why
+    from headwater.inspect.records import Ask, Why
 
 _WIDE: Final = 1000
 """Columns where nobody's screen is to be filled: nothing is cut."""
@@ -106,7 +106,7 @@ def _drawn(view: View, style: str | None) -> str:
 
 
 def _text(view: View, width: int) -> str:
-    from headwater.draw.text import text
+    from headwater.draw.text_tree import text
 
     snapshot = view.opening.snapshot
     picture = text(snapshot, width) if snapshot is not None else "It changes too fast to be seen; ask again.\n"
@@ -177,7 +177,7 @@ def explain_node(*, node: str, app: str | None, url: str | None, space: str | No
 
 def _meant(view: View, node: str) -> list[Why]:
     """What a live space has chosen already."""
-    from headwater.host.told import is_called
+    from headwater.inspect.records import is_called
 
     opening = view.opening
     return [why for why in opening.whys if view.pid or is_called(why.id, why.name, node, opening.app, why.piece)]
@@ -210,7 +210,7 @@ def _titled(why: Why) -> str:
 
 def _missing(node: str, views: list[View]) -> NotFoundError:
     from headwater.cli.spaces import did_you_mean
-    from headwater.host.told import function_of
+    from headwater.inspect.records import function_of
 
     names: dict[str, None] = {}
     for view in views:

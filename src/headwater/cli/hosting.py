@@ -18,12 +18,12 @@ from headwater.cli.exits import Exit
 from headwater.cli.options import on_space
 from headwater.cli.output import count_text, note
 from headwater.cli.telling import due
-from headwater.host.streams import last
+from headwater.host.standard_streams import last
 
 if TYPE_CHECKING:
     from headwater.app import App
-    from headwater.host.base_space import BaseSpace
-    from headwater.host.options import Options
+    from headwater.runtime.options import Options
+    from headwater.runtime.space_runtime import BaseSpace
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class Ending:
 
     def wait(self, timeout: float | None) -> bool:
         """Until there is news, or for so many seconds. False: it is time to end."""
-        from headwater.host.process import hear
+        from headwater.host.process_lifetime import hear
 
         hear(self._rung, timeout, lambda: self.is_near)
         return not self.is_near
@@ -95,7 +95,7 @@ async def awake(work: Coroutine[Any, Any, T]) -> T:
     """
     import asyncio
 
-    from headwater.host.process import LOOK_S
+    from headwater.host.process_lifetime import LOOK_S
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(work)
@@ -130,8 +130,8 @@ def run_app(
     left. What the app prints goes to standard output.
     """
     from headwater.cli.loading import load_app
-    from headwater.host.options import Options
-    from headwater.workflow.limits import CONCURRENCY
+    from headwater.runtime.options import Options
+    from headwater.workflow.workflow_limits import CONCURRENCY
 
     place = None if ingress is None else _place(ingress)
     app = load_app(name, "run")
@@ -201,7 +201,7 @@ class _Hosted:
             for line in self._not_here(opened):
                 note(line)
         if self._ingress is not None:
-            from headwater.host.flows.ingress import serve_ingress
+            from headwater.server.ingress import serve_ingress
 
             host, port = self._ingress
             serving = serve_ingress(opened, host, port, token=os.environ.get("HEADWATER_TOKEN") or None)
@@ -219,22 +219,22 @@ class _Hosted:
 
     def _not_here(self, opened: BaseSpace) -> list[str]:
         """Workflows of this app that are in the file, and not in the program any more."""
-        from headwater.workflow import inquiry
+        from headwater.workflow import run_queries
 
         names = tuple(opened.workflows.names)
-        hosts = inquiry.Hosts(names, (self._app.name,), names)
-        views = opened.flows.look(lambda book: inquiry.flows(book, hosts=hosts))
+        hosts = run_queries.Hosts(names, (self._app.name,), names)
+        views = opened.flows.look(lambda book: run_queries.flows(book, hosts=hosts))
         return [f"{view.name}: {view.sentence}" for view in views if view.gone]
 
     def _described(self, opened: BaseSpace) -> str:
-        from headwater.workflow import inquiry
+        from headwater.workflow import run_queries
 
         hub = opened.flows
         names = opened.workflows.names
         if not names:
             return "no workflows; Ctrl-C ends it"
         now = hub.now()
-        views = hub.look(lambda book: [inquiry.flow(book, name, recent=0) for name in names])
+        views = hub.look(lambda book: [run_queries.flow(book, name, recent=0) for name in names])
         told = []
         for view in views:
             flow = hub.hosted[view.name].flow

@@ -14,8 +14,8 @@ from headwater.cli.telling import ago, clock, record_of
 from headwater.cli.workflow import told_done
 
 if TYPE_CHECKING:
-    from headwater.host.told import FlowAct
-    from headwater.workflow.views import InputView
+    from headwater.inspect.records import FlowAct
+    from headwater.workflow.wording.views import InputView
 
 _STATUSES: Final = ("pending", "done", "parked", "skipped")
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError, NotFoundError, UsageError, UserCodeError
-from headwater.values.describe import describe
+from headwater.values.author_text import describe
 
 if TYPE_CHECKING:
     from headwater.app import App
-    from headwater.host.options import Options
-    from headwater.host.window import Window
+    from headwater.inspect.view import Window
+    from headwater.runtime.options import Options
 
 
 def is_module(text: str | None) -> bool:

@@ -15,7 +15,7 @@ import click
 
 from headwater import __version__
 from headwater.cli.exits import Exit, report
-from headwater.host.streams import ReaderGoneError, abandon, finish, set_up
+from headwater.host.standard_streams import ReaderGoneError, abandon, finish, set_up
 
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "Start": {

@@ -56,7 +56,7 @@ def readiness(server: Server) -> tuple[bool, str]:
 @contextmanager
 def _asked(server: Server, path: str) -> Iterator[HTTPResponse]:
     """Raises OfflineError if nobody is there."""
-    from headwater.host.serving.local_token import find_local
+    from headwater.access.local_token import find_local
 
     url, token = server.url, server.token
     host = url.host

@@ -15,7 +15,7 @@ from headwater.errors import NotFoundError
 
 if TYPE_CHECKING:
     from headwater.host.storage import Storage
-    from headwater.host.told import PieceTold, Reply
+    from headwater.inspect.records import PieceTold, Reply
 
 
 @click.group("pieces", cls=Group, default="ls")
@@ -68,7 +68,7 @@ def list_pieces(
 def _listed(target: Target, pattern: str) -> list[PieceTold]:
     """Of the file, or of all openings that a process has of it."""
     from headwater.cli.spaces import find_branch
-    from headwater.host.kept_pieces import ordered, pieces_in, told
+    from headwater.inspect.stored_pieces import ordered, pieces_in, told
 
     def closed(storage: Storage) -> list[PieceTold]:
         on = storage.call(lambda engine: find_branch(engine, target.branch))

@@ -15,7 +15,7 @@ from headwater.cli.workflow import told_done
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
-    from headwater.host.flows.asking import PublishTold
+    from headwater.inspect.workflow_commands import PublishTold
 
 _WORDS: Final = 3
 
@@ -69,7 +69,7 @@ def _published(  # noqa: PLR0917  # what was said
     place: Place, workflow: str, topic: str, text: str, name: str, title: str
 ) -> PublishTold:
     from headwater.cli.change import read_json
-    from headwater.host.flows.asking import PublishTold
+    from headwater.inspect.workflow_commands import PublishTold
 
     try:
         value = json.dumps(read_json(text))

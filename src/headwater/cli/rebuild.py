@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def rebuild_space(header: Header, rows: Rows, url: str | None, space: str | None, *, create: bool) -> tuple[Seq, int]:
     """Where the space is afterwards, and how many commits of the log it did not have before."""
     from headwater.cli.copies import folder_of, locate_space, replace_space
-    from headwater.host.opening import default_url
+    from headwater.host.space_files import default_url
     from headwater.values.ids import NEVER
 
     url = url if url is not None else default_url()
@@ -48,8 +48,8 @@ def rebuild_space(header: Header, rows: Rows, url: str | None, space: str | None
 
 def _compare(path: Path, rows: Rows, last: Seq) -> Seq:
     """How far a space is that has the same past. Another one is never overwritten."""
-    from headwater.host.opening import open_space
-    from headwater.store.rebuild import first_difference
+    from headwater.host.space_files import open_space
+    from headwater.store.log_rebuild import first_difference
 
     def compare(engine: Engine) -> Seq:
         try:
@@ -66,11 +66,11 @@ def _compare(path: Path, rows: Rows, last: Seq) -> Seq:
 
 
 def _build(part: Path, name: str, rows: Rows, header: Header) -> None:
-    from headwater.host.clock import SystemClock
-    from headwater.host.opening import open_space
+    from headwater.host.space_files import open_space
+    from headwater.host.system_clock import SystemClock
     from headwater.store.features import parse
-    from headwater.store.rebuild import append_rows, row_batches
-    from headwater.store.verify import verify
+    from headwater.store.log_rebuild import append_rows, row_batches
+    from headwater.store.verification import verify
 
     clock = SystemClock()
     try:

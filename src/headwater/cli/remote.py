@@ -17,10 +17,10 @@ from headwater.cli.spaces import Place, key_prefixes, missing_value
 from headwater.errors import HistoryError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
-    from headwater.host.remote.link import Link, Showing
-    from headwater.host.remote.storage import RemoteStorage
-    from headwater.host.remote.url import ServerUrl
-    from headwater.sync.client import Item
+    from headwater.client.remote_storage import RemoteStorage
+    from headwater.client.server_link import Link, Showing
+    from headwater.client.server_url import ServerUrl
+    from headwater.sync.client_session import Item
     from headwater.sync.frames import Docs
     from headwater.values.ids import DocKey, Seq
     from headwater.values.tree import Maybe, Value
@@ -49,8 +49,8 @@ class Server(NamedTuple):
 
 def server_of(url: str | None, space: str | None, token_file: Path | None) -> Server | None:
     """The server that a command is about; None if it is about a file. Raises UsageError."""
-    from headwater.host.opening import default_url, locate
-    from headwater.host.remote.url import is_server, parse_server
+    from headwater.client.server_url import is_server, parse_server
+    from headwater.host.space_files import default_url, locate
 
     if space == "":
         raise click.BadParameter("the name is empty", param_hint="--space")
@@ -72,7 +72,7 @@ def server_of(url: str | None, space: str | None, token_file: Path | None) -> Se
 
 
 def _token(file: Path | None) -> str | None:
-    from headwater.host.remote.opening import ENV_TOKEN
+    from headwater.client.remote_opening import ENV_TOKEN
 
     if file is None:
         return os.environ.get(ENV_TOKEN) or None
@@ -85,7 +85,7 @@ def _token(file: Path | None) -> str | None:
 
 def showing(server: Server) -> Showing:
     """What is shown at the door."""
-    from headwater.host.remote.link import Showing
+    from headwater.client.server_link import Showing
 
     return Showing(token=server.token)
 
@@ -106,7 +106,7 @@ def linked(
     server: Server, *, branch: str = "main", actor: str = "", deliver: Callable[[list[Item]], None] | None = None
 ) -> Iterator[Link]:
     """A connection to a space that is there. Raises OfflineError, AccessError."""
-    from headwater.host.remote.link import Link
+    from headwater.client.server_link import Link
     from headwater.sync.frames import Open
     from headwater.values.ids import BranchId
 
@@ -124,7 +124,7 @@ def linked(
 @contextmanager
 def opened(server: Server, *, actor: str, create: bool) -> Iterator[RemoteStorage]:
     """For writing: a space of a server as any other."""
-    from headwater.host.remote.storage import RemoteStorage
+    from headwater.client.remote_storage import RemoteStorage
 
     storage = RemoteStorage(server.url, showing(server), actor=actor, create=create)
     try:

@@ -8,7 +8,7 @@ from headwater.cli.output import Column, Form, Record, is_terminal, note, show
 from headwater.cli.runtime import View, inquire, request, utc
 
 if TYPE_CHECKING:
-    from headwater.host.told import TakenOver
+    from headwater.inspect.records import TakenOver
 
 _MEANINGS: Final = {
     "restored": "functions that need not run: nothing they read has changed",
@@ -53,7 +53,7 @@ def show_resume(app: str | None, url: str | None, space: str | None, form: Form)
 
 
 def _known(view: View) -> TakenOver:
-    from headwater.host.told import TakenOver
+    from headwater.inspect.records import TakenOver
 
     return view.opening.taken or TakenOver()
 

@@ -16,9 +16,9 @@ from headwater.cli.telling import answers, clock, due, hints_drawn, record_of
 from headwater.values.text import inert
 
 if TYPE_CHECKING:
-    from headwater.host.flows.asking import RunsTold
-    from headwater.host.told import Ask
-    from headwater.workflow.views import RunView
+    from headwater.inspect.records import Ask
+    from headwater.inspect.workflow_commands import RunsTold
+    from headwater.workflow.wording.views import RunView
 
 _LIMIT: Final = 50
 
@@ -42,7 +42,7 @@ def _status(_ctx: click.Context, _option: click.Parameter, value: str | None) ->
     if value is None:
         return ""
     from headwater.cli.spaces import did_you_mean
-    from headwater.workflow.model import Status
+    from headwater.workflow.rows import Status
 
     known = [status.value for status in Status]
     if value and any(name.startswith(value) for name in known):
@@ -180,7 +180,7 @@ def became(run: RunView, now: int) -> str:
 
 def _follow(place: Place, wanted: dict[str, object], limit: int, form: Form) -> None:
     """Those there are, oldest first, and each that begins or changes from then on."""
-    from headwater.host.flows.asking import RunsTold
+    from headwater.inspect.workflow_commands import RunsTold
 
     told_of: dict[int, RunView] = {}
 
@@ -239,7 +239,7 @@ def show_run(*, number: int, timeline: bool, url: str | None, space: str | None,
     import msgspec
 
     from headwater.cli.timeline import drawn, plainly
-    from headwater.host.flows.asking import RunTold
+    from headwater.inspect.workflow_commands import RunTold
 
     place = Place(url, space)
     found = told(place, RunTold, "run", number=number)

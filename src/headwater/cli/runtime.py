@@ -15,8 +15,8 @@ import click
 from headwater.errors import NotFoundError, SpaceHeldError
 
 if TYPE_CHECKING:
-    from headwater.host.doorway import Caller
-    from headwater.host.told import Ask, Deed, Opening, Question, Reply
+    from headwater.inspect.records import Ask, Deed, Opening, Question, Reply
+    from headwater.inspect.socket_paths import Caller
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def utc(ms: float) -> str:
 
 def request(question: Question | Deed, **more: Any) -> Ask:  # noqa: ANN401  # the fields of the record
     """A request in the version we speak."""
-    from headwater.host.told import VERSION, Ask
+    from headwater.inspect.records import VERSION, Ask
 
     return Ask(v=VERSION, ask=question, **more)
 
@@ -146,7 +146,7 @@ def _answer(reply: Reply, ask: Ask, space: str | None, app: str | None) -> Answe
 
 def _chosen(found: list[tuple[Opening, int]], app: str | None) -> list[View]:
     """Named so that they can be told apart; of one app if that is asked for."""
-    from headwater.host.told import labels
+    from headwater.inspect.records import labels
 
     named = zip(labels([opening.app for opening, _ in found]), found, strict=True)
     views = [View(label, opening, pid) for label, (opening, pid) in named]
@@ -179,7 +179,7 @@ class _Left(NamedTuple):
 def _reach(url: str | None, space: str | None) -> Caller | _Left:
     """The process that has a space open; or what was kept, if nobody has."""
     from headwater.cli.spaces import open_space
-    from headwater.host.kept import kept
+    from headwater.inspect.snapshot import kept
 
     def left() -> _Left:
         with open_space(url, space) as storage:
@@ -190,11 +190,11 @@ def _reach(url: str | None, space: str | None) -> Caller | _Left:
 
 def reach(url: str | None, space: str | None, otherwise: Callable[[], T]) -> Caller | T:
     """The process that has a space open; if nobody has, what is done otherwise, which opens it."""
-    from headwater.host import opening
-    from headwater.host.doorway import knock
+    from headwater.host import space_files
+    from headwater.inspect.socket_paths import knock
 
-    url = url if url is not None else opening.default_url()
-    path = opening.locate(url, space).path
+    url = url if url is not None else space_files.default_url()
+    path = space_files.locate(url, space).path
     end = time.monotonic() + _DOOR_S
     while True:
         if path is not None and (caller := knock(str(path.resolve()))) is not None:

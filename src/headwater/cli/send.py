@@ -14,7 +14,7 @@ from headwater.cli.output import json_text, note, show_value, write
 from headwater.errors import HeadwaterError, SchemaError, UsageError
 
 if TYPE_CHECKING:
-    from headwater.host.told import EventTold
+    from headwater.inspect.records import EventTold
 
 
 @click.command

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from headwater.cli.output import note
-from headwater.host.streams import last
+from headwater.host.standard_streams import last
 
 _PORT_MAX: Final = 65535
 _SHOWN: Final = 3
@@ -76,8 +76,8 @@ def serve(
     """  # noqa: D301  # a real backspace: click's mark for lines that stay as they are
     import asyncio
 
-    from headwater.host.serving.logs import set_up
-    from headwater.host.serving.server import Server, Serving, end_on
+    from headwater.server.server import Server, Serving, end_on
+    from headwater.server.server_log import set_up
 
     last()
     host, port = _place(listen)
@@ -120,8 +120,8 @@ def serve(
 
 def _complain(store: Path, log: str, *, quiet: bool) -> None:
     """Of files that others on this machine can read past the server: rights of tokens do not hold there."""
-    from headwater.host.opening import files_of, spaces_in
-    from headwater.host.serving.private import opened_up
+    from headwater.access.private_files import opened_up
+    from headwater.host.space_files import files_of, spaces_in
 
     wide = opened_up([store, *(file for space in spaces_in(store) for file in files_of(space))])
     if not wide:

@@ -38,11 +38,11 @@ _SPACES_MAX: Final = 20
 
 def open_space(url: str | None, space: str | None, *, create: bool = False) -> Storage:
     """The space a command is about. Nothing is made unless `create` says so."""
-    from headwater.host import opening
+    from headwater.host import space_files
 
-    url = url if url is not None else opening.default_url()
+    url = url if url is not None else space_files.default_url()
     try:
-        storage = opening.open_space(url, space, create=create)
+        storage = space_files.open_space(url, space, create=create)
     except NotFoundError as error:
         raise NotFoundError(error.message + _suggest_space(url, space), **error.facts) from None
     if space is not None and storage.name != space:
@@ -59,19 +59,19 @@ def is_folder(url: str) -> bool:
 
 def _suggest_space(url: str, space: str | None) -> str:
     """What to add when a space is not there: one of a similar name, or those that are."""
-    from headwater.host import opening
+    from headwater.host import space_files
 
     path = FilePath(url)
     if path.is_file():
         return ""
     if not is_folder(url):
-        beside = [str(other) for other in opening.spaces_in(path.parent)] if path.parent.is_dir() else []
+        beside = [str(other) for other in space_files.spaces_in(path.parent)] if path.parent.is_dir() else []
         return did_you_mean(url, beside)
     if not path.is_dir():
         return ""
     names: list[str] = []
-    for file in opening.spaces_in(path)[:_SPACES_MAX]:
-        with suppress(HeadwaterError), opening.open_space(str(file), create=False) as storage:
+    for file in space_files.spaces_in(path)[:_SPACES_MAX]:
+        with suppress(HeadwaterError), space_files.open_space(str(file), create=False) as storage:
             names.append(storage.name)
     if space is not None and (close := did_you_mean(space, names)):
         return close
@@ -112,7 +112,7 @@ class Place(NamedTuple):
 
 def find_place(engine: Engine, text: str, branch: BranchId, at: Seq | None) -> Place:
     """What stands at an address, now or then."""
-    from headwater.store.browse import read
+    from headwater.store.browsing import read
     from headwater.values.address import parse_address, settle_path
     from headwater.values.tree import ABSENT, get
 
@@ -129,7 +129,7 @@ def find_place(engine: Engine, text: str, branch: BranchId, at: Seq | None) -> P
 
 def missing_document(engine: Engine, doc: DocKey, branch: BranchId, at: Seq | None) -> NotFoundError:
     """Never written, deleted, or not yet there; with a suggestion."""
-    from headwater.store.browse import keys, read
+    from headwater.store.browsing import keys, read
     from headwater.values.address import address_text
     from headwater.values.ids import DocKey
     from headwater.values.tree import ABSENT

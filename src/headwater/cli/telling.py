@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from rich.console import RenderableType
 
-    from headwater.workflow.views import FlowView, RunDetails, RunView
+    from headwater.workflow.wording.views import FlowView, RunDetails, RunView
 
 _SECOND: Final = 1000
 _MINUTE: Final = 60 * _SECOND
@@ -37,14 +37,14 @@ def clock(ms: int, now: int) -> str:
 
 def due(at: int | None, now: int) -> str:
     """How long until then."""
-    from headwater.workflow.schedule_words import due_in_words
+    from headwater.workflow.wording.schedule_text import due_in_words
 
     return "" if at is None else due_in_words(at, now)
 
 
 def ago(at: int, now: int) -> str:
     """How long since then."""
-    from headwater.workflow.schedule_words import ago_in_words
+    from headwater.workflow.wording.schedule_text import ago_in_words
 
     found = ago_in_words(at, now)
     return "just now" if found == "now" else found

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from headwater.host.flows.asking import RunTold
-    from headwater.workflow.views import CallView, EventView, RunDetails, RunView
+    from headwater.inspect.workflow_commands import RunTold
+    from headwater.workflow.wording.views import CallView, EventView, RunDetails, RunView
 
 _NAMED: Final = 8
 """Events and inputs that are named; of more it is told how many there are."""

@@ -28,10 +28,10 @@ from headwater.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headwater.host.serving.access import Access
-    from headwater.host.serving.audit import Entry
-    from headwater.host.serving.audit_check import Report
-    from headwater.host.serving.grants import Grant
+    from headwater.access.access_control import Access
+    from headwater.access.audit_check import Report
+    from headwater.access.audit_log import Entry
+    from headwater.access.grants import Grant
 
 _ACCESS: Final = "access.json"
 
@@ -62,8 +62,8 @@ def _folder(store: Path | None) -> Path:
 
 
 def _access(store: Path | None) -> Access:
-    from headwater.host.clock import SystemClock
-    from headwater.host.serving.access import Access
+    from headwater.access.access_control import Access
+    from headwater.host.system_clock import SystemClock
 
     return Access(_folder(store), SystemClock())
 
@@ -97,8 +97,8 @@ def create_token(
 
     The token is shown once; only its hash is kept. A pipe gets the token alone.
     """
-    from headwater.host.serving import keys
-    from headwater.host.serving.rights import WORDS
+    from headwater.access import keys
+    from headwater.access.rights import WORDS
     from headwater.values.duration import to_ms
 
     wanted: dict[str, Any] = {
@@ -155,7 +155,7 @@ def _where(grant: Grant) -> str:
 
 def _tell_about_space(folder: Path, space: str) -> None:
     """A slip in a name is not found later: strangers and unknown spaces are answered alike."""
-    from headwater.host.opening import file_name
+    from headwater.host.space_files import file_name
 
     if space != "*" and not (folder / file_name(space)).exists():
         note(f"There is no space {space} in {folder} yet.")
@@ -224,7 +224,7 @@ _GRANTS: Final = (
 @as_list
 def list_tokens(*, store: Path | None, form: Form) -> None:
     """List tokens and keys: what each may do, as whom, and until when. The tokens themselves are not kept."""
-    from headwater.host.clock import SystemClock
+    from headwater.host.system_clock import SystemClock
 
     now = SystemClock().now_ms()
     records = [_record(grant, now) for grant in _access(store).ls()]
@@ -263,8 +263,8 @@ def make_key(*, file: Path, form: Form) -> None:
     The public key is for whoever runs the server: `headwater token create --key PUBLIC`. It needs PyNaCl, from
     `pip install "pynacl>=1.5"`.
     """
+    from headwater.access import keys
     from headwater.cli.files import check_free
-    from headwater.host.serving import keys
 
     keys.require()
     check_free(file, force=False)
@@ -299,7 +299,7 @@ def show_audit(*, limit: int | None, store: Path | None, form: Form) -> None:
 
     Each line has the hash of the one before. That lines are missing at the very end cannot be seen.
     """
-    from headwater.host.serving.audit_check import examine
+    from headwater.access.audit_check import examine
 
     folder = _folder(store)
     if not folder.is_dir():

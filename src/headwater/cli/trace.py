@@ -16,7 +16,7 @@ from headwater.errors import UsageError
 from headwater.values.text import inert
 
 if TYPE_CHECKING:
-    from headwater.host.told import Ask
+    from headwater.inspect.records import Ask
 
 
 _EVENT: Final = re.compile(r"\b(event:[a-z0-9]{8})[a-z0-9]+")
@@ -155,7 +155,7 @@ def show_trace(
 
 def _check_kind(kind: str) -> None:
     from headwater.cli.spaces import did_you_mean
-    from headwater.scheduler.trace import KINDS
+    from headwater.scheduler.inspect.trace import KINDS
 
     if kind not in KINDS:
         hint = did_you_mean(kind, KINDS) or f"; there are {', '.join(KINDS)}"

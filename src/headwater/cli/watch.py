@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headwater.cli.remote import Server
-    from headwater.host.remote.link import Link
-    from headwater.sync.client import Item
+    from headwater.client.server_link import Link
+    from headwater.sync.client_session import Item
     from headwater.values.ids import DocKey
     from headwater.values.tree import Maybe
 
@@ -121,10 +121,10 @@ def _roots(
     link: Link, heard: queue.SimpleQueue[Item], doc: DocKey, root: Maybe, seq: int
 ) -> Iterator[tuple[int, Maybe]]:
     """The document after each commit that has to do with it."""
-    from headwater.cells.pending import Pulled
+    from headwater.cells.pending_commit import Pulled
     from headwater.store.commit import Committed, Outcome
     from headwater.store.document import apply_operation
-    from headwater.sync.client import Phase
+    from headwater.sync.client_session import Phase
 
     while True:
         try:

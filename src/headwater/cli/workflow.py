@@ -32,9 +32,9 @@ from headwater.values.text import inert
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from headwater.host.flows.asking import FlowsTold, FlowTold
-    from headwater.host.told import Ask, FlowAct
-    from headwater.workflow.views import FlowView
+    from headwater.inspect.records import Ask, FlowAct
+    from headwater.inspect.workflow_commands import FlowsTold, FlowTold
+    from headwater.workflow.wording.views import FlowView
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -117,7 +117,7 @@ def _sentence(view: FlowView) -> str:
 @as_list
 def list_workflows(*, every: bool, follow: bool, tells: bool, url: str | None, space: str | None, form: Form) -> None:
     """List the workflows: how they are, what waits, and when something happens next."""
-    from headwater.host.flows.asking import FlowsTold
+    from headwater.inspect.workflow_commands import FlowsTold
 
     place = Place(url, space)
 
@@ -154,7 +154,7 @@ def _follow(
     """On a terminal one picture that is drawn anew; else each answer that is different."""
     import sys
 
-    from headwater.host.flows.asking import FlowsTold
+    from headwater.inspect.workflow_commands import FlowsTold
 
     answers = changes(place, FlowsTold, lambda _: ask)
     if plainly or not is_terminal():
@@ -193,7 +193,7 @@ def _follow(
 @as_object
 def show_workflow(*, name: str, follow: bool, tells: bool, url: str | None, space: str | None, form: Form) -> None:
     """Tell how a workflow is: what it does and when, what waits, what was done last, and what you can do."""
-    from headwater.host.flows.asking import FlowsTold
+    from headwater.inspect.workflow_commands import FlowsTold
 
     place = Place(url, space)
 

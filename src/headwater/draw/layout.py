@@ -15,9 +15,9 @@ from itertools import pairwise
 from math import isqrt
 from typing import Final, Literal, NamedTuple
 
+from headwater.draw.heights import Slot, level
 from headwater.draw.layering import assign, components
 from headwater.draw.ordering import arrange
-from headwater.draw.placing import Slot, level
 
 GAP: Final = 20
 """Between two boxes of a column: room for a box's loop to itself."""

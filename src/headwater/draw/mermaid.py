@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from headwater.draw.picture import Arrow, Box, Picture, picture
-from headwater.scheduler.snapshot import Snapshot
+from headwater.scheduler.inspect.graph_snapshot import Snapshot
 
 TEXT_MAX: Final = 50_000
 """Characters of a diagram. Mermaid refuses longer ones, unless whoever renders has changed its `maxTextSize`."""

@@ -13,10 +13,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from headwater.draw import words
-from headwater.draw.circles import circular
+from headwater.draw import node_captions
+from headwater.draw.cycles import circular
 from headwater.errors import InvariantError
-from headwater.scheduler.snapshot import Edge, EdgeKind, NodeStatus, NodeView, Snapshot, SourceView
+from headwater.scheduler.inspect.graph_snapshot import Edge, EdgeKind, NodeStatus, NodeView, Snapshot, SourceView
 
 BOXES_MAX: Final = 800
 """More cannot be looked at, and a layout of thousands takes longer than one waits for a picture."""
@@ -98,11 +98,11 @@ def picture(snapshot: Snapshot, boxes: int = BOXES_MAX, arrows: int = ARROWS_MAX
             "share a box, and what leads from one to another inside a box is not drawn."
         )
     if strays:
-        notes.append(f"{words.several(strays, 'edge')} to or from what is not in the snapshot: left out.")
-    names = {node.id: words.titled(node) for node in snapshot.nodes}
+        notes.append(f"{node_captions.several(strays, 'edge')} to or from what is not in the snapshot: left out.")
+    names = {node.id: node_captions.titled(node) for node in snapshot.nodes}
     return Picture(
-        words.inert(snapshot.space),
-        words.summary(snapshot),
+        node_captions.inert(snapshot.space),
+        node_captions.summary(snapshot),
         " ".join(notes),
         tuple(_box(group, names) for group in groups),
         tuple(found),
@@ -205,22 +205,22 @@ def _box(group: _Group, names: dict[str, str]) -> Box:
         return Box(
             id=first.id,
             kind="document",
-            name=words.label(first.address),
-            tip=words.inert(first.address) + "\ndocument, written by no node",
+            name=node_captions.label(first.address),
+            tip=node_captions.inert(first.address) + "\ndocument, written by no node",
         )
     parent = "" if first.parent is None else names.get(first.parent, first.parent)
     return Box(
         id=first.id,
         kind=first.kind,
-        name=words.label(words.titled(first)),
+        name=node_captions.label(node_captions.titled(first)),
         status=first.status,
         failed=bool(first.error),
         running=first.in_flight,
         waiting=first.waiting > 0,
         dormant=not first.live,
-        facts=words.facts(first),
-        notes=words.notes(first),
-        tip=words.tip(first, parent),
+        facts=node_captions.facts(first),
+        notes=node_captions.notes(first),
+        tip=node_captions.tip(first, parent),
     )
 
 
@@ -228,14 +228,14 @@ def _shared_box(group: _Group) -> Box:
     """Of several the worst is shown: one that failed must be seen from afar."""
     nodes = [member for member in group.members if isinstance(member, NodeView)]
     count = len(group.members)
-    family = words.label(group.family) if group.family else f"{group.kind}s"
+    family = node_captions.label(group.family) if group.family else f"{group.kind}s"
     name = f"{family} x {count:,}"
-    states = words.states(nodes)
+    states = node_captions.states(nodes)
     found = {node.status for node in nodes}
     status: NodeStatus = "invalid" if "invalid" in found else "clean" if "clean" in found else "never-ran"
     ranks = sorted({node.rank for node in nodes})
     span = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}" if ranks else ""
-    all_names = [words.titled(each) if isinstance(each, NodeView) else each.address for each in group.members]
+    all_names = [node_captions.titled(each) if isinstance(each, NodeView) else each.address for each in group.members]
     return Box(
         id=group.members[0].id,
         kind=group.kind,
@@ -248,5 +248,5 @@ def _shared_box(group: _Group) -> Box:
         dormant=bool(nodes) and not any(node.live for node in nodes),
         facts=(", ".join(states) or "all clean") if nodes else "",
         notes=() if group.family or not nodes else (span,),
-        tip=words.group_tip(name, [*states, span] if nodes else ["documents, written by no node"], all_names),
+        tip=node_captions.group_tip(name, [*states, span] if nodes else ["documents, written by no node"], all_names),
     )

@@ -13,10 +13,10 @@ from textwrap import wrap
 from typing import Final, NamedTuple
 
 from headwater.draw.layout import Rect, Route, lay_out
+from headwater.draw.node_captions import columns, cut
 from headwater.draw.picture import Arrow, Box, picture
 from headwater.draw.style import POINT, outline, sheet, sign
-from headwater.draw.words import columns, cut
-from headwater.scheduler.snapshot import Snapshot
+from headwater.scheduler.inspect.graph_snapshot import Snapshot
 
 MARGIN: Final = 28
 WIDTH_MIN: Final = 720

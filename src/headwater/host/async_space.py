@@ -16,20 +16,20 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import Final, ParamSpec, Self, TypeVar
 
-from headwater.cells.here import Addressed, called
+from headwater.cells.context import Addressed, called
 from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
-from headwater.host.flight import Flights
-from headwater.host.flows.loop import LOOPS
-from headwater.host.loading import LoadingAsyncSpace
-from headwater.host.mail import CLOSE_MS
-from headwater.host.opening import Lease
-from headwater.host.options import Options
-from headwater.host.report import log, raise_later
-from headwater.host.syncing import rounds
-from headwater.scheduler.event import Event
-from headwater.scheduler.node import Node
-from headwater.scheduler.steps import Call
-from headwater.values.describe import describe
+from headwater.host.async_tasks import Flights
+from headwater.host.document_loading import LoadingAsyncSpace
+from headwater.host.loop_thread import LOOPS
+from headwater.host.space_files import Lease
+from headwater.runtime.error_report import log, raise_later
+from headwater.runtime.event_service import CLOSE_MS
+from headwater.runtime.options import Options
+from headwater.runtime.sync_wait import rounds
+from headwater.scheduler.events.event import Event
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.passes.steps import Call
+from headwater.values.author_text import describe
 
 P = ParamSpec("P")
 R = TypeVar("R")

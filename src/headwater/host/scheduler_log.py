@@ -13,8 +13,8 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-from headwater.host.console import unheard
-from headwater.scheduler.trace import Record, Trace
+from headwater.host.console_capture import unheard
+from headwater.scheduler.inspect.trace import Record, Trace
 
 LOGGER: Final = "headwater.scheduler"
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Final, Self, TypeVar
 
-from headwater.cells.pending import Failure
+from headwater.cells.pending_commit import Failure
 from headwater.errors import (
     ClosedError,
     HeadwaterError,
@@ -26,15 +26,15 @@ from headwater.errors import (
     StoreFullError,
     UnavailableError,
 )
-from headwater.host.attached import AttachedReplica, Decided, Port, Receiver
-from headwater.host.connection import LOCAL, Connection
-from headwater.host.memory import LocalMemory, Memory
+from headwater.host.attached_replica import AttachedReplica, Decided, Port, Receiver
+from headwater.runtime.connection import LOCAL, Connection
+from headwater.runtime.run_cache import LocalMemory, Memory
 from headwater.store import branching
 from headwater.store.backend import Backend
 from headwater.store.commit import UNNUMBERED, Commit, CommitEntry, Committed, Outcome, Rider, Submission
 from headwater.store.document import Found, read_entry
 from headwater.store.engine import Engine
-from headwater.values.describe import describe
+from headwater.values.author_text import describe
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
 from headwater.values.seams import Clock, Entropy
 
@@ -178,7 +178,7 @@ class Storage:
 
     def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
         """Something that does nothing stands in the queue, after all that was submitted before."""
-        from headwater.host.resources.waiting import Waiting  # noqa: PLC0415  # most programs have no resources
+        from headwater.runtime.resources.disk_barrier import Waiting  # noqa: PLC0415  # most programs have no resources
 
         self.ride(Waiting(then))
 

@@ -11,35 +11,35 @@ from typing import TypeVar
 
 from headwater.cells.replica import Replica
 from headwater.errors import UserCodeError
-from headwater.scheduler.adoption import Adoption
-from headwater.scheduler.arrivals import Arrivals
-from headwater.scheduler.diagnosis import Diagnosis
-from headwater.scheduler.gates import Gates
-from headwater.scheduler.graph import Graph
-from headwater.scheduler.inquiry import Inquiry
-from headwater.scheduler.introspection import Introspection
-from headwater.scheduler.invalidation import Invalidation
-from headwater.scheduler.limits import FAILED_MAX
-from headwater.scheduler.node import Node, NodeSpec
-from headwater.scheduler.once import pull_once
-from headwater.scheduler.onlooker import Onlooker
-from headwater.scheduler.order import Queue
-from headwater.scheduler.outside import Outside
-from headwater.scheduler.persistence import Persistence
-from headwater.scheduler.preflight import Preflight
-from headwater.scheduler.pull import Pull
-from headwater.scheduler.ready import Ready
-from headwater.scheduler.receiver import Receiver
-from headwater.scheduler.registry import Registry
-from headwater.scheduler.runner import Runner
-from headwater.scheduler.settle import Settle
-from headwater.scheduler.statuses import Statuses
-from headwater.scheduler.steps import Call, Perform, Step, drive
-from headwater.scheduler.timing import Timing
-from headwater.scheduler.trace import Trace
-from headwater.scheduler.trouble import Reports
-from headwater.scheduler.work import Outstanding, outstanding
-from headwater.values.change import Arrived, Derived, Notification
+from headwater.scheduler.events.preflight import Preflight
+from headwater.scheduler.events.readiness import Ready
+from headwater.scheduler.events.receiver import Receiver
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import Node, NodeSpec
+from headwater.scheduler.graph.order import Queue
+from headwater.scheduler.graph.registry import Registry
+from headwater.scheduler.inspect.event_queries import Inquiry
+from headwater.scheduler.inspect.function_errors import Reports
+from headwater.scheduler.inspect.idempotency import Diagnosis
+from headwater.scheduler.inspect.introspection import Introspection
+from headwater.scheduler.inspect.observers import Onlooker
+from headwater.scheduler.inspect.trace import Trace
+from headwater.scheduler.passes.adoption import Adoption
+from headwater.scheduler.passes.arrivals import Arrivals
+from headwater.scheduler.passes.decision_waits import Statuses
+from headwater.scheduler.passes.gate_control import Timing
+from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.passes.invalidation import Invalidation
+from headwater.scheduler.passes.one_shot import pull_once
+from headwater.scheduler.passes.outstanding import Outstanding, outstanding
+from headwater.scheduler.passes.persistence import Persistence
+from headwater.scheduler.passes.pull import Pull
+from headwater.scheduler.passes.runner import Runner
+from headwater.scheduler.passes.settle import Settle
+from headwater.scheduler.passes.steps import Call, Perform, Step, drive
+from headwater.scheduler.scheduler_environment import Outside
+from headwater.scheduler.scheduler_limits import FAILED_MAX
+from headwater.values.notifications import Arrived, Derived, Notification
 
 T = TypeVar("T")
 

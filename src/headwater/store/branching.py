@@ -19,9 +19,9 @@ from headwater.store.document import Found
 from headwater.store.engine import Engine
 from headwater.values.address import address_text
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.limits import KEY_BYTES_MAX
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT, Maybe, same
+from headwater.values.value_limits import KEY_BYTES_MAX
 
 _MERGE: Final = SessionId("merge")
 _SHOWN: Final = 5

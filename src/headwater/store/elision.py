@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from headwater.store.backend import ObservationRow
-from headwater.store.cache import DocState
 from headwater.store.commit import Commit, Effect, PatchDoc, PendingRead, encode_operations
 from headwater.store.observations import DIGEST_BYTES, digest_of
-from headwater.store.session import Elided, Session
+from headwater.store.sessions import Elided, Session
+from headwater.store.state_cache import DocState
 from headwater.values.ids import DocKey, Seq
 
 

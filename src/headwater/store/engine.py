@@ -29,7 +29,6 @@ from headwater.errors import (
     UnavailableError,
 )
 from headwater.store.backend import Backend, Fold, Horizon, LogRow, ObservationRow
-from headwater.store.cache import DocState, Recent, StateCache
 from headwater.store.commit import (
     UNNUMBERED,
     Absent,
@@ -58,17 +57,18 @@ from headwater.store.commit import (
 from headwater.store.conflict import first_unseen, notices, possible_touches
 from headwater.store.document import Documents, apply_operation, read_entry
 from headwater.store.elision import elided, is_elided, mark_of, newer_basis, seen_through
-from headwater.store.fold import build_fold
-from headwater.store.layers import are_all, writes_told
-from headwater.store.limits import FOLD_BYTES, FOLD_COMMITS
-from headwater.store.recovery import unfolded
-from headwater.store.session import Session, Sessions
+from headwater.store.folding import build_fold
+from headwater.store.log_recovery import unfolded
+from headwater.store.pending_layers import are_all, writes_told
+from headwater.store.sessions import Session, Sessions
+from headwater.store.state_cache import DocState, Recent, StateCache
+from headwater.store.store_limits import FOLD_BYTES, FOLD_COMMITS
 from headwater.values.address import address_text
 from headwater.values.codec import digest, encode
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
-from headwater.values.limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 from headwater.values.seams import Clock
 from headwater.values.tree import ABSENT
+from headwater.values.value_limits import COMMIT_BYTES_MAX, DOCUMENT_BYTES_MAX
 
 GENESIS: Final = b"\0" * 32
 """What the first commit of a space is chained to."""

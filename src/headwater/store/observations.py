@@ -20,7 +20,7 @@ import msgspec
 
 from headwater.store.backend import ObservationRow
 from headwater.store.commit import CommitEntry
-from headwater.values.describe import kind_of, text_of
+from headwater.values.author_text import kind_of, text_of
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 

@@ -21,7 +21,7 @@ import msgspec
 
 from headwater.errors import AddressError, HeadwaterError, UsageError
 from headwater.store.backend import LogRow
-from headwater.store.browse import listing, place, read
+from headwater.store.browsing import listing, place, read
 from headwater.store.commit import Entry, SetDoc
 from headwater.store.document import read_entry
 from headwater.store.engine import GENESIS, Engine

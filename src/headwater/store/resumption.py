@@ -19,7 +19,7 @@ from headwater.store.engine import Engine
 from headwater.store.observations import SeenRead, decode_observation, newest
 from headwater.values.address import Depth, overlaps
 from headwater.values.ids import NEVER, BranchId, DocKey, Seq
-from headwater.values.match import touches
+from headwater.values.overlap import touches
 from headwater.values.tree import ABSENT, Path
 
 FEW: Final = 500

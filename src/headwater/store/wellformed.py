@@ -14,12 +14,12 @@ from typing import Any, Final
 from headwater.errors import AddressError, NameRefusedError
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
 from headwater.values.address import split_key
-from headwater.values.describe import safe_repr
+from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
 from headwater.values.intake import SCALARS, RefusedError
-from headwater.values.limits import INT_MAX, INT_MIN
 from headwater.values.patch import Add, AddUnique, Append, Increment, Move, Remove, RemoveByValue, Replace, Splice
 from headwater.values.tree import CONTAINERS, is_array
+from headwater.values.value_limits import INT_MAX, INT_MIN
 
 _WITH_VALUE: Final = frozenset({Replace, Add})
 _WITH_ITEMS: Final = frozenset({Append, AddUnique, RemoveByValue, Splice})

@@ -32,16 +32,16 @@ from headwater.store.commit import (
     Verdict,
 )
 from headwater.store.wellformed import check_doc, check_operation
+from headwater.values.author_text import text_of
 from headwater.values.codec import adopt, flatten
-from headwater.values.describe import text_of
 from headwater.values.ids import MAIN, BranchId, DocKey, LocalSeq, Seq, SessionId
-from headwater.values.limits import INT_MAX
 from headwater.values.patch import (
     Carried,
     PatchOp,
     adopt_patch,
 )
 from headwater.values.tree import ABSENT, Maybe, Path, freeze
+from headwater.values.value_limits import INT_MAX
 
 VERSION: Final = 1
 """Of the wire format. Raised when an old client, or an old server, would misread a frame."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from headwater.cells.pending import Failure
+from headwater.cells.pending_commit import Failure
 from headwater.store.commit import Committed, Effect, Outcome, PatchDoc, Seen, SetDoc
 from headwater.store.observations import decode_observation, docs_of
 from headwater.sync.frames import Failed, Judged, New, News, Written, encode_frame

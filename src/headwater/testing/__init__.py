@@ -8,12 +8,12 @@ app whose workflows go by such a clock.
 `SimLoop` and `simulate`: an event loop in which whoever sleeps is awake at once, in the right order.
 """
 
-from headwater.testing.clock import SeededEntropy, SimClock
 from headwater.testing.disk import CrashImage, Disk, DiskVFS
-from headwater.testing.loop import SimLoop, simulate
-from headwater.testing.opening import open_at
 from headwater.testing.powerloss import PowerLossVFS
 from headwater.testing.probe import Probe, ProbeError, probe
+from headwater.testing.sim_clock import SeededEntropy, SimClock
+from headwater.testing.sim_loop import SimLoop, simulate
+from headwater.testing.sim_opening import open_at
 
 __all__ = [
     "CrashImage",

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from headwater.host.opening import use_vfs
+from headwater.host.space_files import use_vfs
 from headwater.testing.powerloss import register
 
 _USAGE: Final = "usage: python -m headwater.testing.powercut (FILE | -m MODULE | -c CODE) [ARGS]"

@@ -21,22 +21,22 @@ from types import TracebackType
 from typing import Final, Self
 
 from headwater.app import App
-from headwater.cells.here import HERE
+from headwater.cells.context import HERE
+from headwater.declare.functions.fingerprint import Prints
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
-from headwater.host.base_space import BaseSpace
-from headwater.host.console import OnConsole, unheard
-from headwater.host.fingerprint import Prints
-from headwater.host.opening import DEFAULT_SPACE, Lease
-from headwater.host.options import DemandPolicy, Options
+from headwater.host.console_capture import OnConsole, unheard
+from headwater.host.space_files import DEFAULT_SPACE, Lease
 from headwater.host.storage import Storage
-from headwater.scheduler.diagnosis import ADVICE, Difference
-from headwater.scheduler.node import Node
-from headwater.scheduler.steps import Call
-from headwater.store.backends.memory import MemoryBackend
+from headwater.runtime.options import DemandPolicy, Options
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.inspect.idempotency import ADVICE, Difference
+from headwater.scheduler.passes.steps import Call
+from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.engine import Engine
-from headwater.testing.clock import START_MS, SeededEntropy
+from headwater.testing.sim_clock import START_MS, SeededEntropy
 from headwater.testing.stage import ROUNDS_MAX, LoopStage, PlainStage, Stage, restless
-from headwater.values.describe import add_note, text_of
+from headwater.values.author_text import add_note, text_of
 from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import MAIN, Millis
 

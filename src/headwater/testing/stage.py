@@ -17,11 +17,11 @@ from headwater.app import App
 from headwater.errors import UsageError
 from headwater.host.async_opening import AsyncOpening
 from headwater.host.async_space import AsyncSpace
-from headwater.host.base_space import BaseSpace
-from headwater.host.options import Options
-from headwater.host.space import Space
-from headwater.scheduler.event import Event
-from headwater.testing.loop import SimLoop
+from headwater.host.plain_space import Space
+from headwater.runtime.options import Options
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.events.event import Event
+from headwater.testing.sim_loop import SimLoop
 
 ROUNDS_MAX: Final = 1000
 """Rounds after which a space that always has something to do is not waited for any more."""

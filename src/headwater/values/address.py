@@ -19,8 +19,8 @@ import msgspec
 from headwater.errors import NameRefusedError
 from headwater.values.ids import DocId, DocKey, SessionId, SpaceId
 from headwater.values.intake import step_text
-from headwater.values.limits import KEY_BYTES_MAX
 from headwater.values.tree import Maybe, Path, Step, child, is_array
+from headwater.values.value_limits import KEY_BYTES_MAX
 
 
 class Depth(Enum):

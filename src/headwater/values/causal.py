@@ -12,12 +12,12 @@ from typing import Final
 
 from headwater.errors import LimitError, NameRefusedError
 from headwater.values.address import Address
+from headwater.values.chunked import WideList
 from headwater.values.codec import encode
 from headwater.values.ids import DocId
 from headwater.values.intake import SCALARS
 from headwater.values.link import Link, parse_link
 from headwater.values.tree import LINK_TAG, LINK_VERSION, freeze
-from headwater.values.wide import WideList
 
 _DIGEST_BYTES: Final = 20
 """160 bits: 32 letters without padding; nobody will meet two causes with one id."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from headwater.errors import AddressError
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList
-from headwater.values.limits import WIDE_FROM
 from headwater.values.tree import is_array, is_map
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import WIDE_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

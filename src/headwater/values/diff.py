@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwater.values.change import Change
+from headwater.values.chunked import WideList
 from headwater.values.frozen import FrozenDict
+from headwater.values.notifications import Change
 from headwater.values.tree import ABSENT, Maybe, Path, get, is_array, is_container, is_map, same, unshared
-from headwater.values.wide import WideList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

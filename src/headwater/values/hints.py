@@ -16,10 +16,10 @@ from enum import Enum, Flag
 from typing import Annotated, Any, Final, Literal, NoReturn, Self, TypeVar, Union, cast, get_args, get_origin
 
 from headwater.errors import DeclarationError, SchemaError
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.codec import encode
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SIZE_SPREAD, RefusedError, spend
-from headwater.values.limits import DEPTH_MAX, DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN
 from headwater.values.records import RecordSchema
 from headwater.values.schema import ANY, Handle, LazySchema, Schema, short, solid, too_deep, widen
 from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema, LiteralSchema
@@ -27,10 +27,10 @@ from headwater.values.schema_containers import ListSchema, MapSchema, RowSchema,
 from headwater.values.schema_fields import QUALIFIERS, complete, fill, record_kind
 from headwater.values.schema_ruled import RuledSchema, bounds_of, rules_of
 from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR
-from headwater.values.schema_texts import TEXTS
+from headwater.values.schema_text_types import TEXTS
 from headwater.values.schema_union import UnionSchema, clash
 from headwater.values.tree import CONTAINERS, Array, Map, Value, depth_of, freeze
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import DEPTH_MAX, DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN
 
 _CACHE_MAX: Final = 4096
 """Hints that are remembered. More than a program has, unless it makes classes as it runs: those are not kept alive."""

@@ -9,8 +9,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.errors import AddressError, LimitError
-from headwater.values.describe import kind_of
-from headwater.values.limits import DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN, KEY_BYTES_MAX
+from headwater.values.author_text import kind_of
+from headwater.values.value_limits import DOCUMENT_BYTES_MAX, INT_MAX, INT_MIN, KEY_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,8 @@ from headwater.errors import AddressError, NameRefusedError
 from headwater.values.address import Address, Scope, address_text, doc_key, parse_scope, split_key
 from headwater.values.frozen import FrozenDict
 from headwater.values.ids import DocId, DocKey, SpaceId
-from headwater.values.limits import LINK_HOPS_MAX
 from headwater.values.tree import ABSENT, LINK_TAG, LINK_VERSION, Maybe, Path, Value, array_of, is_link, map_of
+from headwater.values.value_limits import LINK_HOPS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headwater.values.chunked import WideMap
 from headwater.values.frozen import FrozenDict
 from headwater.values.intake import RefusedError
 from headwater.values.schema import Forms, Handle, LinkMet, Schema, misfit, short, solid, too_deep
@@ -23,7 +24,6 @@ from headwater.values.schema_containers import MAPS, ReadDict, new_map
 from headwater.values.schema_ruled import told_by
 from headwater.values.schema_twins import freeze_into, make_twin
 from headwater.values.tree import ABSENT, LINK_TAG, Absent, Map, Value, is_link
-from headwater.values.wide import WideMap
 
 _COPIES: Final = (list, dict, tuple)
 """What a constructor may have made of what it was given, to own it."""

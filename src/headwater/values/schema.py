@@ -14,12 +14,12 @@ from types import NoneType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headwater.errors import AddressError, LimitError
-from headwater.values.describe import clean, kind_of
+from headwater.values.author_text import clean, kind_of
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import RefusedError
-from headwater.values.limits import WIDE_FROM
 from headwater.values.tree import ABSENT, CONTAINERS, Absent, Map, Value, freeze, is_link
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import WIDE_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

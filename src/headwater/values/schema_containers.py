@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import Final, final
 
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList, UnchangingList, UnchangingMap
 from headwater.values.intake import RefusedError, check_key
 from headwater.values.schema import ANY, Forms, LinkMet, Schema, misfit, solid, too_deep, widen
 from headwater.values.tree import LINK_TAG, Map, Value, array_of, is_link, is_map, map_of
-from headwater.values.wide import WideList, WideMap
 
 
 @final

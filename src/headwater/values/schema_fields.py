@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
+from headwater.values.author_text import text_of
 from headwater.values.class_rules import is_ruled_dataclass, is_ruled_model, is_ruled_tuple
-from headwater.values.describe import text_of
 from headwater.values.records import (
     DataclassSchema,
     Field,

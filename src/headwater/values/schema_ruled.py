@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from headwater.values.describe import describe, kind_of, text_of
+from headwater.values.author_text import describe, kind_of, text_of
 from headwater.values.intake import RefusedError
 from headwater.values.schema import Forms, Handle, Schema, short, solid
 from headwater.values.tree import Absent, Map, Value

@@ -11,9 +11,9 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headwater.values.intake import SCALARS, RefusedError, as_scalar
-from headwater.values.limits import INT_MAX, INT_MIN
 from headwater.values.schema import Forms, Schema, misfit
 from headwater.values.tree import Value
+from headwater.values.value_limits import INT_MAX, INT_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

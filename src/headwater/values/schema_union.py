@@ -21,13 +21,13 @@ from itertools import combinations
 from types import NoneType
 from typing import Final
 
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import RefusedError
 from headwater.values.schema import ANY, Handle, LinkMet, MisfitError, Schema, misfit, solid
 from headwater.values.schema_choices import ChoiceSchema
 from headwater.values.schema_scalars import FloatSchema
 from headwater.values.tree import LINK_TAG, Value, is_link, is_map
-from headwater.values.wide import WideList, WideMap
 
 _FORMS: Final = (NoneType, bool, int, float, str, bytes, FrozenList, FrozenDict)
 _WIDE: Final[dict[type, type]] = {WideList: FrozenList, WideMap: FrozenDict}

@@ -29,7 +29,7 @@ from headwater.values.schema_choices import ChoiceSchema, EnumSchema, FlagSchema
 from headwater.values.schema_containers import ListSchema, MapSchema, ReadDict, RowSchema, TupleSchema
 from headwater.values.schema_ruled import BOUNDS, RuledSchema, rules_of
 from headwater.values.schema_scalars import BOOL, BYTES, FLOAT, INT, NONE, STR
-from headwater.values.schema_texts import TEXTS
+from headwater.values.schema_text_types import TEXTS
 from headwater.values.schema_union import UnionSchema
 from headwater.values.tree import Value, freeze, is_array, is_map
 

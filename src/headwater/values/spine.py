@@ -10,7 +10,6 @@ from typing import Any
 from headwater.errors import AddressError, LimitError
 from headwater.values.address import path_text
 from headwater.values.intake import RefusedError, check_key
-from headwater.values.limits import DEPTH_MAX
 from headwater.values.tree import (
     ABSENT,
     CONTAINERS,
@@ -28,6 +27,7 @@ from headwater.values.tree import (
     put_index,
     put_key,
 )
+from headwater.values.value_limits import DEPTH_MAX
 
 
 def existing(root: Maybe, path: Path, verb: str) -> Value:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 import msgspec
 
 from headwater.errors import LimitError
+from headwater.values.chunked import WideList, WideMap
 from headwater.values.frozen import FrozenDict, FrozenList
 from headwater.values.intake import SCALARS, SIZE_SPREAD, RefusedError, as_scalar, check_key, spend
-from headwater.values.limits import DEPTH_MAX, DOCUMENT_BYTES_MAX, WIDE_FROM, WIDE_UNTIL
-from headwater.values.wide import WideList, WideMap
+from headwater.values.value_limits import DEPTH_MAX, DOCUMENT_BYTES_MAX, WIDE_FROM, WIDE_UNTIL
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

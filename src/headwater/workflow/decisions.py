@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from headwater.values.ids import Millis
-from headwater.workflow.book import Book
+from headwater.workflow.tables import Book
 
 ACTOR_MAX: Final = 200
 """Characters of a name that are kept."""

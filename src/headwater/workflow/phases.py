@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from headwater.errors import TransitionError
-from headwater.workflow.model import Outcome, Phase, RunRow, Status
+from headwater.workflow.rows import Outcome, Phase, RunRow, Status
 
 _P, _S, _O = Phase, Status, Outcome
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from headwater.values.ids import Millis
-from headwater.workflow.book import Book
-from headwater.workflow.model import FlowRow, HandlerKind, HandlerRow, Intent, TopicRow, Why
-from headwater.workflow.spec import FlowSpec
+from headwater.workflow.rows import FlowRow, HandlerKind, HandlerRow, Intent, TopicRow, Why
+from headwater.workflow.tables import Book
+from headwater.workflow.workflow_spec import FlowSpec
 
 
 @dataclass(slots=True, eq=False)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import msgspec
 
 from headwater.errors import TransitionError
-from headwater.workflow.book import Book
-from headwater.workflow.deploy import add_version
-from headwater.workflow.flows import set_flow
-from headwater.workflow.limits import ERROR_MAX
-from headwater.workflow.model import FlowRow
+from headwater.workflow.deployment import add_version
+from headwater.workflow.rows import FlowRow
+from headwater.workflow.tables import Book
+from headwater.workflow.workflow_limits import ERROR_MAX
+from headwater.workflow.workflow_rows import set_flow
 
 
 def _under_repair(book: Book, flow_id: int, run_id: int) -> FlowRow:

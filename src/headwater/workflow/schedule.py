@@ -29,7 +29,7 @@ from cronsim import CronSim, CronSimError
 
 from headwater.errors import DeclarationError, UsageError
 from headwater.values.duration import Duration, to_ms
-from headwater.workflow.schedule_words import ago_in_words, cron_in_words, due_in_words, interval_in_words
+from headwater.workflow.wording.schedule_text import ago_in_words, cron_in_words, due_in_words, interval_in_words
 
 __all__ = ["Cron", "Every", "Schedule", "ago_in_words", "due_in_words", "in_words", "make_schedule", "next_after"]
 

@@ -11,16 +11,16 @@ import msgspec
 
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
-from headwater.workflow import runs
-from headwater.workflow.aside import put_aside
-from headwater.workflow.book import Book
-from headwater.workflow.flows import set_flow, set_handler
-from headwater.workflow.limits import CRASHES, ERROR_MAX, REPAIRS, SERVICE_MAX
-from headwater.workflow.model import FlowRow, Outcome, Phase, RunRow, Status, Trouble
+from headwater.workflow import run_rows
 from headwater.workflow.phases import Restart, Step, restart_of
-from headwater.workflow.policy import DEFAULT, Retry
-from headwater.workflow.spec import FlowSpec
-from headwater.workflow.words import told
+from headwater.workflow.retry_policy import DEFAULT, Retry
+from headwater.workflow.rows import FlowRow, Outcome, Phase, RunRow, Status, Trouble
+from headwater.workflow.set_aside import put_aside
+from headwater.workflow.tables import Book
+from headwater.workflow.wording.captions import told
+from headwater.workflow.workflow_limits import CRASHES, ERROR_MAX, REPAIRS, SERVICE_MAX
+from headwater.workflow.workflow_rows import set_flow, set_handler
+from headwater.workflow.workflow_spec import FlowSpec
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,12 +66,12 @@ def failed(  # noqa: PLR0917  # what is known where it happens
     if emitting and run.phase != Phase.EMITTING:
         steps.insert(0, Step.EMITTING)
     if undone:
-        runs.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
+        run_rows.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
         steps.insert(0, Step.NOT_APPLIED)
     run = end(book, run, steps, why)
     # W5: events are given back only if surely nothing was done about them.
     if restart_of(Outcome(run.outcome)) is Restart.FRESH:
-        runs.release(book, run)
+        run_rows.release(book, run)
     flow = set_flow(book, flow, head=run.id, retry_at=None)
     if why.kind is Trouble.STOPPED:
         set_flow(book, flow, retry_at=book.now)
@@ -158,11 +158,11 @@ def crashed(book: Book, run: RunRow) -> RunRow:
     flow = book.flow(run.flow)
     restart = restart_of(Outcome(run.outcome))
     if restart is Restart.WAIT:
-        runs.leave_call_open(book, run, book.now, error=text)
+        run_rows.leave_call_open(book, run, book.now, error=text)
         set_flow(book, flow, head=run.id, retry_at=None)
         return run
     if restart is Restart.FRESH:
-        runs.release(book, run)
+        run_rows.release(book, run)
     after_crash(book, set_flow(book, flow, head=run.id), run)
     return run
 
@@ -202,7 +202,7 @@ def end(book: Book, run: RunRow, steps: list[Step], why: Failed, **more: object)
     columns = {"error_kind": why.kind, "error": why.message[:ERROR_MAX], "error_details": why.details[:ERROR_MAX]}
     if why.service:
         columns["service"] = why.service[:SERVICE_MAX]
-    run = runs.move(book, run, *steps, **columns, **more)
+    run = run_rows.move(book, run, *steps, **columns, **more)
     book.touch(run.flow)
     return run
 

@@ -18,12 +18,11 @@ import msgspec
 
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
-from headwater.workflow import runs
-from headwater.workflow.aside import take_up, waits
-from headwater.workflow.book import Book
-from headwater.workflow.flows import set_flow, set_handler
-from headwater.workflow.limits import ERROR_MAX, PAGE, WAKE_MAX_MS
-from headwater.workflow.model import (
+from headwater.workflow import run_rows
+from headwater.workflow.phases import Restart, Step, restart_of
+from headwater.workflow.planner import Due, Flags, Rest, choose
+from headwater.workflow.retry_policy import DEFAULT
+from headwater.workflow.rows import (
     CallRow,
     EventRow,
     FlowRow,
@@ -38,14 +37,15 @@ from headwater.workflow.model import (
     Trouble,
     Why,
 )
-from headwater.workflow.phases import Restart, Step, restart_of
-from headwater.workflow.planner import Due, Flags, Rest, choose
-from headwater.workflow.policy import DEFAULT
-from headwater.workflow.retention import is_due, prune
+from headwater.workflow.run_retention import is_due, prune
 from headwater.workflow.schedule import next_after
-from headwater.workflow.spec import FlowSpec
+from headwater.workflow.set_aside import take_up, waits
 from headwater.workflow.stopping import Failed, active, after_crash, crashed, failed, stop, unknown
-from headwater.workflow.words import told
+from headwater.workflow.tables import Book
+from headwater.workflow.wording.captions import told
+from headwater.workflow.workflow_limits import ERROR_MAX, PAGE, WAKE_MAX_MS
+from headwater.workflow.workflow_rows import set_flow, set_handler
+from headwater.workflow.workflow_spec import FlowSpec
 
 # --- beginning ------------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
     if isinstance(due, Rest):
         return due
     events, offered = _shown(book, flow, due.handler, due.kind, spec)
-    run = runs.insert(book, flow, due.handler.name, due.kind, due.why, offered=offered)
+    run = run_rows.insert(book, flow, due.handler.name, due.kind, due.why, offered=offered)
     _begins(book, due)
     return Begun(flow, run, due.handler.state, tuple(events))
 
@@ -210,15 +210,15 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
     is_approved = head.error_kind == Trouble.ASK and head.phase == Phase.PREPARED and head.approval is not None
     if is_approved and head.version == flow.version:
         # L10: the very plan that a person has approved, by the code that made it: the same attempt goes on.
-        run = runs.move(book, head, Step.APPROVED, error_kind=None, error=None, error_details=None)
+        run = run_rows.move(book, head, Step.APPROVED, error_kind=None, error=None, error_details=None)
         set_flow(book, flow, retry_at=None)
         return Begun(flow, run, row.state, tuple(book.events_of(run)))
     keeps = restart is Restart.EMIT
     if not keeps:
         # A plan of an older version is held until here.
-        runs.release(book, head)
+        run_rows.release(book, head)
     events, offered = ([], 0) if keeps else _shown(book, flow, row, head.kind, spec)
-    run = runs.insert_after(book, flow, head, flags.resumed or _why(book, head), keeps=keeps, offered=offered)
+    run = run_rows.insert_after(book, flow, head, flags.resumed or _why(book, head), keeps=keeps, offered=offered)
     set_flow(book, flow, head=run.id, retry_at=None)
     if keeps:
         return Begun(flow, run, row.state, tuple(book.events_of(run)), book.call_of(run))
@@ -267,17 +267,17 @@ def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
         set_handler(book, row, wake_at=plan.wake_at)
     topics = book.topic_ids(flow.id)
     allowed = [topics[name] for name in spec.consumer(run.handler).topics]
-    taken = runs.reserve(book, run, plan.events, allowed)
+    taken = run_rows.reserve(book, run, plan.events, allowed)
     asks = plan.approval is not None and plan.approval != run.approval
     columns = {"prepare_result": plan.result, "taken": taken, "title": plan.title, "ask": int(asks)}
     if asks:
         # What was approved before was another plan.
         columns["approval"] = None
     if plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE:
-        return runs.move(book, run, Step.PREPARED, **columns)
+        return run_rows.move(book, run, Step.PREPARED, **columns)
     # W6, as in `in_flight`: with the plan, because nobody has a say in between.
-    runs.write_call(book, flow, run, plan.acts, plan.result)
-    return runs.move(book, run, Step.PREPARED, Step.IN_FLIGHT, **columns)
+    run_rows.write_call(book, flow, run, plan.acts, plan.result)
+    return run_rows.move(book, run, Step.PREPARED, Step.IN_FLIGHT, **columns)
 
 
 def ask(book: Book, run_id: int) -> RunRow:
@@ -297,21 +297,21 @@ def in_flight(book: Book, run_id: int, operation: str, params: bytes) -> RunRow:
     if flow.intent != Intent.ACTIVE:
         raise TransitionError(f"{flow.name} was paused before run {run_id} acted", stopped=True)
     if run.cancelled:
-        return runs.move(book, run, Step.SKIPPED)
-    runs.write_call(book, flow, run, operation, params)
-    return runs.move(book, run, Step.IN_FLIGHT)
+        return run_rows.move(book, run, Step.SKIPPED)
+    run_rows.write_call(book, flow, run, operation, params)
+    return run_rows.move(book, run, Step.IN_FLIGHT)
 
 
 def skipped(book: Book, run_id: int) -> RunRow:
     """Nothing was called, because somebody cancelled the run."""
-    return runs.move(book, active(book, run_id), Step.SKIPPED)
+    return run_rows.move(book, active(book, run_id), Step.SKIPPED)
 
 
 def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
     """The effect is there."""
     run = unknown(book, run_id)
-    runs.resolve_call(book, run, by, result=result)
-    run = runs.move(book, run, Step.APPLIED, mutation_result=result)
+    run_rows.resolve_call(book, run, by, result=result)
+    run = run_rows.move(book, run, Step.APPLIED, mutation_result=result)
     if run.status != Status.ACTIVE:
         _known_now(book, run, by)
     return run
@@ -320,10 +320,10 @@ def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> 
 def not_applied(book: Book, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
     """The effect is surely not there. What the run held waits again."""
     run = unknown(book, run_id)
-    runs.resolve_call(book, run, by, result=None, error=error[:ERROR_MAX])
-    run = runs.move(book, run, Step.NOT_APPLIED)
+    run_rows.resolve_call(book, run, by, result=None, error=error[:ERROR_MAX])
+    run = run_rows.move(book, run, Step.NOT_APPLIED)
     if run.status != Status.ACTIVE:
-        runs.release(book, run)
+        run_rows.release(book, run)
         _known_now(book, run, by)
     return run
 
@@ -349,7 +349,7 @@ def uncertain(book: Book, run_id: int, error: str, next_at: Millis | None, detai
     """Nobody knows, and the run cannot wait for it. Events stay with it (D4)."""
     active(book, run_id)
     run = unknown(book, run_id)
-    runs.leave_call_open(book, run, next_at, error=error[:ERROR_MAX])
+    run_rows.leave_call_open(book, run, next_at, error=error[:ERROR_MAX])
     block = None if next_at is not None else "indeterminate"
     message = f"nobody knows whether {told(run)} happened: {error}"
     return stop(book, run, Step.RECONCILIATION, Trouble.INDETERMINATE, message, block=block, details=details)
@@ -372,7 +372,7 @@ def came_back(book: Book, run_id: int | None = None) -> None:
 def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
     """It was asked about once more, in vain. Without a next time, only a person can tell."""
     run = unknown(book, run_id)
-    runs.leave_call_open(book, run, next_at, tries=tries, error=error[:ERROR_MAX])
+    run_rows.leave_call_open(book, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
         text = f"nobody knows whether {told(run)} happened"
         set_flow(book, book.flow(run.flow), block=text, block_kind="indeterminate")
@@ -390,13 +390,13 @@ def consumed(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> Ru
         raise TransitionError(f"run {run_id} was cancelled before it had ended", run=run_id, cancelled=True)
     row = book.handler(run.flow, "consumer", run.handler)
     if run.outcome == Outcome.SKIPPED:
-        runs.release(book, run, "skipped", "skipped")
+        run_rows.release(book, run, "skipped", "skipped")
     else:
-        runs.release(book, run, "consumed", "consumed")
+        run_rows.release(book, run, "consumed", "consumed")
     _widen(book, run, row, spec)
     if state is not None:
         set_handler(book, row, state=state)
-    run = runs.move(book, run, *([] if run.phase == Phase.EMITTING else [Step.EMITTING]), Step.COMMITTED)
+    run = run_rows.move(book, run, *([] if run.phase == Phase.EMITTING else [Step.EMITTING]), Step.COMMITTED)
     if run.taken:
         book.said[run.flow] = told(run, book)
     return _finished(book, run, spec)
@@ -405,7 +405,7 @@ def consumed(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> Ru
 def idle(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     """`prepare` found nothing to do: only when to wake is kept."""
     prepared(book, run_id, plan, spec)
-    run = runs.move(book, book.run(run_id), Step.COMMITTED)
+    run = run_rows.move(book, book.run(run_id), Step.COMMITTED)
     _widen(book, run, book.handler(run.flow, "consumer", run.handler), spec)
     return _finished(book, run, spec)
 
@@ -432,7 +432,7 @@ def produced(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> Ru
     # W11: counted from now, so that times that were missed come to one.
     next_at = None if schedule is None else next_after(schedule, book.now)
     set_handler(book, row, next_run_at=next_at, state=row.state if state is None else state)
-    run = runs.move(book, run, Step.COMMITTED)
+    run = run_rows.move(book, run, Step.COMMITTED)
     return _finished(book, run, spec)
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import headwater as hw
-from headwater.host import clock
-from headwater.host.flows.hosting import Host
+from headwater.host import system_clock
+from headwater.host.workflow_host import Host
 from headwater.workflow import stopping
 from tests.crash.workflows.post import RETRY, Answer, Client, Office
 from tests.support.service import SAFETY_S
@@ -41,7 +41,7 @@ def put_forward(hours: float) -> None:
         time_ns=lambda: real() + int(hours * 3600e9), time=time.time, perf_counter=time.perf_counter
     )
     # It is the only module that asks how late it is.
-    setattr(clock, "time", shifted)  # noqa: B010  # a module of another, for which there is no seam in `app.run`
+    setattr(system_clock, "time", shifted)  # noqa: B010  # a module of another, for which there is no seam in `app.run`
 
 
 # --- many workflows -------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What must be so when everything has come to its end, whatever happened on the way.
 
-The queries stand here beside `headwater.workflow.invariants`, and share nothing with it: two that agree say more.
+The queries stand here beside `headwater.workflow.table_checks`, and share nothing with it: two that agree say more.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from headwater.core import open_space, verify
 from headwater.store.engine import Engine
 from headwater.values.ids import Millis
-from headwater.workflow.book import Book
-from headwater.workflow.invariants import check_all
+from headwater.workflow.table_checks import check_all
+from headwater.workflow.tables import Book
 from tests.support.service import Account
 
 EARLY = (

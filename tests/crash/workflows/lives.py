@@ -25,13 +25,13 @@ from typing import IO, Any, NoReturn, Self
 import msgspec
 
 import headwater as hw
-import headwater.host.flows.deploying  # here, so that it is not imported in every life
-import headwater.host.flows.hosting
-from headwater.host.opening import use_vfs
-from headwater.host.options import Options
-from headwater.host.space import Space
+import headwater.host.workflow_host
+import headwater.runtime.workflows.deploying  # here, so that it is not imported in every life
+from headwater.host.plain_space import Space
+from headwater.host.space_files import use_vfs
+from headwater.runtime.options import Options
 from headwater.testing import powerloss
-from headwater.testing.clock import SimClock
+from headwater.testing.sim_clock import SimClock
 from tests.crash.workflows import post
 
 ROOT = Path(__file__).parents[3]
@@ -42,7 +42,9 @@ ROUNDS = 60
 """Times that the clock is put forward to what is due next, before a life is taken for one that never ends."""
 
 _PACKAGE = Path(hw.__file__).parent
-_FOLDERS = tuple(str(_PACKAGE / name) for name in ("workflow/", "host/flows/"))
+_FOLDERS = tuple(
+    str(_PACKAGE / name) for name in ("workflow/", "declare/workflows/", "runtime/workflows/", "host/workflow_")
+)
 _FILES = {str(_PACKAGE / "store/engine.py"), str(_PACKAGE / "host/storage.py"), post.__file__}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import InvariantError
-from headwater.workflow.book import Book
+from headwater.workflow.tables import Book
 from tests.workflow.world import World
 
 UNGUARDED = (

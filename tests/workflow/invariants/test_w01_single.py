@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from headwater.workflow import transitions
-from headwater.workflow.invariants import check_all, w1_single
 from headwater.workflow.planner import Rest
+from headwater.workflow.table_checks import check_all, w1_single
 from tests.workflow.invariants.tampering import copy_run, is_found, rows, tamper
 from tests.workflow.world import Behaviour, World
 

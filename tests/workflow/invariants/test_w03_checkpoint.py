@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow.invariants import w3_checkpoint
+from headwater.workflow.table_checks import w3_checkpoint
 from tests.workflow.invariants.tampering import is_found, rows, set_to, tamper
 from tests.workflow.world import Behaviour, World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow.invariants import w4_one_call
+from headwater.workflow.table_checks import w4_one_call
 from tests.workflow.invariants.tampering import is_found, rows, tamper
 from tests.workflow.outside import MODES
 from tests.workflow.world import MINUTE, Behaviour, World

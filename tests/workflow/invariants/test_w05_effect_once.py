@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow.invariants import check_all, w5_effect_once
+from headwater.workflow.table_checks import check_all, w5_effect_once
 from tests.workflow.invariants.tampering import is_found, tamper
 from tests.workflow.outside import MODES
 from tests.workflow.world import MINUTE, Behaviour, World

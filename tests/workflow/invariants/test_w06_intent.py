@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow.invariants import w6_intent
+from headwater.workflow.table_checks import w6_intent
 from tests.workflow.invariants.tampering import copy_run, is_found, rows, tamper
 from tests.workflow.world import Behaviour, World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow.invariants import w7_reset
+from headwater.workflow.table_checks import w7_reset
 from tests.workflow.invariants.tampering import copy_run, is_found, rows, set_to, tamper
 from tests.workflow.world import MINUTE, Behaviour, World
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.workflow.invariants import w8_recovery
+from headwater.workflow.table_checks import w8_recovery
 from tests.workflow.invariants.tampering import copy_run, is_found, rows, set_to, tamper
 from tests.workflow.world import HOUR, MINUTE, Behaviour, World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow.invariants import check_all, w9_reserve
+from headwater.workflow.table_checks import check_all, w9_reserve
 from tests.workflow.invariants.tampering import is_found, rows, tamper
 from tests.workflow.world import MINUTE, Behaviour, World
 

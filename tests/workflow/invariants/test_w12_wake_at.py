@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.workflow.invariants import w12_wake_at
+from headwater.workflow.table_checks import w12_wake_at
 from tests.workflow.invariants.tampering import is_found, rows, tamper
 from tests.workflow.test_machine import GARBAGE
 from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World

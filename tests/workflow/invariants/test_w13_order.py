@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import InvariantError
-from headwater.workflow.book import Book
-from headwater.workflow.watch import w13_order
+from headwater.testing.invariants.workflow_invariants import w13_order
+from headwater.workflow.tables import Book
 from tests.workflow.invariants.tampering import copy_run
 from tests.workflow.world import MINUTE, Behaviour, World
 

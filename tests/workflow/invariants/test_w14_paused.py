@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.workflow.watch import w14_paused
+from headwater.testing.invariants.workflow_invariants import w14_paused
 from tests.workflow.invariants.tampering import copy_run, is_found, rows, set_to
 from tests.workflow.world import DAY, MINUTE, SECOND, Behaviour, World
 

@@ -27,7 +27,6 @@ from headwater.store.backend import (
     SnapshotRow,
 )
 from headwater.store.backends import sqlite_file
-from headwater.store.backends.beside import SqliteTables
 from headwater.store.backends.checksums import is_log_row, is_snapshot, log_sum, sum_of
 from headwater.store.backends.sqlite_caches import (
     BRANCH,
@@ -40,6 +39,7 @@ from headwater.store.backends.sqlite_caches import (
     write_fold,
 )
 from headwater.store.backends.sqlite_damage import DamageCheck
+from headwater.store.backends.sqlite_tables import SqliteTables
 from headwater.store.features import with_feature
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 

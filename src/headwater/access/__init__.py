@@ -1,0 +1,1 @@
+"""Grants, tokens, keys, rights and the audit log of a server."""

@@ -1,0 +1,352 @@
+"""Who may come in, and what they may do: the grants of one server, as they are at this moment.
+
+Other processes change `access.json` while the server runs (`headwater token`). It is looked at again before answers are
+given, so a grant that is revoked is gone within a twentieth of a second, wherever it is in use.
+
+If the file cannot be read any more, nobody is let in by it until it can; that is logged.
+
+Must never know: sockets, sessions, what is in a space.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import secrets
+from base64 import b32encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from headwater.access import grants, keys, tokens
+from headwater.access.audit_log import Audit
+from headwater.access.grants import Grant, Opened
+from headwater.access.private_files import locked
+from headwater.access.rights import EVERY_SPACE, Right
+from headwater.errors import HeadwaterError, LimitError, NotFoundError, UsageError
+from headwater.host.space_files import locate
+from headwater.host.system_clock import steady_ms
+from headwater.sync.actor_names import check_actor
+from headwater.values.ids import Millis
+from headwater.values.seams import Clock
+
+__all__ = ["Access", "Grant", "Right"]
+
+LOCAL: Final = "local"
+"""The id of the grant that the server makes for programs of its own user. Others have ids of 10 characters."""
+LOOK_EVERY_MS: Final = 50.0
+"""How long a revoked grant may be in use. A look costs a microsecond or two; per command that would be felt."""
+NOTE_MAX: Final = 200
+"""Characters of a note: a line."""
+LASTS_MAX_MS: Final = 100 * 365 * 86_400_000
+"""A hundred years. What is longer is a slip, and dates after the year 9999 cannot be shown."""
+EXPIRED_KEPT_MS: Final = 30 * 86_400_000
+"""For so long the list can still tell why a token stopped working. Then it makes room."""
+
+_NO_DIGEST: Final = "0" * 64
+"""What a guess is compared with if nothing is there to be compared with."""
+
+_UNREAD: Final = ()
+"""Unlike the identity of any file."""
+
+_log: Final = logging.getLogger("headwater")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a look at the file found; replaced as a whole."""
+
+    by_id: dict[str, Grant]
+    by_token: dict[str, Grant]
+    by_key: dict[str, tuple[Grant, ...]]
+    # Held as long as what was read of it counts. None: there is no file.
+    opened: Opened | None = None
+
+
+_NOBODY: Final = _Known({}, {}, {})
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """A grant that is asked for."""
+
+    kind: Literal["token", "key"]
+    secret: str
+    space: str
+    can: Right
+    actor: str | None
+    lasts_ms: float | None
+    note: str
+    any_actor: bool
+
+
+class Access:
+    """The grants of the server whose data is in a folder.
+
+    Raises CorruptError, MigrationError or UnavailableError if there are grants that cannot be read: such a server must
+    not start.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, *, steady: Callable[[], float] = steady_ms) -> None:
+        if not folder.is_dir():
+            raise NotFoundError(f"there is no folder {folder}, in which a server keeps its data", path=str(folder))
+        self.audit = Audit(folder, clock)
+        self._folder = folder
+        self._clock = clock
+        self._steady = steady
+        self._local: Grant | None = None
+        self._look_at = steady() + LOOK_EVERY_MS
+        # The identity of what was last read, also if it was of no use; None: there was no file.
+        self._seen: tuple[int, ...] | None = None
+        self._known = _NOBODY
+        self._trouble = ""
+        self._read()
+
+    # --- asking -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known who may come in. If not, no one is let in, and that may pass: it is no revocation."""
+        self._look()
+        return not self._trouble
+
+    def with_token(self, token: str) -> Grant | None:
+        """Whose token it is; None for those unknown, expired or malformed, without telling which."""
+        self._look()
+        digest = tokens.digest(token)
+        if digest is None:
+            return None
+        # Found by its hash, of which nobody can choose the beginning; and compared at the same cost, found or not.
+        found, local = self._known.by_token.get(digest), self._local
+        is_found = hmac.compare_digest(found.secret if found is not None else _NO_DIGEST, digest)
+        is_local = hmac.compare_digest(local.secret if local is not None else _NO_DIGEST, digest)
+        if is_local:
+            return local
+        return found if is_found and found is not None and found.is_live(self._clock.now_ms()) else None
+
+    def expired(self, token: str) -> Grant | None:
+        """Whose token it was, for the log; None for all that are good, or not known."""
+        digest = tokens.digest(token)
+        found = None if digest is None else self._known.by_token.get(digest)
+        return found if found is not None and not found.is_live(self._clock.now_ms()) else None
+
+    def with_key(self, public: bytes, space: str | None = None) -> Grant | None:
+        """Whose key it is. One key may be registered for several spaces: the grant that lets it do most in this one."""
+        self._look()
+        now = self._clock.now_ms()
+        found = [each for each in self._known.by_key.get(keys.public_text(public), ()) if each.is_live(now)]
+        if space is not None:
+            found = [each for each in found if each.right(space)]
+        return max(found, key=lambda each: each.can, default=None)
+
+    def right(self, grant_id: str, space: str) -> Right:
+        """What a grant may do to a space now. To be asked before every command and every push."""
+        self._look()
+        grant = self._known.by_id.get(grant_id)
+        if grant is None:
+            grant = self._local if grant_id == LOCAL else None
+            return Right.NONE if grant is None else grant.right(space)
+        if grant.expires is not None and not grant.is_live(self._clock.now_ms()):
+            return Right.NONE
+        return grant.right(space)
+
+    def ls(self) -> list[Grant]:
+        """Those in the file, also those that have expired, oldest first."""
+        self._look(at_once=True)
+        return sorted(self._known.by_id.values(), key=lambda each: (each.created, each.id))
+
+    # --- changing ---------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        *,
+        space: str,
+        can: Right,
+        actor: str | None = None,
+        any_actor: bool = False,
+        lasts_ms: float | None = None,
+        note: str = "",
+    ) -> tuple[str, Grant]:
+        """A new token and what it grants. The token is nowhere else: only its hash is kept."""
+        token = tokens.mint()
+        secret = tokens.digest(token)
+        assert secret is not None
+        return token, self._add(_Wanted("token", secret, space, can, actor, lasts_ms, note, any_actor))
+
+    def add_key(
+        self,
+        public: bytes,
+        *,
+        space: str,
+        can: Right,
+        actor: str | None = None,
+        any_actor: bool = False,
+        lasts_ms: float | None = None,
+        note: str = "",
+    ) -> Grant:
+        """Let in whoever has the private key that belongs to this public one."""
+        keys.check_public(public)
+        return self._add(_Wanted("key", keys.public_text(public), space, can, actor, lasts_ms, note, any_actor))
+
+    def revoke(self, grant_id: str) -> Grant:
+        """Take a grant back: for good, at once, and for those who are connected with it, too."""
+        with locked(self._folder / "access.lock"):
+            opened = grants.open_file(self._folder)
+            there = [] if opened is None else opened.grants
+            gone = next((each for each in there if each.id == grant_id), None)
+            if gone is None:
+                raise NotFoundError(f"there is no token or key with the id {grant_id!r}", id=grant_id)
+            # First of all it is gone, also if there is no room for a line in the log.
+            grants.write_file(self._folder, [each for each in there if each is not gone])
+            self._look(at_once=True)
+            self.audit.write("revoked", **_facts(gone))
+        return gone
+
+    def _add(self, wanted: _Wanted) -> Grant:
+        _check(wanted)
+        with locked(self._folder / "access.lock"):
+            opened = grants.open_file(self._folder)
+            now = self._clock.now_ms()
+            there = [each for each in ([] if opened is None else opened.grants) if _is_kept(each, now)]
+            taken = next((each for each in there if (each.secret, each.space) == (wanted.secret, wanted.space)), None)
+            if taken is not None:
+                message = f"this key is registered for {wanted.space} already, as {taken.id}; revoke that first"
+                raise UsageError(message, id=taken.id, space=wanted.space)
+            grant = Grant(
+                id=_fresh_id({each.id for each in there}),
+                kind=wanted.kind,
+                secret=wanted.secret,
+                space=wanted.space,
+                can=wanted.can,
+                actor=wanted.actor,
+                created=now,
+                expires=None if wanted.lasts_ms is None else Millis(now + round(wanted.lasts_ms)),
+                note=wanted.note,
+                any_actor=wanted.any_actor,
+            )
+            # Before it counts: what is not in the log must not have happened.
+            self.audit.write("granted", **_facts(grant))
+            grants.write_file(self._folder, [*there, grant])
+        self._look(at_once=True)
+        return grant
+
+    # --- the server's own -------------------------------------------------------------------------------------
+
+    def admit_local(self, token: str) -> Grant:
+        """Let in programs of the server's own user, as anybody, to everything. Kept in memory; the last one counts."""
+        secret = tokens.digest(token)
+        assert secret is not None, "local_token mints them"
+        now = self._clock.now_ms()
+        self._local = Grant(
+            LOCAL, "token", secret, EVERY_SPACE, Right.OWN, None, now, None, "this user, this machine", any_actor=True
+        )
+        return self._local
+
+    def dismiss_local(self) -> None:
+        """The end of that, for those connected, too."""
+        self._local = None
+
+    # --- looking ----------------------------------------------------------------------------------------------
+
+    def _look(self, *, at_once: bool = False) -> None:
+        """See whether the file is another one by now."""
+        now = self._steady()
+        if now < self._look_at and not at_once:
+            return
+        self._look_at = now + LOOK_EVERY_MS
+        try:
+            found = self._identity()
+            if found != self._seen:
+                self._read()
+        except (HeadwaterError, OSError) as error:
+            # Whom it lets in is not known any more, so it lets in nobody. What the system refused may pass: the next
+            # look tries again.
+            self._known = _NOBODY
+            if isinstance(error, OSError):
+                self._seen = _UNREAD
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                _log.error("nobody is let in by tokens or keys: %s", error)
+
+    def _identity(self) -> tuple[int, ...] | None:
+        try:
+            return grants.identity((self._folder / grants.FILE).lstat())
+        except FileNotFoundError:
+            return None
+
+    def _read(self) -> None:
+        # Noted before it is read: if it changes in between it is read again.
+        found = self._identity()
+        try:
+            opened = grants.open_file(self._folder)
+        except HeadwaterError:
+            # It stays so until somebody changes it.
+            self._seen = found
+            raise
+        self._known = _NOBODY if opened is None else _known(opened)
+        self._seen = None if opened is None else opened.identity
+        self._trouble = ""
+
+
+def _known(opened: Opened) -> _Known:
+    by_key: dict[str, tuple[Grant, ...]] = {}
+    for each in opened.grants:
+        if each.kind == "key":
+            by_key[each.secret] = (*by_key.get(each.secret, ()), each)
+    return _Known(
+        {each.id: each for each in opened.grants},
+        {each.secret: each for each in opened.grants if each.kind == "token"},
+        by_key,
+        opened,
+    )
+
+
+def _fresh_id(taken: set[str]) -> str:
+    """Short enough to be typed, and by chance: an id that is in a log is never given to another grant."""
+    while True:
+        made = b32encode(secrets.token_bytes(7)).decode().lower()[:10]
+        if made not in taken:
+            return made
+
+
+def _is_kept(grant: Grant, now: Millis) -> bool:
+    return grant.expires is None or now < grant.expires + EXPIRED_KEPT_MS
+
+
+def _facts(grant: Grant) -> dict[str, object]:
+    """What the log says of a grant; `by` is the operating system's user who did it."""
+    facts: dict[str, object] = {
+        "id": grant.id,
+        "kind": grant.kind,
+        "space": grant.space,
+        "can": grant.can.word,
+        "actor": grant.actor,
+        "any_actor": grant.any_actor or None,
+        "expires": grant.expires,
+        "note": grant.note,
+        "by": os.getuid(),
+    }
+    return facts | ({"key": grant.secret} if grant.kind == "key" else {})
+
+
+def _check(wanted: _Wanted) -> None:
+    """Refuse what could not be used, or not be told from something else."""
+    if wanted.space != EVERY_SPACE:
+        locate("memory:", wanted.space)  # refuses what is no name of a space
+    if wanted.can is Right.NONE:
+        raise UsageError("a grant of nothing is none: read, write or own is expected")
+    if wanted.actor is not None:
+        check_actor(wanted.actor)
+        if wanted.any_actor:
+            raise UsageError(f"a grant acts as {wanted.actor} or as any actor, not both", actor=wanted.actor)
+    if wanted.lasts_ms is not None and not 1 <= wanted.lasts_ms <= LASTS_MAX_MS:
+        message = "a grant lasts from a millisecond to 100 years; leave it out for one that does not expire"
+        raise UsageError(message, lasts_ms=wanted.lasts_ms)
+    if len(wanted.note) > NOTE_MAX:
+        message = f"the note has {len(wanted.note)} characters; at most {NOTE_MAX} are kept"
+        raise LimitError(message, limit=NOTE_MAX)
+    if not wanted.note.isprintable():
+        raise UsageError(f"the note {wanted.note!r} has characters that are not seen; leave them out", note=wanted.note)

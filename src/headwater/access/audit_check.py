@@ -1,0 +1,172 @@
+"""Reading the audit log back, and whether it is what was written.
+
+Must never know: what an event means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from headwater.access.audit_log import (
+    FILE,
+    GENESIS,
+    LOCK,
+    ROTATED,
+    TORN,
+    Entry,
+    hash_of,
+    older_files,
+    read_entry,
+)
+from headwater.access.private_files import locked
+
+
+class BadLine(msgspec.Struct, frozen=True):
+    """The first line that is not what was written."""
+
+    file: str
+    line: int
+    why: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What the log holds."""
+
+    entries: list[Entry]
+    """The newest, oldest first."""
+    lines: int
+    torn: int
+    """Lines that broke off, and were noted as such."""
+    bad: BadLine | None
+
+
+def verify(path: Path) -> BadLine | None:
+    """The first bad line of a log, given as its present file or its folder; None if there is none."""
+    return examine(path if path.is_dir() else path.parent, limit=0).bad
+
+
+def examine(folder: Path, *, limit: int | None = None) -> Report:
+    """Read all of the log, check it, and keep the newest entries. What follows a bad line is kept all the same."""
+    chain = _Chain()
+    entries: deque[Entry] = deque(maxlen=limit)
+    with ExitStack() as stack:
+        files = _open_at_rest(folder, stack)
+        for _, name, file in files:
+            chain.begin()
+            for number, line in _lines(name, file):
+                entry = chain.take(name, number, line)
+                if entry is not None:
+                    entries.append(entry)
+    chain.end(min((number for number, _, _ in files if number), default=None))
+    return Report(list(entries), chain.lines, chain.torn, chain.bad)
+
+
+def _open_all(folder: Path, files: ExitStack) -> list[tuple[int, str, BinaryIO]]:
+    """The files with their numbers, the present one last, as 0. All at once: a rotation is before that, or after."""
+    found: list[tuple[int, str, BinaryIO]] = []
+    for number, path in (*older_files(folder).items(), (0, folder / FILE)):
+        with suppress(FileNotFoundError):  # then it shows in the chain
+            found.append((number, path.name, files.enter_context(path.open("rb"))))
+    return found
+
+
+def _lines(name: str, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n") and name == FILE:
+            return  # being written, or broken off: the next one to write says so
+        yield number, line.removesuffix(b"\n")
+
+
+def _open_at_rest(folder: Path, files: ExitStack) -> list[tuple[int, str, BinaryIO]]:
+    """The same while nobody writes. Not so for a copy without a lock, or where nothing can be written."""
+    lock = folder / LOCK
+    if not lock.exists():
+        found = _open_all(folder, files)
+        if not lock.exists():
+            return found
+        # Somebody has begun to write just now.
+    elif not os.access(lock, os.W_OK):
+        return _open_all(folder, files)
+    with locked(lock):
+        return _open_all(folder, files)
+
+
+class _Chain:
+    """How far the lines hold together."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.torn = 0
+        self.bad: BadLine | None = None
+        # Of the line before; None: there is none.
+        self._before: bytes | None = None
+        self._n = 0
+        # A line that cannot be read, if the one before was such.
+        self._unread: tuple[str, int, bytes] | None = None
+        self._is_new_file = True
+        # What the last rotation said.
+        self._oldest: int | None = None
+
+    def begin(self) -> None:
+        self._is_new_file = True
+
+    def take(self, file: str, number: int, line: bytes) -> Entry | None:
+        """The next line; what it says, if it can be read."""
+        self.lines += 1
+        entry = read_entry(line)
+        if entry is None:
+            if self._unread is not None:
+                self._blame(*self._unread[:2], "it cannot be read")
+            self._unread = (file, number, line)
+            self._before = line
+            self._is_new_file = False
+            return None
+        why = self._complaint(entry)
+        if self._unread is not None:
+            self._settle(entry)
+        if why is not None:
+            self._blame(file, number, why)
+        if entry.event == ROTATED and isinstance(oldest := entry.facts.get("oldest"), int):
+            self._oldest = oldest
+        self._before, self._n, self._is_new_file, self._unread = line, entry.n, False, None
+        return entry
+
+    def _complaint(self, entry: Entry) -> str | None:
+        if self._before is None:
+            # After a rotation older files may have been removed: `end` tells whether on purpose.
+            is_first = (entry.n, entry.before) == (1, GENESIS) or entry.event == ROTATED
+            return None if is_first else "it is not the first line of a log, but nothing is before it"
+        if entry.before != hash_of(self._before):
+            return "it does not follow the line before: one of them was changed, or lines between them are gone"
+        if entry.n != self._n + 1:
+            return f"it has the number {entry.n}, and {self._n + 1} is expected"
+        if self._is_new_file and entry.event != ROTATED:
+            return "a file of the log does not begin with it"
+        return None
+
+    def _settle(self, entry: Entry) -> None:
+        """A line that broke off is fine if the next one says so."""
+        assert self._unread is not None
+        file, number, line = self._unread
+        if entry.event == TORN and entry.facts.get("bytes") == len(line) and entry.before == hash_of(line):
+            self.torn += 1
+        else:
+            self._blame(file, number, "it cannot be read")
+
+    def end(self, oldest: int | None) -> None:
+        """All was read; `oldest` is the number of the oldest file there is."""
+        if self._unread is not None:
+            self._blame(*self._unread[:2], "it cannot be read")
+        if self._oldest is not None and (oldest is None or oldest > self._oldest):
+            self._blame(f"audit-{self._oldest}.jsonl", 1, "the file is gone, and the log did not remove it")
+
+    def _blame(self, file: str, line: int, why: str) -> None:
+        if self.bad is None:
+            self.bad = BadLine(file, line, why)

@@ -1,0 +1,280 @@
+r"""The audit log: what was granted, revoked, let in and turned away, one JSON object on a line of `audit.jsonl`.
+
+Each line has the SHA-256 of the one before, so a line that is changed, added or taken out shows: see `audit_check`. The
+end can be cut off unnoticed; who must be sure of it keeps the last hash elsewhere. Several processes may write.
+
+No token gets in, and no character that a terminal would obey: lines are ASCII, with all else as \u escapes.
+
+Must never know: what an event means.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from headwater.access.private_files import create_private, locked, owners_of, read_private, sync_folder, write_all
+from headwater.access.tokens import redacted
+from headwater.errors import UnavailableError
+from headwater.values.seams import Clock
+
+log: Final = logging.getLogger("headwater.server")
+
+FILE: Final = "audit.jsonl"
+LOCK: Final = "audit.lock"
+GENESIS: Final = "0" * 64
+"""What the very first line has instead of a hash."""
+ROTATED: Final = "rotated"
+"""The first line of every file but the first: `after` names the file before, `oldest` the number of the oldest kept."""
+TORN: Final = "torn"
+"""Follows a line that broke off because a process or the machine ended; `bytes` are left of that."""
+
+BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of one file; then a new one is begun. Some 30,000 lines: an editor still opens it."""
+FILES_MAX: Final = 32
+"""Kept, the oldest goes first. A quarter of a gigabyte: whoever knocks all day must not fill the disk."""
+WAIT_S: Final = 2.0
+"""For another process that writes. It needs a moment; if it was stopped in the middle, the server goes on."""
+TEXT_MAX: Final = 1000
+"""Characters of one fact. What a stranger sends may be long; its beginning tells what it was."""
+
+OWED_MAX: Final = 1000
+"""Lines that wait for room. Only what must happen on a full disk is owed: backups."""
+
+_DURABLE: Final = frozenset({"granted", "revoked"})
+"""On disk before it is done. The others get there within seconds: strangers must not make the server wait."""
+_READ_MAX: Final = 4 * BYTES_MAX
+_BITS_MAX: Final = 64
+_NUMBERED: Final = re.compile(r"audit-([1-9]\d{0,8})\.jsonl", re.ASCII)
+
+
+class Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One line."""
+
+    n: int
+    at: int
+    before: str
+    event: str
+    facts: dict[str, object]
+
+
+_entry: Final = msgspec.json.Decoder(Entry)
+
+
+def read_entry(line: bytes) -> Entry | None:
+    """None if it is torn, or was tampered with: `audit_check` tells which."""
+    try:
+        return _entry.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def hash_of(line: bytes) -> str:
+    """Of a line without its end."""
+    return sha256(line).hexdigest()
+
+
+def older_files(folder: Path) -> dict[int, Path]:
+    """The files before the present one, by their numbers, oldest first."""
+    found = {int(match[1]): path for path in folder.iterdir() if (match := _NUMBERED.fullmatch(path.name))}
+    return dict(sorted(found.items()))
+
+
+@dataclass(slots=True)
+class _Tail:
+    """Where the log ends."""
+
+    # Which the present file is, as of our last line: if it is the same, nobody else has written. None: not known.
+    file: tuple[int, ...] | None
+    n: int = 0
+    before: str = GENESIS
+    # Whether the last line still has to be ended, and how many bytes are left of it if it broke off.
+    is_open: bool = False
+    torn: int = 0
+
+
+class Audit:
+    """The log of the server whose data is in a folder. Threads may share it."""
+
+    def __init__(self, folder: Path, clock: Clock, *, bytes_max: int = BYTES_MAX, files_max: int = FILES_MAX) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._bytes_max = bytes_max
+        self._files_max = files_max
+        self._turn = threading.Lock()
+        self._tail = _Tail(None)
+        # Lines for which there was no room, with when it happened: they come before the next.
+        self._owed: deque[tuple[str, dict[str, object]]] = deque(maxlen=OWED_MAX)
+
+    def check(self) -> None:
+        """Raise UnavailableError if the log is no file that this user alone can write: a server must not start then."""
+        for path in (self._folder / FILE, self._folder / LOCK):
+            if path.is_symlink():
+                raise UnavailableError(f"{path} is not written: it is a symbolic link", path=str(path))
+        with self._turn, locked(self._folder / LOCK, wait_s=WAIT_S):
+            try:
+                os.close(create_private(self._folder / FILE, os.O_WRONLY | os.O_APPEND))
+            except OSError as error:
+                raise self._unwritten(error) from error
+
+    def write_or_owe(self, event: str, /, **facts: object) -> None:
+        """Add a line; or, if that cannot be done, before the next one that can. Until then it is in this process."""
+        try:
+            self.write(event, **facts)
+        except (UnavailableError, OSError) as error:
+            log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
+            self._owed.append((event, {**facts, "happened": self._clock.now_ms()}))
+
+    def write(self, event: str, /, **facts: object) -> None:
+        """Add a line. Raises UnavailableError if that cannot be done, and then nothing but a torn line is there."""
+        with self._turn, locked(self._folder / LOCK, wait_s=WAIT_S):
+            try:
+                while self._owed:
+                    owed, told = self._owed[0]
+                    self._write(owed, told)
+                    self._owed.popleft()
+                self._write(event, facts)
+            except OSError as error:
+                self._tail = _Tail(None)
+                raise self._unwritten(error) from error
+            except BaseException:
+                # Lines may have been made that are not there: the next one looks where the log ends.
+                self._tail = _Tail(None)
+                raise
+
+    def _unwritten(self, error: OSError) -> UnavailableError:
+        path = self._folder / FILE
+        message = f"cannot write {path}: {error.strerror or error}; is there room, and may this user write there?"
+        return UnavailableError(message, path=str(path))
+
+    def _write(self, event: str, facts: dict[str, object]) -> None:
+        path = self._folder / FILE
+        descriptor = create_private(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            self._find_end(descriptor)
+            tail = self._tail
+            lines: list[bytes] = []
+            if tail.is_open:
+                lines.append(b"")
+            if tail.torn:
+                lines.append(self._line(TORN, {"bytes": tail.torn}))
+            if tail.n and not os.fstat(descriptor).st_size:
+                # Whoever began this file ended before its first line was written.
+                lines.append(self._line(ROTATED, self._rotation()))
+            lines.append(self._line(event, facts))
+            self._append(descriptor, lines)
+            if event in _DURABLE:
+                os.fsync(descriptor)
+            is_full = os.fstat(descriptor).st_size >= self._bytes_max
+        finally:
+            os.close(descriptor)
+        if is_full:
+            self._rotate(path)
+
+    def _append(self, descriptor: int, lines: list[bytes]) -> None:
+        tail = self._tail
+        # Unknown until it is written: if that fails, the next one looks again.
+        self._tail = _Tail(None)
+        write_all(descriptor, b"\n".join(lines) + b"\n")
+        found = os.fstat(descriptor)
+        self._tail = _Tail(_identity(found), tail.n, tail.before)
+
+    def _line(self, event: str, facts: Mapping[str, object]) -> bytes:
+        """The next one; the tail moves on."""
+        tail = self._tail
+        plain = {name: _plain(value) for name, value in facts.items()}
+        record = {
+            "n": tail.n + 1,
+            "at": self._clock.now_ms(),
+            "before": tail.before,
+            "event": _plain(event),
+            "facts": plain,
+        }
+        # All but what can be printed in ASCII is escaped, DEL too.
+        line = json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+        tail.n, tail.before = tail.n + 1, hash_of(line)
+        return line
+
+    # --- files ------------------------------------------------------------------------------------------------
+
+    def _find_end(self, descriptor: int) -> None:
+        """Where the log ends: as we left it, unless another process wrote."""
+        found = os.fstat(descriptor)
+        if self._tail.file != _identity(found):
+            self._tail = self._end()
+            self._tail.file = _identity(found)
+
+    def _end(self) -> _Tail:
+        """Found in the files, newest first: the last line that can be read may be in an older one."""
+        tail = _Tail(None)
+        is_last = True
+        for path in (self._folder / FILE, *reversed(older_files(self._folder).values())):
+            *lines, rest = read_private(path, owners_of(self._folder), _READ_MAX).split(b"\n")
+            lines += [rest] if rest else []
+            for line in reversed(lines):
+                entry = read_entry(line)
+                if is_last:
+                    tail.before = hash_of(line)
+                    tail.is_open = bool(rest) and path.name == FILE
+                    tail.torn = len(line) if tail.is_open and entry is None else 0
+                    is_last = False
+                if entry is not None:
+                    tail.n = entry.n
+                    return tail
+        return tail
+
+    def _rotate(self, path: Path) -> None:
+        """Put the file aside under the next number, and begin another."""
+        number = max(older_files(self._folder), default=0) + 1
+        path.rename(path.with_name(f"audit-{number}.jsonl"))
+        descriptor = create_private(path, os.O_WRONLY | os.O_APPEND | os.O_EXCL)
+        try:
+            facts = self._rotation()
+            self._append(descriptor, [self._line(ROTATED, facts)])
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        sync_folder(self._folder)
+        # Only now: until the new file says that they are gone on purpose, they are missed.
+        for old, name in older_files(self._folder).items():
+            if old < facts["oldest"]:
+                name.unlink()
+
+    def _rotation(self) -> dict[str, int]:
+        numbers = list(older_files(self._folder))
+        # One of them is the present file.
+        kept = numbers[-max(self._files_max - 1, 1) :]
+        return {"after": numbers[-1], "oldest": kept[0]}
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _plain(value: object) -> object:
+    """A fact as JSON has it: short, and without secrets."""
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return value if value.bit_length() <= _BITS_MAX else f"a number of {value.bit_length()} bits"
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case _:
+            # Cut first, and what is cut in two is still found: a part of a token is none to be kept either.
+            text = redacted(str(value)[: TEXT_MAX + 1])
+            # Half a character could not be read back.
+            text = text.encode("utf-8", "backslashreplace").decode()
+            return text if len(text) <= TEXT_MAX else text[: TEXT_MAX - 1] + "…"

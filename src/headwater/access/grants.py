@@ -1,0 +1,251 @@
+"""Grants, and `access.json`, in which a server keeps them: who comes with which secret, and what they may do.
+
+The file is read strictly. What cannot be understood lets nobody in.
+
+Must never know: who is connected.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from headwater.access.private_files import open_private, owners_of, read_all, replace_private
+from headwater.access.rights import EVERY_SPACE, WORDS, Right
+from headwater.errors import CorruptError, LimitError, MigrationError
+from headwater.values.ids import Millis
+
+FILE: Final = "access.json"
+GRANTS_MAX: Final = 10_000
+"""Of one server. The file is read whole whenever it changes: with so many, in a few hundredths of a second."""
+BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of the file. So many grants with the longest names and notes are no larger."""
+
+_VERSION: Final = 2
+"""2: a grant without an actor acts as no one, unless `any_actor` is set. What version 1 has granted without an actor is
+read so, too: no one has said that it may act as anybody."""
+
+RESERVED: Final = frozenset({"roles", "work", "clears", "lowers"})
+"""Fields of a grant that later versions know. One that is passed over would be a restriction that does not hold."""
+
+_SECRETS: Final = {
+    "token": re.compile(r"[0-9a-f]{64}", re.ASCII),
+    "key": re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII),
+}
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What one token or key may do."""
+
+    id: str
+    kind: Literal["token", "key"]
+    secret: str
+    """The SHA-256 of the token, in hex; or the public key, in base64url."""
+    space: str
+    """A name, or `*` for every space."""
+    can: Right
+    actor: str | None
+    """As whom it acts. None: as no one, without documents of a user; or, with `any_actor`, as the client says."""
+    created: Millis
+    expires: Millis | None
+    note: str = ""
+    any_actor: bool = False
+
+    def is_live(self, now: Millis) -> bool:
+        """Not expired. Only the server's clock is asked, so there is no leeway."""
+        return self.expires is None or now < self.expires
+
+    def right(self, space: str) -> Right:
+        """What it may do to a space, as long as it is live."""
+        return self.can if self.space in (EVERY_SPACE, space) else Right.NONE
+
+
+# --- the file -------------------------------------------------------------------------------------------------
+
+
+class _Stored(msgspec.Struct, forbid_unknown_fields=True):
+    """A grant in the file. Words for rights: a person may read it."""
+
+    id: str
+    kind: Literal["token", "key"]
+    secret: str
+    space: str
+    can: Literal["read", "write", "own"]
+    actor: str | None
+    created: int
+    expires: int | None
+    note: str = ""
+
+
+class _Stored2(_Stored, forbid_unknown_fields=True):
+    """Of version 2."""
+
+    any_actor: bool = False
+
+
+class _File1(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    grants: list[_Stored]
+
+
+class _File2(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    grants: list[_Stored2]
+
+
+class _Loose(msgspec.Struct):
+    grants: list[dict[str, object]]
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+_file_1: Final = msgspec.json.Decoder(_File1)
+_file_2: Final = msgspec.json.Decoder(_File2)
+_loose: Final = msgspec.json.Decoder(_Loose)
+_version: Final = msgspec.json.Decoder(_Version)
+
+
+class Opened:
+    """The file as it was when it was read. Held open, so that no other file can be taken for it: see `identity`."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor = descriptor
+        self.identity = identity(os.fstat(descriptor))
+        data = read_all(descriptor, BYTES_MAX)
+        if data is None:
+            raise _damaged(path, f"it has more than {BYTES_MAX:,} bytes")
+        self.grants = decode(data, path)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self._descriptor)
+
+
+def identity(found: os.stat_result) -> tuple[int, ...]:
+    """Two looks that find the same have found the same contents.
+
+    Every write makes a new file; its number is another one as long as somebody has the old file open. Whoever edits the
+    file in place changes its times.
+    """
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def open_file(folder: Path) -> Opened | None:
+    """Read the grants; None if there is no file. Raises CorruptError, MigrationError, UnavailableError, OSError."""
+    path = folder / FILE
+    try:
+        return Opened(open_private(path, owners_of(folder)), path)
+    except FileNotFoundError:
+        return None
+
+
+def write_file(folder: Path, grants: list[Grant]) -> None:
+    """Put the grants in place of those before. The caller holds the lock."""
+    if len(grants) > GRANTS_MAX:
+        message = (
+            f"a server keeps at most {GRANTS_MAX:,} tokens and keys; revoke some (`headwater token ls` lists them)"
+        )
+        raise LimitError(message, limit=GRANTS_MAX)
+    stored = [
+        _Stored2(
+            each.id,
+            each.kind,
+            each.secret,
+            each.space,
+            _word(each.can),
+            each.actor,
+            each.created,
+            each.expires,
+            each.note,
+            each.any_actor,
+        )
+        for each in grants
+    ]
+    encoded = msgspec.json.encode(_File2(_VERSION, stored))
+    replace_private(folder / FILE, msgspec.json.format(encoded, indent=1) + b"\n")
+
+
+def decode(data: bytes, path: Path) -> list[Grant]:
+    """The grants that a file holds. `path` is for messages."""
+    try:
+        version = _version.decode(data).version
+        if version > _VERSION:
+            message = f"{path} is of version {version}, and this program knows up to {_VERSION}; use a newer Headwater"
+            raise MigrationError(message, path=str(path), version=version)
+        if version < 1:
+            raise _damaged(path, f"there is no version {version}")
+        if version == 1:
+            return _checked([_of_version_1(each) for each in _file_1.decode(data).grants], path)
+        return _checked(_file_2.decode(data).grants, path)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if later := _reserved_in(data):
+            message = f"{path} restricts grants by {later!r}, which this program does not know; use a newer Headwater"
+            raise MigrationError(message, path=str(path), field=later) from None
+        raise _damaged(path, str(error)) from None
+
+
+def _of_version_1(grant: _Stored) -> _Stored2:
+    return _Stored2(**{name: getattr(grant, name) for name in grant.__struct_fields__})
+
+
+def _reserved_in(data: bytes) -> str:
+    """A field of a later version that a grant has; empty if none has."""
+    try:
+        names = {name for grant in _loose.decode(data).grants for name in grant}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    return min(names & RESERVED, default="")
+
+
+def _checked(found: list[_Stored2], path: Path) -> list[Grant]:
+    ids: set[str] = set()
+    for each in found:
+        if each.id in ids:
+            raise _damaged(path, f"two grants are called {each.id!r}")
+        ids.add(each.id)
+        if _SECRETS[each.kind].fullmatch(each.secret) is None:
+            raise _damaged(path, f"the secret of {each.id!r} is none of a {each.kind}")
+        if not each.space or each.actor == "":
+            raise _damaged(path, f"{each.id!r} has an empty name")
+        if each.any_actor and each.actor is not None:
+            raise _damaged(path, f"{each.id!r} acts as {each.actor!r} and as any actor")
+    return [
+        Grant(
+            each.id,
+            each.kind,
+            each.secret,
+            each.space,
+            WORDS[each.can],
+            each.actor,
+            Millis(each.created),
+            None if each.expires is None else Millis(each.expires),
+            each.note,
+            each.any_actor,
+        )
+        for each in found
+    ]
+
+
+def _word(right: Right) -> Literal["read", "write", "own"]:
+    match right:
+        case Right.READ:
+            return "read"
+        case Right.WRITE:
+            return "write"
+        case Right.OWN:
+            return "own"
+        case Right.NONE:
+            raise AssertionError("nothing is not granted")
+
+
+def _damaged(path: Path, why: str) -> CorruptError:
+    message = (
+        f"{path} is damaged: {why}. Nobody is let in by it; put a copy back, or remove it and create the tokens anew"
+    )
+    return CorruptError(message, path=str(path))

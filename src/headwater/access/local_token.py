@@ -1,0 +1,199 @@
+"""The token that a server leaves for programs of its own user: on loopback they need not be told one.
+
+It is a file with a name made of address and port, in a folder that no other user can look into. Each start of a server
+makes a new token, which ends with it.
+
+Another user of the machine may listen on the same port of another loopback address. So a token is given out for one
+address only: who connects to `localhost` must ask `find_local`, and connect to the address that this names.
+
+Must never know: what the token is good for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import IPv6Address, ip_address
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from headwater.access import tokens
+from headwater.access.private_files import read_private, replace_private
+from headwater.errors import HeadwaterError, UnavailableError, UsageError
+
+_LOCALHOST: Final = ("127.0.0.1", "::1")
+"""Where that leads, in the order in which servers listen by default."""
+_BYTES_MAX: Final = 4096
+_OTHERS_WRITE: Final = 0o022
+_OTHERS: Final = 0o077
+
+_log: Final = logging.getLogger("headwater")
+
+
+class _Left(msgspec.Struct, forbid_unknown_fields=True):
+    """What the file says."""
+
+    token: str
+    pid: int
+    url: str
+
+
+_left: Final = msgspec.json.Decoder(_Left)
+
+
+class LocalServer(msgspec.Struct, frozen=True):
+    """A server of this user on this machine. `host` is the address to connect to, and no other."""
+
+    token: str
+    host: str
+    port: int
+    url: str
+    pid: int
+
+
+# --- servers --------------------------------------------------------------------------------------------------
+
+
+class LocalToken:
+    """A fresh token and the file that it is in. To be made when the port is bound: then nobody else has it."""
+
+    def __init__(self, token: str, path: Path) -> None:
+        self.token = token
+        self.path = path
+
+    @classmethod
+    def leave(cls, host: str, port: int, url: str) -> Self:
+        """Make one for a server at a loopback address. Raises UsageError, UnavailableError.
+
+        What an earlier server left for the same port is replaced: only one can have it.
+        """
+        address = loopback(host)
+        if address is None:
+            raise UsageError(
+                f"{host} is not a loopback address; a server there leaves no token for its user", host=host
+            )
+        token = tokens.mint()
+        path = _make_folder() / _file_name(address, port)
+        replace_private(path, msgspec.json.encode(_Left(token, os.getpid(), url)) + b"\n")
+        return cls(token, path)
+
+    def remove(self) -> None:
+        """Nobody finds it any more; unless somebody else's is there by now."""
+        with suppress(OSError, HeadwaterError, msgspec.DecodeError):
+            if _left.decode(read_private(self.path, {os.geteuid()}, _BYTES_MAX)).token == self.token:
+                self.path.unlink()
+
+
+def loopback(host: str) -> str | None:
+    """The address in its one spelling; None if it is none of this machine only. A name is none."""
+    try:
+        address = ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return str(address) if address.is_loopback else None
+
+
+def _file_name(address: str, port: int) -> str:
+    return f"{address.replace(':', '_')}-{port}.json"
+
+
+def _folders() -> Iterator[Path]:
+    """Where tokens may be, best first. All of them are looked into: a service has another environment than a shell."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime).is_absolute() and _is_own(Path(runtime), _OTHERS):
+        yield Path(runtime) / "headwater"
+    with suppress(RuntimeError):  # no home
+        yield Path.home() / ".local" / "state" / "headwater"
+
+
+def _is_own(folder: Path, forbidden: int) -> bool:
+    """A folder of this user, with no such rights for others; and no link to one."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & forbidden
+
+
+def _make_folder() -> Path:
+    tried: list[str] = []
+    for folder in _folders():
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            if _is_own(folder, 0):
+                # What a mask or a person made of it.
+                folder.chmod(0o700)
+                return folder
+            tried.append(f"{folder} is not a folder of this user")
+        except OSError as error:
+            tried.append(f"{folder}: {error.strerror}")
+    message = f"there is no folder for the token of local programs: {'; '.join(tried) or 'this user has no home'}"
+    raise UnavailableError(f"{message}. They can be given a token of `headwater token create`")
+
+
+# --- clients --------------------------------------------------------------------------------------------------
+
+
+def find_local_token(host: str, port: int) -> str | None:
+    """The token of this user's server at a loopback address; None if there is none that can be trusted.
+
+    Only for an address: of `localhost` nobody knows where it leads, see `find_local`.
+    """
+    found = find_local(host, port) if loopback(host) is not None else None
+    return None if found is None else found.token
+
+
+def find_local(host: str, port: int) -> LocalServer | None:
+    """This user's server at a loopback address, or at `localhost`; its `host` is what to connect to."""
+    name = host.rstrip(".").lower()
+    addresses = _LOCALHOST if name == "localhost" or name.endswith(".localhost") else (loopback(host),)
+    for address in addresses:
+        if address is None:
+            continue
+        for folder in _folders():
+            found = _read(folder, address, port)
+            if found is not None:
+                return found
+    return None
+
+
+def _read(folder: Path, address: str, port: int) -> LocalServer | None:
+    path = folder / _file_name(address, port)
+    try:
+        data = read_private(path, {os.geteuid()}, _BYTES_MAX)
+        left = _left.decode(data)
+    except FileNotFoundError:
+        return None
+    except (OSError, HeadwaterError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        _log.warning("the local token for %s port %d is not used: %s", address, port, error)
+        return None
+    if not _is_own(folder, _OTHERS_WRITE):
+        _log.warning("the local token in %s is not used: the folder is not this user's alone", folder)
+        return None
+    if not _is_alive(left.pid):
+        _log.info("the local token in %s is not used: process %d, which left it, has ended", path, left.pid)
+        return None
+    if tokens.digest(left.token) is None:
+        _log.warning("the local token in %s is not used: it is none", path)
+        return None
+    return LocalServer(left.token, address, port, left.url, left.pid)
+
+
+def _is_alive(pid: int) -> bool:
+    """A process of this user. Another user's has the number of one that has ended."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError):
+        return False
+    return True

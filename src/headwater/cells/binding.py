@@ -1,0 +1,183 @@
+"""What it takes to make a handle out of a link, and a link out of a handle: the space, and the whole it is a part of.
+
+Must never know: which handles there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headwater.cells.context import innermost
+from headwater.cells.space_port import Home
+from headwater.cells.traverse import holds_link, own_link
+from headwater.errors import UsageError
+from headwater.values.address import Address, doc_key
+from headwater.values.ids import DocId, DocKey
+from headwater.values.intake import RefusedError
+from headwater.values.link import link_to, parse_link, target
+from headwater.values.schema import ANY, Schema
+from headwater.values.tree import ABSENT, Maybe, Path, Value, array_of, get, is_array, is_link, is_map, map_of
+
+if TYPE_CHECKING:
+    from headwater.cells.slot import Slot
+
+_NOBODY: Final = Address(doc_key("-"))
+
+INTO: Final[ContextVar[Home | None]] = ContextVar("headwater-into", default=None)
+"""The space that is being written to; where nobody says, it is the innermost one."""
+
+
+@contextmanager
+def into(home: Home) -> Iterator[None]:
+    """What is stored in the block is for this space, whichever is innermost around the code."""
+    token = INTO.set(home)
+    try:
+        yield
+    finally:
+        INTO.reset(token)
+
+
+class Binder(NamedTuple):
+    """What a schema hands to its handles when it loads: the space, and the slot that is read."""
+
+    home: Home
+    slot: Slot
+
+
+class Bound(NamedTuple):
+    """A place that a handle is to stand for."""
+
+    home: Home
+    key: DocKey
+    doc: DocId
+    path: Path
+    scope: str
+    # The slot of what it is a part of, if that is what was read, and what the type says it holds by default.
+    parent: Slot | None
+    default: Maybe
+
+
+def bound(value: Value, binder: object) -> Bound | None:
+    """The place that an absolute link names, as traversal hands it out for a handle."""
+    home = binder.home if isinstance(binder, Binder) else binder
+    assert isinstance(home, Home)
+    own = own_link(value)
+    if own is not None:
+        return Bound(home, own, DocId(own[len("space/") :]), (), "space", None, ABSENT)
+    link = parse_link(value)
+    if link is None or link.doc is None:
+        return None
+    there = target(link, _NOBODY, home.scope)
+    scope = scope_of(there.doc, home)
+    parent, default = _above(binder, there.doc, there.path) if isinstance(binder, Binder) else (None, ABSENT)
+    return Bound(home, there.doc, link.doc, there.path, scope, parent, default)
+
+
+def _above(binder: Binder, doc: DocKey, path: Path) -> tuple[Slot | None, Maybe]:
+    slot = binder.slot
+    length = len(slot._path)
+    if path[:length] != slot._path or slot._key(binder.home) != doc:
+        return None, ABSENT
+    if len(path) == length:
+        return slot._parent, slot._default
+    for step in path[length:-1]:
+        if slot._schema.child(step) is None:
+            return None, ABSENT
+        slot = slot._part(step)
+    return slot, slot._schema.field_default(path[-1])
+
+
+def scope_of(key: DocKey, home: Home) -> str:
+    """How a link says whose a document is: by the name alone if it is the reader's own, as it is then everybody's."""
+    instance, _, _ = key.partition("/")
+    name, _, _ = instance.partition(":")
+    if name != "space" and home.actor is not None and home.scope(name).text == instance:
+        return name
+    return instance
+
+
+def check_owner(owner: object, what: str) -> None:
+    """Refuse what belongs to another space than the one that is written to."""
+    home = INTO.get()
+    if home is None:
+        around = innermost(what)
+        home = None if around is None else around[0]
+    if home is not None and not same_space(owner, home):
+        raise RefusedError(f"the {what} belongs to another space; links between spaces are not followed yet")
+
+
+def same_space(one: object, other: object) -> bool:
+    """The same space, as far as can be told: an app's own handle means whatever space the app is open in."""
+    return (
+        one is other
+        or (isinstance(one, Home) and one.owner is other)
+        or (isinstance(other, Home) and other.owner is one)
+        or (isinstance(one, Home) and isinstance(other, Home) and one.place == other.place)
+    )
+
+
+# --- in values ----------------------------------------------------------------------------------------------
+
+
+def hand_out(default: Value, doc: DocKey, path: Path, schema: Schema) -> Value:
+    """A default as it is read at a place where nothing stands: a link to its place for each handle in it."""
+    handle = schema.as_handle(linked=is_link(default))
+    if handle is not None:
+        return link_to(doc, path).to_value() if handle.stands_alone and not is_link(default) else default
+    if not schema.has_handles:
+        return default
+    if is_map(default):
+        items = {**dict.fromkeys(schema.handle_steps()), **default}
+        return map_of({key: hand_out(item, doc, (*path, key), schema.child(key) or ANY) for key, item in items.items()})
+    if is_array(default):
+        elements = enumerate(default)
+        return array_of([hand_out(item, doc, (*path, step), schema.child(step) or ANY) for step, item in elements])
+    return default
+
+
+def take_along(value: Value, doc: DocKey, path: Path, old: Maybe) -> Maybe:
+    """A value as it is to be written to a place: what cells that stand there hold, instead of links to them.
+
+    Such a cell was read from what is written over now; a link to it would lead to what comes in its place. ABSENT if
+    there is nothing to write: the value is the place itself.
+    """
+    length, instance = len(path), doc.partition("/")[0]
+    name = DocId(doc[len(instance) + 1 :])
+
+    def along(part: Value) -> Maybe:
+        link = parse_link(part)
+        if link is not None:
+            is_here = link.doc == name and link.scope in {instance, instance.partition(":")[0], None}
+            is_inside = is_here and link.path[:length] == path and len(link.path) > length and link.space is None
+            return get(old, link.path[length:]) if is_inside else part
+        if not holds_link(part):
+            return part
+        if is_map(part):
+            kept = {key: along(item) for key, item in part.items()}
+            return map_of({key: item for key, item in kept.items() if item is not ABSENT})
+        assert is_array(part)
+        return array_of([None if (item := along(each)) is ABSENT else item for each in part])
+
+    link = parse_link(value)
+    if link is not None and link.doc == name and link.path == path and link.space is None:
+        return ABSENT
+    return along(value)
+
+
+class Copied:
+    """Copies of a handle are the handle; it cannot leave the process."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> object:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> object:
+        return self
+
+    def __reduce__(self) -> str:
+        message = f"{self!r} is a handle into an open space and cannot be pickled; pass its address, and open it there"
+        raise UsageError(message)

@@ -1,0 +1,174 @@
+"""Where code stands: which space is open around it, and which transaction it is part of.
+
+A context variable holds the innermost frame. It goes along with `await`, with tasks, and with threads that
+`asyncio.to_thread` starts; a plain thread starts with none and then means the only opening there is.
+
+Must never know: cells.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headwater.cells.cross_space import crossing_error
+from headwater.errors import AmbiguousError, NotOpen
+
+if TYPE_CHECKING:
+    from headwater.cells.space_port import Home
+    from headwater.cells.transaction import Transaction
+
+
+class Addressed(Protocol):
+    """Something that can say where it stands."""
+
+    @property
+    def address(self) -> str:
+        """As text."""
+
+
+class Owner(Protocol):
+    """Whom a cell belongs to: an app, which may be open somewhere, or one open space."""
+
+    def sole_home(self, what: str | Addressed) -> Home:
+        """The only place `what` can mean where nothing around the code says which. Raises NotOpen, AmbiguousError."""
+
+
+class Frame:
+    """One step inwards: a space was opened (no transaction), a transaction was begun in it, or a function is called.
+
+    Such a function may only read in the transaction that is around it: `read_only` says why.
+    """
+
+    __slots__ = ("home", "is_bounded", "memo", "outer", "read_only", "tx")
+
+    def __init__(
+        self,
+        home: Home,
+        tx: Transaction | None,
+        outer: Frame | None,
+        read_only: str = "",
+        *,
+        is_bounded: bool = True,
+    ) -> None:
+        self.home = home
+        self.tx = tx
+        self.outer = outer
+        self.read_only = read_only
+        # Its transaction keeps the code to one space; not so for an observer such as `on_console`, which is no run.
+        self.is_bounded = is_bounded
+        # Here and not only in the transaction: a cell finds what it has read before with one look.
+        self.memo: dict[object, object] = _NOTHING if tx is None else tx.memo
+
+
+_NOTHING: Final[dict[object, object]] = {}
+
+HERE: Final[ContextVar[Frame | None]] = ContextVar("headwater", default=None)
+
+PEEKING: Final[ContextVar[bool]] = ContextVar("headwater-peeking", default=False)
+"""Whether this code is in a block of `hw.untracked()`: asked by transactions that are around such a block."""
+
+
+UNTRACKED: Final = ""
+"""A use that no transaction has to record: a peek, a repr, an event that waits for its sender."""
+
+
+def find(owner: Owner, what: str | Addressed, use: str = "read") -> tuple[Home, Transaction | None]:
+    """The space that something of `owner` means here, and the transaction this code is part of, if any.
+
+    `use` says what happens to it, as a participle. A run or transaction of another space between this code and that
+    space is a CrossSpaceError, unless the use is UNTRACKED.
+    """
+    frame = first = HERE.get()
+    while frame is not None:
+        home = frame.home
+        if home.owner is owner or home is owner:
+            if home.wary:
+                home.check(what)
+            if frame is not first and frame.tx is not (first.tx if first is not None else None):
+                _leave(first, frame, home, what, use)
+            return home, frame.tx
+        frame = frame.outer
+    home = owner.sole_home(what)
+    if home.wary:
+        home.check(what)
+    if first is not None:
+        _leave(first, None, home, what, use)
+    return home, None
+
+
+def check_crossing(home: Home, what: str | Addressed, use: str) -> None:
+    """Raise CrossSpaceError if a run or transaction of another space is around this code, nearer than any of `home`."""
+    first = frame = HERE.get()
+    while frame is not None and frame.home is not home:
+        frame = frame.outer
+    if first is not None and first is not frame:
+        _leave(first, frame, home, what, use)
+
+
+def _leave(first: Frame | None, until: Frame | None, home: Home, what: str | Addressed, use: str) -> None:
+    """Code in these transactions uses what is none of theirs: no change of that can notify or conflict with them."""
+    frame, own = first, None if until is None else until.tx
+    while frame is not None and frame is not until:
+        tx = frame.tx
+        if tx is not None and tx is not own:
+            if use and tx.is_open and frame.is_bounded and not _is_peer(tx, frame.home, home):
+                raise crossing_error(tx, frame.home, home, called(what), use)
+            tx.reaches_out = True
+            if tx.node is not None:
+                # The caller of its result has read that result, and is notified through it.
+                return
+        frame = frame.outer
+
+
+def _is_peer(tx: Transaction, inside: Home, outside: Home) -> bool:
+    """A block of plain code uses another opening of the same app by name: that one acts as another program."""
+    return not tx.name and inside.owner is not None and inside.owner is outside.owner
+
+
+def without_transactions(frame: Frame | None) -> Frame | None:
+    """The spaces around the code, and none of their transactions: for a callback that is part of no run."""
+    if frame is None:
+        return None
+    outer = without_transactions(frame.outer)
+    return frame if frame.tx is None and outer is frame.outer else Frame(frame.home, None, outer)
+
+
+OPEN: Final[list[Home]] = []
+"""Every space that is open in this process, in the order of opening."""
+
+
+def sole_open(what: str) -> tuple[Home, Transaction | None]:
+    """The innermost open space, or the only one there is: for what is no app's. Raises NotOpen, AmbiguousError."""
+    around = innermost(what)
+    if around is not None:
+        return around
+    homes = list(OPEN)
+    if not homes:
+        raise NotOpen(f"{what} needs an open space, and there is none here; wrap the code in `with app.open(...)`")
+    if len(homes) > 1:
+        names = ", ".join(repr(home.name) for home in homes)
+        message = (
+            f"{what} could go into any of {len(homes)} open spaces ({names}), and none of them is around this code; "
+            "use it inside the `with` block that is meant"
+        )
+        raise AmbiguousError(message)
+    home = homes[0]
+    if home.wary:
+        home.check(what)
+    return home, None
+
+
+def innermost(what: str) -> tuple[Home, Transaction | None] | None:
+    """The innermost open space, whosever it is; None if there is none around this code."""
+    frame = HERE.get()
+    if frame is None:
+        return None
+    if frame.home.wary:
+        frame.home.check(what)
+    return frame.home, frame.tx
+
+
+def called(what: str | Addressed) -> str:
+    """A name for messages: made only when there is one."""
+    return what if isinstance(what, str) else what.address

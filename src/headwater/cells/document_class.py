@@ -1,0 +1,377 @@
+"""Documents as classes: fields with types, read and written as attributes, each tracked on its own.
+
+A `Doc` is a handle, not the data: two handles of one document are equal, and what one writes the other reads. Fields
+that start with an underscore are not fields. A class has no public names of its own, so that a field may be called
+anything, `id` and `value` included: what can be done with a document as a whole are functions.
+
+Must never know: apps, and who runs because of a write.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from inspect import get_annotations
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+    overload,
+)
+
+from headwater.cells.binding import INTO, Copied, bound, check_owner, same_space, scope_of
+from headwater.cells.context import UNTRACKED, Owner, find, sole_open
+from headwater.cells.display import brief, cell_html, once, record_html, shorten
+from headwater.cells.document_field import Field, fields_of, is_class_variable
+from headwater.cells.document_kinds import check_class, kind_of_id, note_class
+from headwater.cells.space_port import Home
+from headwater.cells.traverse import BREADTH
+from headwater.errors import DeclarationError, HeadwaterError, SchemaError
+from headwater.store.commit import SetDoc
+from headwater.values.address import address_text, doc_key
+from headwater.values.author_text import safe_repr
+from headwater.values.hints import freeze_with
+from headwater.values.ids import DocId, DocKey
+from headwater.values.intake import RefusedError
+from headwater.values.link import Link as LinkRecord
+from headwater.values.schema import Handle, Schema
+from headwater.values.text import inert
+from headwater.values.tree import ABSENT, Value, map_of
+
+T = TypeVar("T")
+D = TypeVar("D", bound="Doc")
+
+_NONE: Final = type(None)
+
+
+class Link(Generic[T]):
+    """A field that leads to another document: `owner: hw.Link[Person]`. Reading it follows it.
+
+    `hw.Link[Person | None]`, declared with `= hw.Link()`, may lead nowhere: it then reads as None, and so it does when
+    its document was deleted.
+    """
+
+    __slots__ = ()
+
+    reads_as_none: ClassVar[bool] = True
+    """As a default: no document."""
+
+    # For type checkers: reading the field gives the document, and a document is assigned. `Field` does it.
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Link[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type[object]) -> T: ...
+    def __get__(self, instance: object, owner: type[object]) -> object:
+        return self
+
+    def __set__(self, instance: object, value: T) -> None:
+        raise AttributeError("a link is assigned through its document")
+
+    @classmethod
+    def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
+        """What the link leads to, as a handle."""
+        if not args:
+            raise DeclarationError("hw.Link needs to know what it leads to: hw.Link[Person]")
+        options = get_args(args[0]) if _NONE in get_args(args[0]) else (args[0],)
+        kinds = [option for option in options if option is not _NONE]
+        if len(kinds) != 1:
+            raise DeclarationError(f"hw.Link leads to one class of documents, not to {args[0]}")
+        return DocHandle(lambda: _doc_class(kinds[0]), optional=_NONE in options)
+
+
+def _doc_class(kind: object) -> type[Doc]:
+    if kind is Doc:
+        raise DeclarationError("hw.Link[hw.Doc] says nothing of the document; name a class of yours, or hw.AnyDoc")
+    if isinstance(kind, type) and issubclass(kind, Doc):
+        return kind
+    raise DeclarationError(f"hw.Link leads to documents: {kind!r} is not a subclass of hw.Doc", hint=kind)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class Doc(Copied):
+    """The base of your own documents: annotated names are fields, `Person(name="Ann")` makes one."""
+
+    __slots__ = ("__weakref__", "_hw_key", "_hw_owner", "_hw_scope", "_hw_slots")
+
+    _hw_owner: Owner
+    _hw_scope: tuple[str, str]
+    _hw_key: DocKey | None
+    _hw_slots: dict[str, Any]
+
+    _hw_fields: ClassVar[dict[str, Field]] = {}
+    _hw_locals: ClassVar[dict[str, object]] = {}
+    _hw_within: ClassVar[str] = "session"
+    # Has no fields but those of its class; else it stands for documents of all of them.
+    _hw_fixed: ClassVar[bool] = True
+
+    def __init_subclass__(cls, *, within: str | None = None) -> None:
+        """`within="space"`: links to documents of a narrower scope, a user's or a session's own, read as absent."""
+        super().__init_subclass__()
+        if within is not None:
+            if within not in BREADTH:
+                message = f"{cls.__qualname__}: {within!r} is no scope; space, user or session is expected"
+                raise DeclarationError(message, scope=within)
+            cls._hw_within = within
+        fields = {name: field for base in reversed(cls.__mro__[1:]) for name, field in fields_of(base).items()}
+        annotations = get_annotations(cls)
+        for name, hint in annotations.items():
+            if name.startswith("_") or is_class_variable(hint):
+                continue
+            field = Field(cls, name, cls.__dict__.get(name, ABSENT))
+            fields[name] = field
+            setattr(cls, name, field)
+        for name, declared in list(vars(cls).items()):
+            if name in fields and not isinstance(declared, Field):
+                message = (
+                    f"{cls.__qualname__}.{name} hides a field of {fields[name].owner.__qualname__}: "
+                    "annotate it to change its default"
+                )
+                raise DeclarationError(message, name=name)
+        cls._hw_fields = fields
+        note_class(cls)
+        frame = sys._getframe(1)
+        if frame.f_locals is not frame.f_globals and any("'" in repr(hint) for hint in annotations.values()):
+            # Types in quotes: classes that are made inside a function are not found by the names of their module.
+            cls._hw_locals = dict(frame.f_locals)
+
+    def __init__(self, /, *by_position: object, **fields: object) -> None:
+        cls = type(self)
+        name = cls.__qualname__
+        if by_position:
+            has = ", ".join(f"{field}=..." for field in cls._hw_fields)
+            raise SchemaError(f"the fields of a document are given by name: {name}({has})")
+        if cls is Doc:
+            raise DeclarationError("hw.Doc is a base: declare a class with fields, class Person(hw.Doc): name: str")
+        home, tx = sole_open(f"{name}(...)")
+        token = INTO.set(home)
+        try:
+            value = self._hw_value(fields)
+        finally:
+            INTO.reset(token)
+        doc = home.mint(kind_of_id(cls), tx)
+        self._hw_bind(home, doc, "space", doc_key(doc))
+        home.handles[doc_key(doc), cls] = self
+        if tx is None:
+            home.commit_one(SetDoc(doc_key(doc), value))
+        else:
+            tx.make(doc_key(doc), value)
+
+    @classmethod
+    def _hw_value(cls, given: dict[str, object]) -> Value:
+        """A new document: what is given, checked, and the defaults of the rest."""
+        unknown = [name for name in given if name not in cls._hw_fields]
+        if unknown:
+            has = ", ".join(cls._hw_fields) or "none"
+            message = f"{cls.__qualname__} has no field {', '.join(map(repr, unknown))}; its fields are {has}"
+            raise SchemaError(message, unknown=tuple(unknown))
+        items: dict[str, Value] = {}
+        for name, field in cls._hw_fields.items():
+            schema, default = field.resolve()
+            if name in given:
+                items[name] = freeze_with(schema, given[name], f"{cls.__qualname__}.{name}")
+            elif default is not ABSENT:
+                items[name] = default
+            else:
+                message = f"{cls.__qualname__}(...) needs {name}: {schema.expected}; it has no default"
+                raise SchemaError(message, field=name, expected=schema.expected)
+        return map_of(items)
+
+    def _hw_bind(self, owner: Owner, doc: str, scope: str, key: DocKey | None) -> None:
+        put = object.__setattr__  # past `__setattr__`, which looks for fields
+        put(self, "_hw_owner", owner)
+        put(self, "_hw_scope", (doc, scope))
+        put(self, "_hw_key", key)
+        put(self, "_hw_slots", {})
+
+    # -- identity ------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Doc):
+            return NotImplemented
+        if self is other:
+            return True
+        mine, theirs = self._hw_key, other._hw_key
+        # Without a key it is whoever's who looks: of the same name and scope as what it was found as there.
+        same = self._hw_scope == other._hw_scope if mine is None or theirs is None else mine == theirs
+        return same and same_space(self._hw_owner, other._hw_owner)
+
+    def __hash__(self) -> int:
+        return hash(self._hw_scope[0])
+
+    def _hw_set(self, name: str, value: object) -> None:
+        # Here and not in `Field.__set__`, which would be two calls further down: fields are written often.
+        slot = self._hw_slots.get(name)
+        if slot is None:
+            field = type(self)._hw_fields.get(name)
+            if field is None:
+                if name.startswith("_") or hasattr(getattr(type(self), name, None), "__set__"):
+                    # An author's own: a private attribute, or a property with a setter.
+                    object.__setattr__(self, name, value)
+                    return
+                has = ", ".join(type(self)._hw_fields) or "none"
+                raise SchemaError(f"{type(self).__qualname__} has no field {name!r}; its fields are {has}", name=name)
+            slot = field.slot(self)
+        if value is not slot:  # `board.items += [...]` has done it already
+            slot._write(value)
+
+    if not TYPE_CHECKING:  # checkers that see it would let any name be assigned
+        __setattr__ = _hw_set
+
+    def __headwater_value__(self) -> Value:
+        """In a value without a type of its own, a document is a link to it."""
+        check_owner(self._hw_owner, "document")
+        doc, scope = self._hw_scope
+        return LinkRecord(doc=DocId(doc), scope=scope).to_value()
+
+    @classmethod
+    def __headwater_schema__(cls, _args: tuple[object, ...], _schema_of: Callable[[object], Schema]) -> Schema:
+        """A class of documents as a type means a link to one."""
+        return DocHandle(lambda: cls, optional=False)
+
+    # -- for people ----------------------------------------------------------------------------------------
+
+    def _hw_peek(self) -> list[tuple[str, object]]:
+        found: list[tuple[str, object]] = []
+        for name, field in type(self)._hw_fields.items():
+            slot = field.slot(self)
+            try:
+                found.append((name, slot._shown()))
+            except HeadwaterError as error:
+                found.append((name, _Trouble(error)))
+        return found
+
+    def __repr__(self) -> str:
+        short = f"<{type(self).__name__} {inert(document_address(self))}"
+        return once(f"{short}>", lambda: f"{short}: {self._hw_told()}>")
+
+    def _hw_told(self) -> str:
+        try:
+            find(self._hw_owner, document_address(self), UNTRACKED)
+            return ", ".join(f"{inert(name)}={brief(value, 40)}" for name, value in self._hw_peek())
+        except HeadwaterError:
+            return "not readable here"
+
+    def _repr_html_(self) -> str:
+        name, kind = document_address(self), type(self).__name__
+        try:
+            find(self._hw_owner, name, UNTRACKED)
+        except HeadwaterError as error:
+            return cell_html(name, kind, None, str(error))
+        return once(name, lambda: record_html(name, kind, self._hw_peek()))
+
+
+class _Trouble:
+    """Stands for a field that cannot be shown."""
+
+    def __init__(self, error: HeadwaterError) -> None:
+        self._code = error.code
+
+    def __repr__(self) -> str:
+        return f"<{self._code}>"
+
+
+class DocHandle(Handle):
+    """A document where a type names its class: stored as a link, read as the document."""
+
+    __slots__ = ("_kind", "_made", "_optional")
+
+    always_link = True
+
+    def __init__(self, kind: Callable[[], type[Doc]], *, optional: bool) -> None:
+        # Asked for at first use: classes may name each other.
+        self._kind = kind
+        self._made: type[Doc] | None = None
+        super().__init__("a document or None" if optional else "a document")
+        self._optional = optional
+
+    @property
+    def optional(self) -> bool:  # type: ignore[override]
+        """It may lead nowhere."""
+        return self._optional
+
+    @property
+    def ceiling(self) -> str:  # type: ignore[override]
+        """As the class was declared."""
+        return self.kind._hw_within
+
+    @property
+    def kind(self) -> type[Doc]:
+        """The class it leads to."""
+        if self._made is None:
+            self._made = self._kind()
+            name = self._made.__qualname__
+            self.expected = f"{name} or None" if self.optional else name
+        return self._made
+
+    def behind(self) -> type[Doc]:
+        """The class it leads to."""
+        return self.kind
+
+    def store(self, value: object) -> Value:
+        """A link to the document."""
+        kind = self.kind
+        if value is None and self.optional:
+            return None
+        if not isinstance(value, kind if kind._hw_fixed else Doc):
+            what = (
+                f"another class of documents, {type(value).__qualname__}"
+                if isinstance(value, Doc)
+                else safe_repr(value)
+            )
+            raise RefusedError(f"expected {self.expected}, got {shorten(what)}")
+        return value.__headwater_value__()
+
+    def load(self, value: Value, binder: object) -> object:
+        """The document."""
+        kind = self.kind
+        if value is None and self.optional:
+            return None
+        at = bound(value, binder)
+        if at is None or at.path:
+            raise RefusedError(f"expected a link to {self.expected}, got {shorten(safe_repr(value))}")
+        try:
+            check_class(kind, at.doc, fixed=kind._hw_fixed)
+        except SchemaError as error:
+            raise RefusedError(error.message) from None
+        return open_doc(kind, at.home, at.doc, at.key)
+
+
+def open_doc(kind: type[D], home: Home, doc: str, key: DocKey) -> D:
+    """The handle of a document in an open space: one for each class, as long as anybody holds it."""
+    made = home.handles.get((key, kind))
+    if made is None:
+        made = home.handles[key, kind] = declare_doc(kind, home, doc, scope_of(key, home), key)
+    return cast("D", made)
+
+
+def declare_doc(kind: type[D], owner: Owner, doc: str, scope: str = "space", key: DocKey | None = None) -> D:
+    """A handle of a document that may not exist yet."""
+    if not _is_doc_class(kind):
+        raise DeclarationError(f"{kind!r} is not a subclass of hw.Doc with fields of its own", kind=kind)
+    made = kind.__new__(kind)
+    made._hw_bind(owner, doc, scope, key if key is not None or scope != "space" else doc_key(doc))
+    return made
+
+
+def document_address(doc: Doc) -> str:
+    """Where a document is, as text."""
+    name, scope = doc._hw_scope
+    return address_text(doc._hw_key) if doc._hw_key is not None else f"{scope}!{address_text(doc_key(name))}"
+
+
+# --- classes ------------------------------------------------------------------------------------------------
+
+
+def fields_of_class(cls: type[Doc]) -> dict[str, Field]:
+    """The fields of a class and its bases."""
+    return cls._hw_fields
+
+
+def _is_doc_class(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Doc) and kind is not Doc

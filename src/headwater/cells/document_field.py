@@ -1,0 +1,121 @@
+"""One field of a class of documents: its type and default, and the slot it is in each document.
+
+Must never know: what else a document is.
+"""
+
+from __future__ import annotations
+
+import re
+from inspect import get_annotations
+from typing import Any, ClassVar, Final, Protocol, get_origin, get_type_hints
+
+from headwater.cells.cell import Cell
+from headwater.cells.context import Owner
+from headwater.cells.list_and_map import CollectionHandle, List
+from headwater.cells.slot import Slot
+from headwater.errors import DeclarationError, HeadwaterError
+from headwater.values.hints import freeze_with, schema_of
+from headwater.values.ids import DocKey
+from headwater.values.schema import Schema
+from headwater.values.tree import ABSENT, Maybe
+
+_CLASS_VARIABLE: Final = re.compile(r"['\"]*(\w+\.)*ClassVar\b")
+
+
+class Fielded(Protocol):
+    """A document, as far as its fields need to know it."""
+
+    _hw_owner: Owner
+    _hw_scope: tuple[str, str]
+    _hw_key: DocKey | None
+    _hw_slots: dict[str, Any]
+
+
+class Field:
+    """One field of a class of documents: the descriptor behind the attribute."""
+
+    __slots__ = ("declared", "name", "owner", "resolved")
+
+    def __init__(self, owner: type[Any], name: str, declared: object) -> None:
+        self.owner = owner
+        self.name = name
+        # The value in the class body: the default. ABSENT if there is none.
+        self.declared = declared
+        # Made at first use: a class may name others that are declared after it.
+        self.resolved: tuple[Schema, Maybe] | None = None
+
+    def resolve(self) -> tuple[Schema, Maybe]:
+        """The schema and the default, as a tree."""
+        if self.resolved is None:
+            where = f"{self.owner.__qualname__}.{self.name}"
+            schema = schema_of(_hints(self.owner)[self.name], where=where)
+            default: Maybe = ABSENT
+            if self.declared is not ABSENT:
+                declared = None if getattr(self.declared, "reads_as_none", False) else self.declared
+                try:
+                    default = freeze_with(schema, declared, where)
+                except HeadwaterError as error:
+                    message = f"the default of {where} does not fit its type: {error.message}"
+                    raise DeclarationError(message, field=where) from None
+            elif isinstance(schema, CollectionHandle):
+                default = schema.inner.store([] if issubclass(schema.kind, List) else {})
+            self.resolved = (schema, default)
+        return self.resolved
+
+    def __get__(self, instance: Fielded | None, owner: type[Any]) -> object:
+        if instance is None:
+            return self
+        slot = instance._hw_slots.get(self.name)
+        if slot is None:
+            slot = self.slot(instance)
+        return slot.value if type(slot) is Cell else slot
+
+    def __set__(self, instance: Fielded, value: object) -> None:
+        setattr(instance, self.name, value)  # a data descriptor, or the instance's own attributes would come first
+
+    def __delete__(self, instance: Fielded) -> None:
+        self.slot(instance)._remove()
+
+    def slot(self, doc: Fielded) -> Slot:
+        """The field of one document."""
+        found: Slot | None = doc._hw_slots.get(self.name)
+        if found is not None:
+            return found
+        schema, default = self.resolve()
+        owner, (name, scope), key = doc._hw_owner, doc._hw_scope, doc._hw_key
+        made: Slot
+        if isinstance(schema, CollectionHandle):
+            made = schema.kind.bound(
+                owner, name, (self.name,), schema=schema.inner, default=default, scope=scope, key=key
+            )
+        else:
+            made = Cell[Any](owner, name, (self.name,), schema=schema, default=default, scope=scope, key=key)
+        doc._hw_slots[self.name] = made
+        return made
+
+    def __repr__(self) -> str:
+        return f"<field {self.owner.__qualname__}.{self.name}>"
+
+
+def fields_of(base: type) -> dict[str, Field]:
+    """Those that a class itself has declared."""
+    return {name: field for name, field in vars(base).items() if isinstance(field, Field)}
+
+
+def is_class_variable(hint: object) -> bool:
+    """Tell whether an annotation says that it is no field."""
+    if isinstance(hint, str):
+        return _CLASS_VARIABLE.match(hint) is not None
+    return hint is ClassVar or get_origin(hint) is ClassVar
+
+
+def _hints(cls: type[Any]) -> dict[str, object]:
+    """The types of the fields that a class itself declares: those of its bases were written down elsewhere."""
+    own = {name: hint for name, hint in get_annotations(cls).items() if name in fields_of(cls)}
+    alone = type(cls.__name__, (), {"__annotations__": own, "__module__": cls.__module__})
+    around = {**vars(cls).get("_hw_locals", {}), cls.__name__: cls}
+    try:
+        return get_type_hints(alone, localns=around, include_extras=True)
+    except NameError as error:
+        message = f"the types of {cls.__qualname__} cannot be resolved: {error}; declare or import it at module level"
+        raise DeclarationError(message, kind=cls.__qualname__) from None

@@ -1,0 +1,75 @@
+"""What can be done with a document, or with what a cell holds, as a whole. Functions: a `Doc` has no names of its own.
+
+Must never know: fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.cells.cell import Cell
+from headwater.cells.context import find
+from headwater.cells.display import shorten
+from headwater.cells.document_class import Doc
+from headwater.cells.reading import Readable
+from headwater.cells.slot import Slot
+from headwater.cells.space_port import Home
+from headwater.cells.transaction import Transaction
+from headwater.errors import AddressError
+from headwater.values.author_text import safe_repr
+from headwater.values.ids import DocKey
+from headwater.values.tree import Path
+
+
+def exists(thing: Doc | Cell[Any]) -> bool:
+    """Whether anything is stored there. Noted like any read."""
+    return _root(thing)._exists()
+
+
+def delete(thing: Doc | Cell[Any]) -> None:
+    """Delete a document, or what a cell holds. Links to a deleted document stay, and lead nowhere."""
+    _root(thing)._remove()
+
+
+def _root(thing: object) -> Slot:
+    if isinstance(thing, Doc):
+        name, scope = thing._hw_scope
+        return Slot(thing._hw_owner, name, scope=scope, key=thing._hw_key)
+    if isinstance(thing, Slot):
+        return thing
+    raise AddressError(f"{shorten(safe_repr(thing))} is neither a document nor a cell")
+
+
+def id_of(doc: Doc) -> str:
+    """The document's id: the same for ever, and in every process."""
+    given: object = doc
+    if not isinstance(given, Doc):
+        raise AddressError(f"{shorten(safe_repr(given))} is not a document")
+    return given._hw_scope[0]
+
+
+def home_of(thing: Doc | Readable, what: str) -> tuple[Home, Transaction | None]:
+    """The space that a document or a cell means here, and the transaction around this code."""
+    return find(thing._hw_owner if isinstance(thing, Doc) else thing._owner, what)
+
+
+def place_of(thing: Doc | Readable, home: Home) -> tuple[DocKey, Path]:
+    """Where a document or a cell stands in an open space."""
+    if isinstance(thing, Doc):
+        return thing._hw_key or home.key(*thing._hw_scope), ()
+    return thing._key(home), thing._path
+
+
+def place_anywhere(thing: Doc | Readable) -> tuple[str, Path]:
+    """Where a document or a cell stands, for comparing before a space is open: a user's own is that of any user."""
+    if isinstance(thing, Doc):
+        name, scope = thing._hw_scope
+        return thing._hw_key or f"{scope}/{name}", ()
+    name, scope = thing._scope
+    return thing._doc or f"{scope}/{name}", thing._path
+
+
+def told_apart(doc: Doc) -> str:
+    """What tells a document from others of its class: its id, and whose it is."""
+    name, scope = doc._hw_scope
+    return f"{scope}!{name}"

@@ -1,0 +1,91 @@
+"""The documents a transaction holds: what it saw of each, what it has written, and whether that still stands.
+
+Must never know: how a transaction ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.cells.context import Frame
+from headwater.cells.journal import Entry, Leanings, Mark
+from headwater.cells.replica import Replica
+from headwater.errors import AddressError
+from headwater.store.commit import Conflict, DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.values.address import address_text, overlaps
+from headwater.values.ids import DocKey
+from headwater.values.overlap import touches as is_touched
+from headwater.values.patch import PatchOp
+from headwater.values.tree import ABSENT, Maybe
+
+
+class Held:
+    """One document as a transaction sees it."""
+
+    # Most documents are only read: what writing needs stands in the class until it is needed.
+
+    # Written as a whole: then the operations before and after it are part of the value.
+    whole: bool = False
+    ops: Sequence[PatchOp] = ()
+    # None while every operation says all of what it leaves.
+    leanings: Leanings | None = None
+
+    def __init__(self, base: Maybe, mark: Mark) -> None:
+        self.base = base
+        self.mark = mark
+        self.value = base
+
+
+def operations_of(held: dict[DocKey, Held]) -> list[Operation]:
+    """What the writes come to, one operation for each document."""
+    operations: list[Operation] = []
+    for doc, each in held.items():
+        if each.whole:
+            value = each.value
+            operations.append(DeleteDoc(doc) if value is ABSENT else SetDoc(doc, value))
+        elif each.ops:
+            operations.append(PatchDoc(doc, tuple(each.ops)))
+    return operations
+
+
+def marks_of(held: dict[DocKey, Held], checked: list[Entry], replica: Replica) -> dict[DocKey, Mark] | Conflict:
+    """For each document that was read, the version to name; or what was read and is no longer so.
+
+    That is the version of the first look, unless somebody here has since written what was read and it has come
+    out the same: then it is as if it were read now. Of the first look the store would say that it is outdated.
+    """
+    marks: dict[DocKey, Mark] = {}
+    now: dict[DocKey, tuple[Maybe, Mark]] = {}
+    for entry in checked:
+        doc, each = entry.doc, held[entry.doc]
+        if doc not in marks:
+            marks[doc] = each.mark
+            if not replica.is_as(doc, each.base, each.mark):
+                now[doc] = replica.hold(doc)
+        if doc not in now:
+            continue
+        value, mark = now[doc]
+        if value is not each.base and is_touched(entry.path, entry.depth, each.base, value):
+            reason = f"{address_text(doc, entry.path)} changed while the transaction was open"
+            return Conflict(reason, doc, entry.path, replica.seq)
+        if any(overlaps(entry.path, path) for path in mark.written_since(each.mark, doc)):
+            marks[doc] = mark
+    return marks
+
+
+def overtaken(held: dict[DocKey, Held], error: BaseException, replica: Replica) -> Conflict | None:
+    """A patch that fitted what was seen and does not fit what is there now: to be done again, as the store says."""
+    if isinstance(error, AddressError):
+        for doc, each in held.items():
+            if each.ops and replica.read(doc) is not each.base:
+                return Conflict(error.message, doc, seq=replica.seq)
+    return None
+
+
+def is_within(frame: Frame | None, part: Frame) -> bool:
+    """A write was made in this part of the code, or further in."""
+    while frame is not None:
+        if frame is part:
+            return True
+        frame = frame.outer
+    return False

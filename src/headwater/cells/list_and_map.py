@@ -1,0 +1,348 @@
+"""Lists and maps that are part of a document: changed in place, element by element, each change a patch.
+
+They behave like `list` and `dict`, and a reader depends on just what it looked at: the length, one element, one key,
+or, by going through all of it, all.
+
+Must never know: documents as classes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar, cast, overload
+
+from headwater.cells.container import UNBOUND, Collection, CollectionHandle
+from headwater.cells.context import find
+from headwater.cells.cross_space import WRITTEN
+from headwater.cells.display import shorten
+from headwater.cells.journal import IGNORED_FOR_SCHEDULING
+from headwater.cells.reading import MISSING
+from headwater.cells.slot import Slot
+from headwater.cells.traverse import Traverse
+from headwater.values.address import Depth
+from headwater.values.author_text import safe_repr
+from headwater.values.intake import RefusedError
+from headwater.values.patch import AddUnique, Append, RemoveByValue, Splice
+from headwater.values.schema import Schema
+from headwater.values.tree import ABSENT, Array, Maybe, array_of, is_array, is_map, same
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+_SEEN_MAX: Final = 16
+"""Elements that are noted one by one when they are taken out; of more, the list is noted as a whole."""
+
+
+class List(Collection, MutableSequence[T], Generic[T]):
+    """A list in a document. In a class body, `items: hw.List[Item] = hw.List()` declares one."""
+
+    __slots__ = ()
+
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        super().__init__(UNBOUND, "-")
+        self.declared = list(items)
+
+    def _plain(self) -> object:
+        return list(self) if self.declared is None else self.declared
+
+    # For type checkers: as a field it reads as itself, and a list may be assigned. `doc.Field` does it.
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[object]) -> Self: ...
+    def __get__(self, instance: object, owner: type[object]) -> Self:
+        return self
+
+    def __set__(self, instance: object, value: MutableSequence[T]) -> None:
+        raise AttributeError("a list is assigned through its document")
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        shape = self._shape()
+        return len(shape) if is_array(shape) else 0
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(cast("list[T]", self._read(0)))
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return cast("list[T]", self._read(0))[index]
+        place = self._index(index, len(self) if type(index) is int and index < 0 else None)
+        item = self._schema.child(place)
+        found = MISSING if item is None else self._read_part(place, item)
+        if found is not MISSING:
+            return cast("T", found)
+        # Under a link, or of the default, or not at all: its length tells.
+        if not 0 <= place < len(self):
+            raise IndexError(f"{self.address} has no element {index}: its length is {len(self)}")
+        return cast("T", self._part(place)._read(0))
+
+    @staticmethod
+    def _index(index: int, length: int | None) -> int:
+        if type(index) is not int:
+            raise TypeError(f"list indices are numbers or slices, not {type(index).__name__}")
+        return index if length is None else index + length
+
+    def __contains__(self, item: object) -> bool:
+        return item in cast("list[T]", self._read(0))
+
+    def index(self, value: object, start: int = 0, stop: int = sys.maxsize) -> int:
+        """Where the first equal element stands, as `list.index`."""
+        return cast("list[object]", self._read(0)).index(value, start, stop)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, List | list | tuple):
+            return list(self) == list(other)
+        return NotImplemented
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as for every list
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def append(self, value: T) -> None:
+        """Add to the end. Two who append at the same time both succeed."""
+        items = self._items([value])
+        self._edit(lambda path: Append(path, items))
+
+    def extend(self, values: Iterable[T]) -> None:
+        """Add several to the end, in one step."""
+        self._insert(sys.maxsize, self._items(values))
+
+    def __iadd__(self, values: Iterable[T]) -> Self:
+        self.extend(values)
+        return self
+
+    def add_unique(self, value: T) -> None:
+        """Add to the end unless it is there: also if another adds the same at the same time."""
+        items = self._items([value])
+        self._edit(lambda path: AddUnique(path, items))
+
+    def insert(self, index: int, value: T) -> None:
+        """Put in front of an element, as `list.insert`."""
+        self._insert(index, self._items([value]))
+
+    @overload
+    def __setitem__(self, index: int, value: T) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Iterable[T]) -> None: ...
+    def __setitem__(self, index: int | slice, value: Any) -> None:
+        if isinstance(index, slice):
+            self._splice(*self._run(index), self._items(value))
+        else:
+            self._part(self._checked(index))._write(value)
+
+    def __delitem__(self, index: int | slice) -> None:
+        start, count = self._run(index) if isinstance(index, slice) else (self._checked(index), 1)
+        self._splice(start, count, array_of([]))
+
+    def pop(self, index: int = -1) -> T:
+        """Take one out and return it, as `list.pop`: of two who take the same one at the same time, one does."""
+        with self._together():
+            found = self._taken(self[index])
+            del self[index]
+        return found
+
+    def reverse(self) -> None:
+        """Turn it round, in one step."""
+        with self._together():
+            self._write(cast("list[T]", self._read(IGNORED_FOR_SCHEDULING))[::-1])
+
+    def remove(self, value: T) -> None:
+        """Take out the first equal element, as `list.remove`."""
+        schema, there, found = self._schema.child(0), self._there(), list[int]()
+        assert schema is not None
+        with suppress(RefusedError):  # what does not fit is not in it
+            stored = schema.store(value)
+            found = [index for index, item in enumerate(there if is_array(there) else ()) if same(item, stored)]
+        if not found:
+            raise ValueError(f"{shorten(safe_repr(value))} is not in {self.address}")
+        if len(found) == 1:
+            # By value: it is the same element wherever others have moved it meanwhile.
+            self._edit(lambda path: RemoveByValue(path, array_of([stored])))
+        else:
+            self._splice(found[0], 1, array_of([]))
+
+    def clear(self) -> None:
+        """Take out everything."""
+        self._write([])
+
+    def _length(self) -> int:
+        there = self._there()
+        return len(there) if is_array(there) else 0
+
+    def _checked(self, index: int) -> int:
+        length = self._length()
+        place = self._index(index, length if index < 0 else None)
+        if not 0 <= place < length:
+            raise IndexError(f"{self.address} has no element {index}: its length is {length}")
+        return place
+
+    def _run(self, part: slice) -> tuple[int, int]:
+        """Where a slice starts, and how many elements it means."""
+        start, stop, step = part.indices(self._length())
+        if step != 1:
+            raise ValueError("a slice that is written takes no step")
+        return start, max(0, stop - start)
+
+    def _splice(self, start: int, count: int, items: Array) -> None:
+        """Put items in place of a run of elements: of those that are seen here now, or nothing is done."""
+        if not count:
+            self._insert(start, items)
+            return
+        with self._together():
+            home, tx = find(self._owner, self, WRITTEN)
+            assert tx is not None
+            self._materialise(home, tx)
+            place = self._place(home, tx)
+            seen = [(*place.path, start + number) for number in range(count)] if count <= _SEEN_MAX else [place.path]
+            for path in seen:
+                tx.note(place.doc, path, Depth.DEEP, IGNORED_FOR_SCHEDULING)
+            op = Splice(place.path, start, count, items)
+            self._patch(home, tx, place.doc, op, self._ruler(edited=True))
+
+    @classmethod
+    def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
+        """A list as part of a type: a handle, with a list behind it."""
+        return CollectionHandle(cls, schema_of(list[args[0]] if args else list))  # type: ignore[valid-type]
+
+
+class Map(Collection, MutableMapping[K, V], Generic[K, V]):
+    """A dict in a document. In a class body, `votes: hw.Map[str, int] = hw.Map()` declares one."""
+
+    __slots__ = ()
+
+    def __init__(self, items: Iterable[tuple[K, V]] | dict[K, V] = ()) -> None:
+        super().__init__(UNBOUND, "-")
+        self.declared = dict(items)
+
+    def _plain(self) -> object:
+        return dict(self) if self.declared is None else self.declared
+
+    # For type checkers, as for lists.
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[object]) -> Self: ...
+    def __get__(self, instance: object, owner: type[object]) -> Self:
+        return self
+
+    def __set__(self, instance: object, value: Mapping[K, V]) -> None:
+        raise AttributeError("a map is assigned through its document")
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def _entry(self, key: object) -> Slot:
+        return self._part(self._schema.store_key(key))
+
+    def __len__(self) -> int:
+        shape = self._shape()
+        return len(shape) if is_map(shape) else 0
+
+    def __iter__(self) -> Iterator[K]:
+        shape = self._shape()
+        load = self._schema.load_key
+        return iter([cast("K", load(key)) for key in shape] if is_map(shape) else [])
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            entry = self._entry(key)
+        except RefusedError:
+            return False
+        return entry._stands() or self._default_entry(entry) is not ABSENT
+
+    def _default_entry(self, entry: Slot) -> Maybe:
+        home, source = self._source()
+        return entry._default_here(Traverse(source, home.scope), self._key(home))
+
+    def __getitem__(self, key: K) -> V:
+        try:
+            entry = self._entry(key)
+        except RefusedError:
+            raise KeyError(key) from None
+        found = self._read_part(entry._path[-1], entry._schema)
+        if found is not MISSING:
+            return cast("V", found)
+        if not entry._stands() and self._default_entry(entry) is ABSENT:
+            raise KeyError(key)
+        return cast("V", entry._read(0))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, Map | dict):
+            return dict(self) == dict(other)
+        return NotImplemented
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as for every dict
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def __setitem__(self, key: K, value: V) -> None:
+        try:
+            entry = self._entry(key)
+        except RefusedError as refused:
+            raise refused.explain(f"a key of {self.address}") from None
+        entry._write(value)
+
+    def __delitem__(self, key: K) -> None:
+        there = self._there()
+        try:
+            entry = self._entry(key)
+        except RefusedError:
+            raise KeyError(key) from None
+        if not is_map(there) or entry._path[-1] not in there:
+            raise KeyError(key)
+        with self._together():
+            home, tx = find(self._owner, self, WRITTEN)
+            assert tx is not None
+            self._materialise(home, tx)
+            entry._remove()
+
+    if not TYPE_CHECKING:  # typed as in MutableMapping, of which each is several steps: here they are one
+
+        def pop(self, key: K, *default: object) -> object:
+            with self._together():
+                if key in self:
+                    found = self._taken(self[key])
+                    del self[key]
+                    return found
+                return super().pop(key, *default)
+
+        def popitem(self) -> tuple[K, V]:
+            with self._together():
+                key = next(iter(self), MISSING)
+                if key is MISSING:
+                    raise KeyError(f"{self.address} is empty")
+                return key, self.pop(key)
+
+        def setdefault(self, key: K, default: V | None = None) -> V | None:
+            with self._together():
+                if key not in self:
+                    self[key] = default
+                return self[key]
+
+        def update(self, /, *items: object, **more: object) -> None:
+            with self._together():
+                super().update(*items, **more)
+
+    def clear(self) -> None:
+        """Take out everything."""
+        self._write({})
+
+    @classmethod
+    def __headwater_schema__(cls, args: tuple[object, ...], schema_of: Callable[[object], Schema]) -> Schema:
+        """A map as part of a type: a handle, with a dict behind it."""
+        return CollectionHandle(cls, schema_of(dict[args[0], args[1]] if args else dict))  # type: ignore[valid-type]
+
+
+__all__ = ["CollectionHandle", "List", "Map"]

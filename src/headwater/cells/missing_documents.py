@@ -1,0 +1,65 @@
+"""What is said of a document that is not here yet: it was asked for, and code in an event loop does not wait for it.
+
+Must never know: where it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.cells.context import HERE
+from headwater.cells.journal import Flags
+from headwater.cells.replica import Replica
+from headwater.cells.space_port import Untracked
+from headwater.errors import NotReadyError
+from headwater.values.address import Depth, address_text
+from headwater.values.ids import DocKey
+from headwater.values.tree import Maybe, Path
+
+
+def not_here(doc: DocKey, space: str) -> NotReadyError:
+    """The error of whoever looks at it."""
+    name = address_text(doc)
+    message = (
+        f"{name} is not here yet: the server of space {space!r} was asked for it, and code in an event loop does not "
+        f"wait. In your own code, `await space.load({name!r})` first; a function of the app runs again when it has come"
+    )
+    return NotReadyError(message, doc=doc, space=space)
+
+
+def gate_of(replica: Replica, space: str) -> Callable[[DocKey], None]:
+    """Asked before plain code looks at a document. A run that is around it, if there is one, is asked first."""
+
+    def gate(doc: DocKey) -> None:
+        if not replica.is_missing(doc):
+            return
+        frame = HERE.get()
+        while frame is not None:
+            outer = None if frame.tx is None or frame.tx.replica is not replica else frame.tx.gate
+            if outer is not None and outer is not gate:
+                # It says so in its own way, and is repeated.
+                outer(doc)
+            frame = frame.outer
+        raise not_here(doc, space)
+
+    return gate
+
+
+class Guarded(Untracked):
+    """Reads that belong to no transaction, where not everything is here."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, replica: Replica, gate: Callable[[DocKey], None]) -> None:
+        super().__init__(replica)
+        self._gate = gate
+
+    def read(self, doc: DocKey, path: Path = (), depth: Depth = Depth.DEEP, flags: Flags = 0) -> Maybe:
+        """What stands there."""
+        self._gate(doc)
+        return super().read(doc, path, depth, flags)
+
+    def look(self, doc: DocKey) -> Maybe:
+        """The document."""
+        self._gate(doc)
+        return super().look(doc)

@@ -1,0 +1,95 @@
+"""What a run has come to, written and committed: the commonest commit there is, so it goes the shortest way.
+
+Must never know: whose run it is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.cells.journal import ATTEMPTED_WRITE, Mark
+from headwater.cells.pending_commit import ranges
+from headwater.cells.transaction import Transaction
+from headwater.store.commit import PendingRead, Read, SetDoc
+from headwater.values.address import Depth
+from headwater.values.ids import DocKey
+from headwater.values.tree import Maybe, Value, same
+
+_DEEP: Final = Depth.DEEP
+_SHALLOW: Final = Depth.SHALLOW
+
+
+def commit_result(tx: Transaction, doc: DocKey, value: Value) -> bool:
+    """Write a result and commit. Whether there was anything to write.
+
+    As `put_result` and `commit` would, for a run that has written nothing else. If anything that it has read is not the
+    very object it was, or was read in a special way, they do it.
+    """
+    if tx.wrote or not tx.journal.is_plain:
+        put_result(tx, doc, value)
+        wrote = tx.wrote
+        tx.commit()
+        return wrote
+    replica, held = tx.replica, tx._held
+    with replica.turn:
+        # As it is now: if the run has read it, and it is not so any more, that is found below.
+        base, mark = replica.hold(doc)
+        if _stands(tx, base, mark, value):
+            tx.end()
+            return False
+        seen_reads: list[Read] = []
+        resting: list[PendingRead] = []
+        documents = replica._documents
+        for (read, path, bits), seen in tx.journal.entries.items():
+            record = documents.get(read)
+            if (
+                seen is None
+                or record is None
+                or record.visible is not held[read].base
+                or record.layers is not seen.layers
+                or len(seen.layers) != seen.count
+            ):
+                put_result(tx, doc, value)
+                tx.commit()
+                return True
+            depth = _SHALLOW if bits else _DEEP
+            if not seen.count:
+                seen_reads.append(Read(read, path, seen.seq, depth))
+            elif seen.count == 1:
+                number = seen.layers[0].commit.local_seq
+                resting.append(PendingRead(read, path, seen.seq, ((number, number),), depth))
+            else:
+                resting.append(PendingRead(read, path, seen.seq, ranges(seen.layers), depth))
+        tx.wrote = True
+        try:
+            observes = None if tx.observes is None else (0, tx.observes[1])
+            pending = replica.put(SetDoc(doc, value), base, (seen_reads, resting), tx, observes)
+        except BaseException as error:  # noqa: BLE001  # raised there, unless somebody was faster
+            tx._broken(error)
+        else:
+            tx._sent(pending)
+        return True
+
+
+def put_result(tx: Transaction, doc: DocKey, value: Value) -> None:
+    """Write what a run has come to, as a whole; nothing if it stands there already."""
+    held = tx._held.get(doc)
+    if held is None:
+        held = tx._hold(doc, "write")
+    if held.whole or held.ops:
+        # The run has written there itself.
+        if not same(held.value, value):
+            tx._put(held, value)
+    elif not _stands(tx, held.base, held.mark, value):
+        tx.journal.note(doc, (), _DEEP, ATTEMPTED_WRITE, held.mark)
+        tx._put(held, value)
+
+
+def _stands(tx: Transaction, base: Maybe, mark: Mark, value: Value) -> bool:
+    """It stands there already, for good, or by the same node: should that commit be taken back, it runs again (I5)."""
+    if not same(base, value):
+        return False
+    if not mark.count:
+        return True
+    source = mark.layers[mark.count - 1].source
+    return type(source) is Transaction and source.node is tx.node

@@ -1,0 +1,234 @@
+"""An open space as cells see it: its replica, whose it is, and how a write becomes a transaction.
+
+Must never know: which functions run because of a write (`settle` is filled in above), and where the data lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from contextvars import Token
+from types import TracebackType
+from typing import Final
+from weakref import WeakValueDictionary
+
+from headwater.cells.context import HERE, Addressed, Frame, called, check_crossing
+from headwater.cells.journal import Flags
+from headwater.cells.pending_commit import Pending
+from headwater.cells.rejection import rejection
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Savepoint, Transaction
+from headwater.cells.transaction_states import Status
+from headwater.errors import (
+    ClosedError,
+    HeadwaterError,
+    NotOpen,
+    UsageError,
+)
+from headwater.store.commit import Operation, Verdict
+from headwater.values.address import SPACE_SCOPE, Depth, Scope, doc_key, session_scope, user_scope
+from headwater.values.causal import derive_id
+from headwater.values.ids import DocId, DocKey, SessionId
+from headwater.values.seams import Entropy
+from headwater.values.tree import Maybe, Path, get
+
+ADVISORY: Final = object()
+"""The source of a commit that no author made, and that the next opening makes again: its loss is not reported."""
+
+LOST_MAX: Final = 1000
+"""Rejected commits remembered until the next sync tells of them; whoever loses more has seen the first thousand."""
+
+
+class Untracked:
+    """Reads that belong to no transaction: of what is visible now, without a journal."""
+
+    __slots__ = ("_replica",)
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    def read(self, doc: DocKey, path: Path = (), _depth: Depth = Depth.DEEP, _flags: Flags = 0) -> Maybe:
+        """What stands there."""
+        return get(self._replica.read(doc), path)
+
+    def look(self, doc: DocKey) -> Maybe:
+        """The document."""
+        return self._replica.read(doc)
+
+    def note(self, doc: DocKey, path: Path, depth: Depth, flags: Flags = 0) -> None:
+        """Nothing is noted."""
+
+
+class Home:
+    """An open space. `owner` is the app it was opened for, or None."""
+
+    def __init__(self, replica: Replica, name: str, owner: object, entropy: Entropy, actor: str | None) -> None:
+        self.replica = replica
+        self.name = name
+        self.owner = owner
+        self.entropy = entropy
+        self.actor = actor
+        self.session: SessionId = SessionId(entropy.token())
+        # What is the same for all openings of one space.
+        self.place: object = replica
+        self.closed = False
+        # Not every code may use it at every time: `check` is asked first. So when it is closed.
+        self.wary = False
+        self.untracked: Untracked = Untracked(replica)
+        # Asked before code that is no run looks at a document in a transaction, where not everything is here.
+        self.gate: Callable[[DocKey], None] | None = None
+        # One handle per document and class while anybody holds it: a field that was read is found read.
+        self.handles: WeakValueDictionary[tuple[DocKey, type], object] = WeakValueDictionary()
+        # Decisions and others' commits that wait to be taken in; the host puts its own box here.
+        self.news: Sized = ()
+        # Something is to be run. Set by whoever runs it.
+        self.restless = False
+        # Commits that were taken back and that nobody waited for, until `sync` tells of them.
+        self.lost: list[HeadwaterError] = []
+        # How many were taken back, whoever waited.
+        self.rejected: int = 0
+        replica.on_rejected = self._rejected
+
+    def sole_home(self, _what: str | Addressed) -> Home:
+        """A cell of this very space can mean no other."""
+        return self
+
+    # -- transactions --------------------------------------------------------------------------------------
+
+    def begin(self, name: str = "", *, read_only: str = "", cause: object = None) -> Transaction:
+        """A transaction that is not around any code yet."""
+        return Transaction(self.replica, name, read_only=read_only, cause=cause)
+
+    def transaction(self, *, change_group: str | None = None) -> Block:
+        """All that the block writes, or nothing. Sinks of the same change group are not told of it."""
+        return Block(self, change_group)
+
+    def commit_one(self, operation: Operation) -> None:
+        """A single write that is its own transaction, and then whatever follows from it."""
+        self.replica.commit((operation,))
+        if self.restless or self.news:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take in what was decided, and run what is to be run. Filled in above."""
+
+    def check(self, what: str | Addressed) -> None:
+        """Raise if this code may not use the space now."""
+        if self.closed:
+            name, closed = called(what), f"space {self.name!r}"
+            subject = closed if name == closed else f"{name} cannot be used: {closed}"
+            raise ClosedError(f"{subject} was closed; open it again with `with app.open(...)`", space=self.name)
+
+    # -- what was taken back -------------------------------------------------------------------------------
+
+    def _rejected(self, pending: Pending, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """The store did not accept a commit of ours. If nobody was waiting for its fate, `sync` shall tell."""
+        self.rejected += 1
+        source = pending.source
+        if source is ADVISORY:
+            return
+        if isinstance(source, Transaction):
+            if source.is_awaited:
+                return
+            name = source.name
+        else:
+            name = ""
+        if len(self.lost) < LOST_MAX:
+            self.lost.append(rejection(verdict, error, self.name, name))
+
+    # -- identity ------------------------------------------------------------------------------------------
+
+    def scope(self, name: str) -> Scope:
+        """This opening's instance of a scope."""
+        if name == "space":
+            return SPACE_SCOPE
+        if self.actor is None:
+            message = f"a {name}'s own documents need to know who that is: open the space with actor=..."
+            raise NotOpen(message, scope=name, space=self.name)
+        return user_scope(self.actor) if name == "user" else session_scope(self.actor, self.session)
+
+    def key(self, doc: str, scope: str) -> DocKey:
+        """The key of a document in this opening's instance of a scope."""
+        return doc_key(doc, self.scope(scope))
+
+    def mint(self, kind: str, tx: Transaction | None) -> DocId:
+        """An id for a new document: derived from what its transaction is for, random only if nothing caused that."""
+        if tx is None:
+            made = derive_id(kind, self.entropy.token())
+            self.replica.expect_new(doc_key(made))
+            return made
+        if tx.cause is None:
+            tx.cause = self.entropy.token()
+            tx.is_first = True
+        tx.minted += 1
+        made = derive_id(kind, tx.cause, tx.minted)
+        if tx.is_first:
+            # Nobody else can have made it: it needs not be looked for, which may be far away.
+            self.replica.expect_new(doc_key(made))
+        return made
+
+
+class Block:
+    """`with space.transaction() as tx:`; inside another one of the same space, a part of it that can fail alone."""
+
+    __slots__ = ("_frame", "_group", "_home", "_point", "_token", "_tx")
+
+    def __init__(self, home: Home, change_group: str | None = None) -> None:
+        self._home = home
+        self._group = change_group
+        self._tx: Transaction | None = None
+        self._point: Savepoint | None = None
+        self._token: Token[Frame | None] | None = None
+        self._frame: Frame | None = None
+
+    def __enter__(self) -> Transaction:
+        if self._tx is not None:
+            raise UsageError("a transaction block is entered once; call space.transaction() for each")
+        home = self._home
+        if home.wary:
+            home.check("a transaction")
+        here = frame = HERE.get()
+        while frame is not None and frame.home is not home:
+            frame = frame.outer
+        tx = frame.tx if frame is not None else None
+        if tx is not None and tx.is_open:
+            self._point = tx.savepoint()
+        else:
+            check_crossing(home, "a transaction", "begun")
+            # None around this code, or one that has ended: a task that outlives its block starts anew here.
+            if home.news:
+                # What is known already must not be the reason to be rejected.
+                home.catch_up()
+            tx = home.begin()
+            tx.change_group = self._group
+            if home.gate is not None:
+                tx.gate = home.gate
+        self._tx = tx
+        self._frame = Frame(home, tx, here)
+        self._token = HERE.set(self._frame)
+        return tx
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        tx, token = self._tx, self._token
+        assert tx is not None
+        assert token is not None
+        HERE.reset(token)
+        if self._point is not None:
+            if kind is not None and tx.status is Status.OPEN:
+                tx.roll_back(self._point, self._frame)
+            return
+        if kind is not None:
+            if tx.status is Status.OPEN:
+                tx.abort()
+            return
+        if tx.status is Status.OPEN:
+            if tx.doomed:
+                tx.abort()
+                raise UsageError(tx.doomed)
+            tx.commit()
+            if tx.is_rejected:
+                raise rejection(tx.verdict, tx.error, self._home.name)
+            home = self._home
+            if home.restless or home.news:
+                home.catch_up()

@@ -1,0 +1,48 @@
+"""A document without a class: whatever fields it has, read and written as attributes.
+
+Must never know: more than `Doc` does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.cells.cell import Cell
+from headwater.cells.document_class import Doc
+
+
+class AnyDoc(Doc):
+    """Made by `space.doc(id)`: for a look into a space whose classes are not at hand."""
+
+    __slots__ = ()
+
+    _hw_fixed = False
+
+    def _hw_part(self, name: str) -> Cell[Any]:
+        part = self._hw_slots.get(name)
+        if part is None:
+            doc, scope = self._hw_scope
+            part = self._hw_slots[name] = Cell[Any](self._hw_owner, doc, (name,), scope=scope, key=self._hw_key)
+        return part
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        part = self._hw_part(name)
+        if not part.exists:
+            raise AttributeError(f"{part.address} does not exist")
+        return part.value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            self._hw_part(name).value = value
+
+    def __delattr__(self, name: str) -> None:
+        self._hw_part(name).clear()
+
+    def _hw_peek(self) -> list[tuple[str, object]]:
+        doc, scope = self._hw_scope
+        value = Cell[Any](self._hw_owner, doc, scope=scope, key=self._hw_key)._shown()
+        return list(value.items()) if isinstance(value, dict) else []

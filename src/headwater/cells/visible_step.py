@@ -1,0 +1,90 @@
+"""One step of what is visible: everything that one call changes, collected until it is told.
+
+Must never know: listeners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from headwater.cells.pending_commit import Pending, joined
+from headwater.errors import HeadwaterError
+from headwater.store.commit import Committed, Verdict
+from headwater.values.diff import changes_between, changes_of
+from headwater.values.ids import DocKey
+from headwater.values.notifications import Change, Derived
+from headwater.values.patch import Touches
+from headwater.values.tree import Maybe
+
+_T = TypeVar("_T")
+
+
+class _Moved(msgspec.Struct, frozen=True, gc=False):
+    """What one step of the visible state did to a document; `touches` None: it may differ anywhere."""
+
+    before: Maybe
+    after: Maybe
+    touches: Touches | None
+
+
+class Step(Generic[_T]):
+    """Everything one call of `integrate` changes, collected until it is told."""
+
+    __slots__ = ("derived", "moved", "reverted", "settled", "stale")
+
+    def __init__(self) -> None:
+        self.moved: dict[DocKey, _Moved] = {}
+        self.reverted: set[DocKey] = set()
+        # Documents whose layers have to be laid on what is confirmed now.
+        self.stale: dict[DocKey, _T] = {}
+        self.settled: list[tuple[Pending, Verdict | None, HeadwaterError | None]] = []
+        # What runs of others came to.
+        self.derived: list[Derived] = []
+
+    def note(self, doc: DocKey, before: Maybe, after: Maybe, touches: Touches | None) -> None:
+        """A document moved, perhaps once more."""
+        earlier = self.moved.get(doc)
+        if earlier is not None:
+            both = earlier.touches is not None and touches is not None
+            touches = earlier.touches + touches if both else None  # type: ignore[operator]
+            before = earlier.before
+        self.moved[doc] = _Moved(before, after, touches)
+
+    def settle(self) -> None:
+        """Settle every decided commit. A callback that raises stops none of the others; its error comes last."""
+        raised: BaseException | None = None
+        for pending, verdict, error in self.settled:
+            try:
+                pending.settle(verdict, error)
+            except BaseException as failure:  # noqa: BLE001  # re-raised below
+                raised = joined(raised, failure)
+        if raised is not None:
+            raise raised
+
+    def changes(self, is_read: Callable[[DocKey], bool]) -> tuple[list[Change], list[Change]]:
+        """The net changes that somebody cares for: of documents from which something was taken back, and of others."""
+        reverted: list[Change] = []
+        arrived: list[Change] = []
+        for doc, move in self.moved.items():
+            if not is_read(doc):
+                continue
+            if move.touches is None:
+                changes = changes_between(doc, move.before, move.after)
+            elif move.touches:
+                changes = changes_of(doc, move.before, move.after, move.touches)
+            else:
+                continue
+            (reverted if doc in self.reverted else arrived).extend(changes)
+        return reverted, arrived
+
+    def rejected(self) -> list[tuple[Pending, Verdict | None, HeadwaterError | None]]:
+        """The decided commits that did not land."""
+        return [decided for decided in self.settled if type(decided[1]) is not Committed]
+
+    def rejected_source(self) -> object:
+        """The transaction that was taken back, if it was exactly one."""
+        sources = [pending.source for pending, _, _ in self.rejected()]
+        return sources[0] if len(sources) == 1 else None

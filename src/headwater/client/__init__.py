@@ -1,0 +1,1 @@
+"""Spaces of a server: the connection, a replica over it, the local folder."""

@@ -1,0 +1,393 @@
+"""What a client keeps on its own disk: commits without a verdict, whose session they are, and the documents it holds.
+
+A commit is kept before it is sent, so nothing that the server may have heard of is forgotten by a program that is
+killed. It leaves together with the documents it came to, in one step: who opens the folder while the server is away
+finds it among what waits, or in what is confirmed. One thread writes, in groups; nobody who commits waits for it.
+
+Must never know: connections, replicas.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import apsw
+import msgspec
+
+from headwater.access.private_files import create_private, sync_folder
+from headwater.client.rejected_commits import SUFFIX, append_lines
+from headwater.errors import (
+    HeadwaterError,
+    InvariantError,
+    MigrationError,
+    PoisonedError,
+    SpaceHeldError,
+    UnavailableError,
+)
+from headwater.store.backends.sqlite_file import explain, holder
+from headwater.store.commit import Commit, Submission, adopt_operation
+from headwater.store.document import Found
+from headwater.sync.client_session import transact
+from headwater.sync.frames import Opened, Transact, encode_frame, read_client, read_server
+from headwater.values.author_text import describe
+from headwater.values.codec import decode, encode
+from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.tree import ABSENT, Maybe
+
+APPLICATION_ID: Final = 0x48445243
+"""The letters HDRC in the file's header: it is no space."""
+FORMAT: Final = 2
+"""2: what an opening makes has ids of its own. A program that knows only 1 would count on from the session instead, and
+name new events like old ones: it must not use the file. The tables are the same."""
+
+_MIGRATIONS: Final[dict[int, str]] = {1: ""}
+"""Statements that bring a file of each format to the next one."""
+
+_TABLES: Final = """
+create table meta (name text primary key, value blob not null) without rowid;
+create table outbox (number integer primary key, frame blob not null);
+create table docs (doc text primary key, seq integer not null, value blob) without rowid;
+"""
+
+_WAL_PAGES: Final = 1000
+"""4 MB of log before it is moved to the main file."""
+
+_open: Final[set[str]] = set()
+_opening: Final = threading.Lock()
+"""Files that this process has open: another look at one would drop its locks."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What an earlier opening has left."""
+
+    opened: Opened | None = None
+    seq: Seq = NEVER
+    last: int = 0
+    # How often it was opened, this time included.
+    openings: int = 1
+    prefixes: tuple[str, ...] = ()
+    docs: dict[DocKey, Found] = field(default_factory=dict)
+    outbox: list[Submission] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What is to be written next, as one step."""
+
+    commits: list[Submission] = field(default_factory=list)
+    gone: list[LocalSeq] = field(default_factory=list)
+    docs: dict[DocKey, tuple[Seq, Maybe] | None] = field(default_factory=dict)
+    meta: dict[str, bytes] = field(default_factory=dict)
+    # Lines for the file of what was taken back.
+    refused: list[bytes] = field(default_factory=list)
+    # Everything from earlier goes first.
+    afresh: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.commits or self.gone or self.docs or self.meta or self.refused or self.afresh)
+
+
+class Folder:
+    """One file of the folder: of one app in one space of one server. `kept` and `failed` are called by the thread.
+
+    Raises SpaceHeldError if another opening has it.
+    """
+
+    def __init__(self, folder: Path, space: str, *whose: str) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            message = f"local={str(folder)!r} cannot be a folder to keep things in: {error.strerror or error}"
+            raise UnavailableError(message, path=str(folder)) from error
+        # Each with its length: no two lists of names have the same text.
+        text = "".join(f"{len(each)}:{each}" for each in (space, *whose))
+        slug = re.sub(r"[^a-z0-9]+", "-", space.lower()).strip("-")[:40] or "space"
+        self.path: Path = folder / f"{slug}-{sha256(text.encode()).hexdigest()[:10]}.replica"
+        self.kept: Callable[[list[Submission]], None] = lambda _: None
+        self.failed: Callable[[list[Submission], HeadwaterError], None] = lambda *_: None
+        self._real = str(self.path.resolve())
+        self._db = self._connect()
+        self._changed = threading.Condition()
+        self._batch = _Batch()
+        self._is_writing = False
+        self._is_over = False
+        self._is_stalled = False
+        # Why nothing can be kept any more.
+        self.trouble: HeadwaterError | None = None
+        self._thread = threading.Thread(target=self._run, name=f"headwater-keeping-{space}", daemon=True)
+        self._thread.start()
+
+    @property
+    def refused_path(self) -> Path:
+        """Where commits are written down that were taken back."""
+        return self.path.with_suffix(SUFFIX)
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def _connect(self) -> apsw.Connection:
+        with _opening:
+            if self._real in _open:
+                message = f"{self.path} is in use by another opening of this process ({os.getpid()})"
+                raise SpaceHeldError(f"{message}; close that, or give this one a folder of its own", path=self._real)
+            # Made before SQLite opens it: what is in it is nobody else's to read.
+            try:
+                os.close(create_private(self.path, os.O_RDWR))
+                sync_folder(self.path.parent)
+            except OSError as error:
+                message = f"cannot write {self.path}: {error.strerror or error}; may this user write there?"
+                raise UnavailableError(message, path=self._real) from error
+            try:
+                db = apsw.Connection(self._real)
+                try:
+                    self._configure(db)
+                except BaseException:
+                    db.close()
+                    raise
+            except apsw.BusyError:
+                pid = holder(self._real)
+                message = f"{self.path} is in use by process {pid if pid is not None else '(not known)'}"
+                raise SpaceHeldError(
+                    f"{message}; close the program there, or give this one a folder of its own (local=...)",
+                    path=self._real,
+                    pid=pid,
+                ) from None
+            except apsw.Error as error:
+                raise explain(error, self._real) from error
+            _open.add(self._real)
+            return db
+
+    def _configure(self, db: apsw.Connection) -> None:
+        db.execute("pragma locking_mode = exclusive")
+        application, version = db.execute("pragma application_id").get, db.execute("pragma user_version").get
+        is_new = not application and not db.execute("select count(*) from sqlite_schema").get
+        if not is_new:
+            self._check_format(application, version)
+        mode = db.execute("pragma journal_mode = wal").fetchall()
+        if mode != [("wal",)]:
+            message = f"{self.path} cannot use a write-ahead log (SQLite kept {mode}); is it on a network file system?"
+            raise UnavailableError(message, path=self._real)
+        db.execute("pragma synchronous = full")
+        db.execute(f"pragma wal_autocheckpoint = {_WAL_PAGES}")
+        db.execute("begin immediate; commit")
+        if is_new:
+            marks = f"pragma application_id = {APPLICATION_ID}; pragma user_version = {FORMAT}"
+            db.execute(f"begin immediate; {_TABLES} {marks}; commit")
+        elif version != FORMAT:
+            steps = " ".join(_MIGRATIONS[number] for number in range(int(version), FORMAT))
+            # One transaction: a program that is killed now leaves a file of the one format or the other.
+            db.execute(f"begin immediate; {steps} pragma user_version = {FORMAT}; commit")
+
+    def _check_format(self, application: object, version: object) -> None:
+        """Raise MigrationError unless it is a file that this version can use, or bring to what it can use."""
+        if application != APPLICATION_ID:
+            message = f"{self.path} is no file of what a program keeps of a server's space; choose another folder"
+            raise MigrationError(message, path=self._real, found=version, known=FORMAT)
+        if version != FORMAT and version not in _MIGRATIONS:
+            message = (
+                f"{self.path} is of format {version}, and this version of Headwater knows formats up to {FORMAT}; "
+                "use the newer version that wrote it, and what it keeps is sent"
+            )
+            raise MigrationError(message, path=self._real, found=version, known=FORMAT)
+
+    def load(self) -> Kept:
+        """What is there; before anything else is asked of it. That it was opened is on disk when this returns."""
+        meta = dict(self._db.execute("select name, value from meta"))
+        found = Kept(
+            seq=Seq(int(meta.get("seq", b"0"))),
+            last=int(meta.get("last", b"0")),
+            openings=int(meta.get("openings", b"0")) + 1,
+            prefixes=tuple(msgspec.msgpack.decode(meta["prefixes"], type=list[str])) if "prefixes" in meta else (),
+        )
+        if "opened" in meta:
+            opened = read_server(meta["opened"])
+            assert isinstance(opened, Opened)
+            found.opened = opened
+        for doc, seq, value in self._db.execute("select doc, seq, value from docs"):
+            found.docs[doc] = Found(ABSENT if value is None else decode(value), seq)
+        if found.opened is not None:
+            branch = BranchId(meta.get("branch", b"").decode())
+            for _, frame in self._db.execute("select number, frame from outbox order by number"):
+                found.outbox.append(_submission(frame, found.opened.session, branch))
+        self._db.execute("insert or replace into meta values ('openings', ?)", (str(found.openings).encode(),))
+        return found
+
+    # -- for other threads ---------------------------------------------------------------------------------
+
+    def keep(self, submission: Submission) -> None:
+        """Keep a commit; `kept` is called when that is so."""
+        with self._changed:
+            self._batch.commits.append(submission)
+            self._wake()
+
+    def take_in(self, gone: Iterable[LocalSeq], docs: Iterable[tuple[DocKey, Seq, Maybe]], seq: Seq) -> None:
+        """Commits were decided, and documents are so now, as of a place of the log: as one step."""
+        with self._changed:
+            self._batch.gone += gone
+            self._batch.docs.update((doc, (at, value)) for doc, at, value in docs)
+            self._batch.meta["seq"] = str(seq).encode()
+            self._wake()
+
+    def let_go(self, doc: DocKey) -> None:
+        """A document is not held any more."""
+        with self._changed:
+            self._batch.docs[doc] = None
+            self._wake()
+
+    def keep_session(self, opened: Opened, branch: BranchId, prefixes: Iterable[str]) -> None:
+        """Whose commits they are, and what has to be shown to go on with it."""
+        with self._changed:
+            self._batch.meta["opened"] = encode_frame(opened)
+            self._batch.meta["branch"] = branch.encode()
+            self._batch.meta["prefixes"] = msgspec.msgpack.encode(list(prefixes))
+            self._wake()
+
+    def write_refused(self, lines: Iterable[bytes]) -> None:
+        """For the file of what was taken back: before the commits leave this one."""
+        with self._changed:
+            self._batch.refused += lines
+            self._wake()
+
+    def forget(self) -> None:
+        """The server does not go on with the session, or is another: nothing of before is of use."""
+        with self._changed:
+            self._batch = _Batch(afresh=True, refused=self._batch.refused)
+            self._wake()
+
+    def flush(self) -> None:
+        """Return when everything said so far is on disk, or cannot be."""
+        with self._changed:
+            self._changed.wait_for(self._is_at_rest)
+
+    def _is_at_rest(self) -> bool:
+        return self._is_over or (not self._is_writing and (not self._batch or self._is_stalled))
+
+    def close(self) -> None:
+        """Write what is to be written, and let go. Once more is no harm."""
+        with self._changed:
+            self._is_over = True
+            self._wake()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _wake(self) -> None:
+        self._is_stalled = False
+        self._changed.notify_all()
+
+    def disown(self) -> None:
+        """In a forked child: the file is the parent's."""
+        _open.discard(self._real)
+
+    # -- the thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    self._is_writing = False
+                    self._changed.notify_all()
+                    self._changed.wait_for(lambda: (self._batch and not self._is_stalled) or self._is_over)
+                    if not self._batch or self._is_stalled:
+                        break
+                    batch, self._batch = self._batch, _Batch()
+                    self._is_writing = True
+                self._write(batch)
+        finally:
+            with suppress(apsw.Error):
+                self._db.close()
+            _open.discard(self._real)
+
+    def _write(self, batch: _Batch) -> None:
+        failure = self.trouble
+        if failure is None:
+            try:
+                if batch.refused:
+                    append_lines(self.refused_path, batch.refused)
+                    batch.refused = []
+                self._write_down(batch)
+            except (OSError, UnavailableError) as error:
+                failure = UnavailableError(f"cannot write {self.refused_path}: {error}", path=str(self.refused_path))
+                self._put_back(batch)
+            except apsw.Error as error:
+                # What is there stays good: it is as it was before. What was to come is not kept, and so not sent.
+                failure = explain(error, self._real)
+                if isinstance(failure, PoisonedError):
+                    self.trouble = failure
+                else:
+                    self._put_back(batch)
+            except Exception as error:  # noqa: BLE001  # whoever waits for the thread must not wait for ever
+                failure = self.trouble = InvariantError(
+                    f"{self.path} cannot be written: {describe(error)}", path=self._real
+                )
+        if not batch.commits:
+            return
+        if failure is None:
+            self.kept(batch.commits)
+        else:
+            self.failed(batch.commits, failure)
+
+    def _put_back(self, batch: _Batch) -> None:
+        """There may be room later: what does not wait for an answer is written with the next."""
+        with self._changed:
+            later = self._batch
+            later.refused = batch.refused + later.refused
+            if not later.afresh:
+                later.gone = batch.gone + later.gone
+                later.docs = batch.docs | later.docs
+                later.meta = batch.meta | later.meta
+                later.afresh = batch.afresh
+            # Not at once again: with what comes next.
+            self._is_stalled = True
+
+    def _write_down(self, batch: _Batch) -> None:
+        db = self._db
+        with db:
+            if batch.afresh:
+                db.execute("delete from meta where name != 'openings'; delete from outbox; delete from docs")
+            if batch.commits:
+                rows = [(each.commit.local_seq, _frame(each)) for each in batch.commits]
+                db.executemany("insert or replace into outbox values (?, ?)", rows)
+                batch.meta["last"] = str(rows[-1][0]).encode()
+            if batch.gone:
+                db.executemany("delete from outbox where number = ?", [(number,) for number in batch.gone])
+            held = [(doc, *_stored(*each)) for doc, each in batch.docs.items() if each is not None]
+            if held:
+                db.executemany("insert or replace into docs values (?, ?, ?)", held)
+            let_go = [(doc,) for doc, each in batch.docs.items() if each is None]
+            if let_go:
+                db.executemany("delete from docs where doc = ?", let_go)
+            if batch.meta:
+                db.executemany("insert or replace into meta values (?, ?)", list(batch.meta.items()))
+
+
+def _stored(seq: Seq, value: Maybe) -> tuple[Seq, bytes | None]:
+    return seq, None if value is ABSENT else encode(value)
+
+
+def _frame(submission: Submission) -> bytes:
+    """As it is sent; without what earlier runs have read, which would not be so any more."""
+    return encode_frame(transact(Submission(submission.commit)))
+
+
+def _submission(data: bytes, session: SessionId, branch: BranchId) -> Submission:
+    frame = read_client(data)
+    assert isinstance(frame, Transact)
+    commit = Commit(
+        session,
+        LocalSeq(frame.number),
+        tuple(map(adopt_operation, frame.operations)),
+        frame.reads,
+        frame.rests,
+        frame.conditions,
+        branch,
+        frame.seen,
+    )
+    return Submission(commit)

@@ -1,0 +1,223 @@
+"""A WebSocket of a client's: bytes in and out of the sans-IO protocol of `websockets`, and nothing more.
+
+Must never know: what is in a frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, cast
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidState, InvalidStatus
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.typing import Subprotocol
+from websockets.uri import WebSocketURI
+
+from headwater.sync.frame_limits import FRAME_BYTES_MAX
+from headwater.sync.frames import SUBPROTOCOL
+
+QUIET_S: Final = 4.0
+"""After so much silence a server that has something to answer is asked whether it is there."""
+
+IDLE_S: Final = 15.0
+"""The same for one that has nothing to say. Less than what routers forget a connection after."""
+
+PONG_S: Final = 4.0
+"""How long it may take to answer that. One that takes longer is not reached, whatever the reason."""
+
+_QUIET: Final = logging.getLogger("headwater.websocket")
+
+
+class ClientSocket(asyncio.Protocol):
+    """One connection. `done` is set when it has ended, by whoever ended it."""
+
+    def __init__(
+        self,
+        uri: WebSocketURI,
+        authorization: str,
+        *,
+        up: Callable[[], None],
+        hear: Callable[[bytes], None],
+        is_answer_due: Callable[[], bool],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._protocol = ClientProtocol(
+            uri, subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=FRAME_BYTES_MAX, logger=_QUIET
+        )
+        self._authorization = authorization
+        self._up = up
+        self._hear = hear
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._parts: list[bytes] = []
+        self._flushing = False
+        self._is_answer_due = is_answer_due
+        self._heard_at = self._loop.time()
+        # When the server was asked whether it is there, if it has not said anything since; and what was unsent then.
+        self._pinged_at: float | None = None
+        self._unsent = 0
+        self._timer: asyncio.TimerHandle | None = None
+        # For how long nothing was heard, if it was given up because of that.
+        self.silence_s = 0.0
+        self.done: asyncio.Future[None] = self._loop.create_future()
+        # How the server has refused the upgrade, if it did: status and words.
+        self.refused: tuple[int, str] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Frames can be sent."""
+        return self._protocol.state is State.OPEN and not self._transport.is_closing()
+
+    @property
+    def close_code(self) -> int:
+        """Why the server has ended it; 0 if it did not say."""
+        received = self._protocol.close_rcvd
+        return 0 if received is None else int(received.code)
+
+    @property
+    def close_reason(self) -> str:
+        received = self._protocol.close_rcvd
+        return "" if received is None else received.reason
+
+    # -- asyncio -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        request = self._protocol.connect()
+        if self._authorization:
+            request.headers["Authorization"] = self._authorization
+        self._protocol.send_request(request)
+        self._write_out()
+        self._heard_at = self._loop.time()
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
+        self._pinged_at = None
+        protocol = self._protocol
+        protocol.receive_data(data)
+        for event in protocol.events_received():
+            if isinstance(event, Response):
+                self._shaken(event)
+            elif isinstance(event, Frame):
+                self._frame(event)
+        self._write_out()
+        if protocol.close_expected():
+            self._loop.call_later(1.0, self._hang_up)
+
+    def _shaken(self, response: Response) -> None:
+        if self._protocol.handshake_exc is None:
+            self._up()
+            return
+        if isinstance(self._protocol.handshake_exc, InvalidStatus):
+            body = bytes(response.body or b"").decode(errors="replace").strip()
+            self.refused = (response.status_code, body or response.reason_phrase)
+        self._transport.close()
+
+    def _frame(self, frame: Frame) -> None:
+        if frame.opcode not in (Opcode.BINARY, Opcode.CONT):
+            return
+        if frame.fin and not self._parts:
+            self._hear(bytes(frame.data))
+            return
+        self._parts.append(bytes(frame.data))
+        if frame.fin:
+            data, self._parts = b"".join(self._parts), []
+            self._hear(data)
+
+    def eof_received(self) -> None:
+        self._protocol.receive_eof()
+        for event in self._protocol.events_received():
+            if isinstance(event, Response):
+                self._shaken(event)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.done.done():
+            self.done.set_result(None)
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """What one turn of the loop has to say goes out together."""
+        self._protocol.send_binary(data)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        self._write_out()
+
+    def _write_out(self) -> None:
+        out = self._protocol.data_to_send()
+        if self._transport.is_closing():
+            return
+        joined = b"".join(out)
+        if joined:
+            self._transport.write(joined)
+        if out and not out[-1] and self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    def close(self) -> None:
+        """End it, and say so."""
+        if self._transport is None or self._transport.is_closing():  # type: ignore[redundant-expr]  # before it is made
+            return
+        try:
+            self._protocol.send_close(CloseCode.NORMAL_CLOSURE)
+        except InvalidState:
+            self._transport.abort()
+            return
+        self._write_out()
+        self._loop.call_later(1.0, self._hang_up)
+
+    def _hang_up(self) -> None:
+        # A transport that has ended with something still to be written does not know that it has.
+        if not self.done.done():
+            self._transport.abort()
+
+    def abort(self) -> None:
+        """End it at once."""
+        self._transport.abort()
+
+    # -- silence -------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """See whether it is time to ask, or to give up."""
+        now = self._loop.time()
+        if self._pinged_at is None:
+            self._listen(now)
+        else:
+            self._give_up_or_wait(now, self._pinged_at)
+
+    def _listen(self, now: float) -> None:
+        due = self._heard_at + (QUIET_S if self._is_answer_due() or not self.is_open else IDLE_S)
+        if now < due:
+            # What is written meanwhile has an answer due sooner.
+            self._look_again(min(due - now, QUIET_S))
+            return
+        if self.is_open:
+            self._protocol.send_ping(b"hw")
+            self._write_out()
+        self._pinged_at, self._unsent = now, self._transport.get_write_buffer_size()
+        self._look_again(PONG_S)
+
+    def _give_up_or_wait(self, now: float, pinged_at: float) -> None:
+        unsent = self._transport.get_write_buffer_size()
+        if unsent < self._unsent:
+            # The question stands behind much else, which goes out slowly: somebody takes it.
+            self._pinged_at, self._unsent = now, unsent
+            self._look_again(PONG_S)
+        elif now - pinged_at >= PONG_S:
+            self.silence_s = now - self._heard_at
+            self._transport.abort()
+        else:
+            self._look_again(pinged_at + PONG_S - now)
+
+    def _look_again(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._watch)

@@ -1,0 +1,50 @@
+"""Telling of what an earlier run of the program has written, and what was taken back when this one was opened.
+
+Must never know: connections, files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from headwater.client.rejected_commits import Refusal, summary_of
+from headwater.errors import UserCodeError
+from headwater.runtime.error_report import OnError, tell
+
+FIRST_MAX: Final = 3
+"""So many are named in the message. Who wants to see them all looks into the file."""
+
+
+class Earlier:
+    """Of one opening. Each commit is told of once: to `on_error`, for nobody is there who waits for it."""
+
+    def __init__(self, space: str, on_error: OnError) -> None:
+        self._space = space
+        self._on_error = on_error
+        self.refused = 0
+
+    def tell(self, refusals: list[Refusal], path: Path) -> None:
+        """They are not stored, as far as anybody knows; and what they were is in a file. One call for all of them."""
+        count = len(refusals)
+        self.refused += count
+        first = tuple(summary_of(each.commit) for each in refusals[:FIRST_MAX])
+        named = "; ".join(first) + ("; ..." if count > FIRST_MAX else "")
+        what = "1 commit" if count == 1 else f"{count:,} commits"
+        cause = refusals[0].why
+        message = (
+            f"{what} of an earlier run of this program in space {self._space!r} {'was' if count == 1 else 'were'} "
+            f"taken back ({named}): {cause.message}. What they were to write is in {path}"
+        )
+        told = UserCodeError(
+            message,
+            space=self._space,
+            commits=count,
+            commit=refusals[0].commit.local_seq,
+            first=first,
+            path=str(path),
+            event=None,
+            triggers=(),
+        )
+        told.__cause__ = cause
+        tell(self._on_error, told)

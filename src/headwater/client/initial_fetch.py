@@ -1,0 +1,34 @@
+"""What an app has at a server, brought in one answer when it is opened there.
+
+Must never know: what is done with it.
+"""
+
+from __future__ import annotations
+
+from headwater.client.document_fetch import NOTHING
+from headwater.client.remote_replica import RemoteReplica
+from headwater.client.server_link import Link
+from headwater.scheduler.events.failed_events import FAILED
+from headwater.scheduler.events.outbox import OUTBOX
+from headwater.store.document import Found
+from headwater.sync.frame_limits import PREFETCH_MAX
+from headwater.sync.frames import Docs, Watch
+from headwater.values.address import SPACE_SCOPE, session_scope, user_scope
+from headwater.values.ids import DocKey
+
+
+def prefetch(link: Link, replica: RemoteReplica, app: str, actor: str) -> list[tuple[DocKey, Found]]:
+    """All documents of the app, and what they link to."""
+    scopes = [SPACE_SCOPE]
+    if actor:
+        scopes += [user_scope(actor), session_scope(actor, replica.session)]
+    prefixes = tuple(f"{scope.text}/{app}." for scope in scopes)
+    # What an event is written to that fails or is left: nobody wants to wait for these when the server is away.
+    books = tuple((doc, NOTHING) for doc in (OUTBOX, FAILED))
+    with replica.turn:
+        answer = link.ask(Watch(0, books, prefixes, None, PREFETCH_MAX))
+        assert isinstance(answer, Docs)
+        found = [(each.doc, Found(each.content, each.seq)) for each in answer.docs]
+        replica.install(found)
+        replica.seq = max(replica.seq, answer.seq)
+    return found

@@ -1,0 +1,90 @@
+"""Commits that were taken back and that nobody waits for, as lines of a file: for people, and for their programs.
+
+One JSON object per commit: when it was taken back, why, what it did in the words of `headwater history`, and its
+operations with all their values.
+
+Must never know: connections, databases.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from headwater.access.private_files import create_private, sync_folder, write_all
+from headwater.errors import HeadwaterError
+from headwater.host.system_clock import wall_ms
+from headwater.store.commit import Commit, DeleteDoc, PatchDoc, SetDoc
+from headwater.values.address import address_text
+from headwater.values.codec import to_json
+from headwater.values.ids import DocKey
+from headwater.values.patch import PatchOp
+
+SUFFIX: Final = ".refused.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A commit, and why it is not stored."""
+
+    commit: Commit
+    why: HeadwaterError
+    # Made by an earlier run of the program: nobody is told but `on_error`.
+    is_earlier: bool
+
+
+def summary_of(commit: Commit) -> str:
+    """What it does, in a few words: `shop.count increment, shop.log append`."""
+    return ", ".join(f"{each['at']} {each['op']}" for each in _parts(commit)) or "nothing"
+
+
+def line_of(refusal: Refusal) -> bytes:
+    """One line of the file."""
+    commit, why = refusal.commit, refusal.why
+    at = datetime.fromtimestamp(wall_ms() / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    record = {
+        "at": at,
+        "session": commit.session,
+        "commit": commit.local_seq,
+        "change": summary_of(commit),
+        "why": str(why),
+        "operations": _parts(commit),
+    }
+    return msgspec.json.encode(record) + b"\n"
+
+
+def append_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write them at the end of a file that its user alone can read. They are on disk when this returns."""
+    is_new = not path.exists()
+    descriptor = create_private(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        write_all(descriptor, b"".join(lines))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if is_new:
+        sync_folder(path.parent)
+
+
+def _parts(commit: Commit) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    for operation in commit.operations:
+        match operation:
+            case SetDoc(doc, value):
+                found.append({"op": "set", "at": address_text(doc), "value": to_json(value)})
+            case DeleteDoc(doc):
+                found.append({"op": "delete", "at": address_text(doc)})
+            case PatchDoc(doc, ops):
+                found += [_edit(doc, op) for op in ops]
+    return found
+
+
+def _edit(doc: DocKey, op: PatchOp) -> dict[str, object]:
+    fields = {name: to_json(getattr(op, name)) for name in op.__struct_fields__ if name != "path"}
+    return {"op": str(op.__struct_config__.tag), "at": address_text(doc, op.path), **fields}

@@ -1,0 +1,54 @@
+"""From a URL of a server to a share in a space of its.
+
+Must never know: what is in a space.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from headwater.client.credentials import KeySigner, Showing
+from headwater.client.remote_storage import RemoteStorage
+from headwater.client.server_url import parse_server
+from headwater.errors import UsageError
+from headwater.host.space_files import Lease, locate
+from headwater.runtime.error_report import chosen
+from headwater.runtime.options import Options
+from headwater.sync.actor_names import check_actor
+
+ENV_TOKEN: Final = "HEADWATER_TOKEN"  # noqa: S105  # its name, not the token
+"""Where a token is looked for that is not given."""
+
+
+def remote_lease(url: str, app: str, options: Options) -> Lease:
+    """A share in a space of a server: nobody else of this process shares it. Connected when it is attached."""
+    server = parse_server(url, options.space)
+    locate("memory:", server.space)  # refuses what is no name
+    if options.actor is not None:
+        check_actor(options.actor)
+    signer = None if options.key is None else _signer(Path(options.key))
+    token = options.token
+    if token is None and signer is None:
+        token = os.environ.get(ENV_TOKEN) or None
+    storage = RemoteStorage(
+        server,
+        Showing(token=token, signer=signer, tls=options.tls),
+        app=app,
+        actor=options.actor or "",
+        create=options.create,
+        local=None if options.local is None else Path(options.local),
+        on_error=chosen(options.on_error),
+    )
+    return Lease(storage, None)
+
+
+def _signer(path: Path) -> KeySigner:
+    try:
+        return KeySigner(path)
+    except OSError as error:
+        message = (
+            f"key={str(path)!r} cannot be read: {error.strerror or error}; `headwater token keygen FILE` makes one"
+        )
+        raise UsageError(message, path=str(path)) from None

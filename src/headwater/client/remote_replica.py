@@ -1,0 +1,239 @@
+"""A replica whose store is a server: what commits come to is worked out here, from what they do.
+
+Must never know: connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import structs
+
+from headwater.cells.pending_commit import Failure, Pending, Pulled
+from headwater.cells.view import Document
+from headwater.client.document_fetch import is_in_loop
+from headwater.errors import AddressError, HeadwaterError, InvariantError, LimitError
+from headwater.host.attached_replica import AttachedReplica, Port
+from headwater.store.commit import Commit, Committed, DeleteDoc, Effect, Outcome, SetDoc, Submission, Verdict
+from headwater.store.document import Found, apply_operation
+from headwater.sync.client_listener import Brought, part_of
+from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.tree import ABSENT, Maybe
+
+if TYPE_CHECKING:
+    from headwater.host.attached_replica import Space
+
+Rejected: TypeAlias = tuple[Commit, Verdict | None, HeadwaterError | None, bool]
+"""A commit of this session that was taken back, why, and whether an earlier program has made it."""
+TakenIn: TypeAlias = Callable[[list[LocalSeq], list[tuple[DocKey, Seq, Maybe]], Seq], None]
+
+
+class RemoteReplica(AttachedReplica):
+    """Holds what is watched. `covers` says of which documents everything is; `unwatch` tells the server of the end."""
+
+    def __init__(
+        self,
+        storage: Space,
+        port: Port,
+        session: SessionId,
+        branch: BranchId,
+        seq: Seq,
+        *,
+        covers: Callable[[DocKey], bool],
+        unwatch: Callable[[DocKey], None],
+    ) -> None:
+        super().__init__(storage, port, session, branch, seq)
+        self._covers = covers
+        self._unwatch = unwatch
+        # What functions have come to here, and nobody else is to have.
+        self._own: set[DocKey] = set()
+        # For whoever keeps what is here: commits that were decided, documents as they are confirmed now, as of where.
+        self.on_taken_in: TakenIn | None = None
+        # Commits that an earlier program has made; and who is told, once for all, if some are taken back. Also of those
+        # of this program that ended with the session, which is over then: no verdict was against them.
+        self.is_over: Callable[[], bool] = lambda: False
+        self._earlier: dict[LocalSeq, None] = {}
+        self.on_refused: Callable[[list[Rejected]], None] = lambda _: None
+        # Asked for by code that does not wait, and not answered yet; and what functions here write, which is never so.
+        self.may_miss = True
+        self.coming: set[DocKey] = set()
+        self.is_derived: Callable[[DocKey], bool] = lambda _: False
+        # Let go of while something was waiting to be taken in, which may be about them.
+        self._gone: set[DocKey] = set()
+
+    def install(self, found: Iterable[tuple[DocKey, Found]]) -> None:
+        """Documents that came before anybody has looked."""
+        for doc, each in found:
+            self._documents[doc] = Document(each.value, each.seq, each.value)
+
+    def restore(self, outbox: Iterable[Submission], last: int) -> None:
+        """Commits that an earlier program has made and that are not decided: they are shown, and not sent by this."""
+        for submission in outbox:
+            commit = submission.commit
+            for operation in commit.operations:
+                # It was held when this was written, so it is here, or it was new.
+                self.expect_new(operation.doc)
+            try:
+                effects = self._effects(commit.operations)
+            except (AddressError, LimitError):
+                # It does not fit what is here; whoever decides says so, or knows more.
+                effects = ()
+            pending = self._pending[commit.local_seq] = Pending(commit, effects)
+            pending.moved = True
+            self._earlier[commit.local_seq] = None
+            self._stack(pending)
+        self._local_seq = LocalSeq(last)
+
+    def let_go(self, doc: DocKey) -> None:
+        """Hold a document no longer; but for those that come with all of their kind."""
+        with self._turn:
+            if doc in self._documents and not self._covers(doc):
+                super().let_go(doc)
+                if doc not in self._documents:
+                    self._have_come((doc,))
+                    if self.inbox:
+                        self._gone.add(doc)
+                    self._unwatch(doc)
+
+    def integrate(self, decided: Iterable[Outcome | Failure | Pulled]) -> None:
+        """As everywhere. The server says what was done; what it comes to is found on the way."""
+        taken = list(decided)
+        if self._earlier or self.on_taken_in is not None:
+            self._integrate_and_keep(taken)
+        else:
+            super().integrate(self._worked_out(taken))
+        self._gone.clear()
+        if self.coming:
+            self._have_come(doc for each in taken for doc in _known_by(each))
+
+    def is_missing(self, doc: DocKey) -> bool:
+        """It was asked for, and has not come; what is written over it here as a whole is known all the same."""
+        with self._turn:
+            if doc not in self._documents:
+                self._load(doc)
+            if doc not in self.coming or self.is_derived(doc):
+                return False
+            layers = self._documents[doc].layers
+            if any(doc in _known_by(each) for each in layers):
+                return False
+            if layers or (not self.waits and is_in_loop()):
+                return True
+            # This code can wait for it.
+            del self._documents[doc]
+            self._load(doc)
+            self._have_come((doc,))
+            return False
+
+    def is_held(self, doc: DocKey) -> bool:
+        """It is here; or it does not exist, which is known."""
+        return (doc in self._documents and doc not in self.coming) or self._covers(doc)
+
+    def _have_come(self, docs: Iterable[DocKey]) -> None:
+        come = [doc for doc in docs if doc in self.coming]
+        if come:
+            self.coming.difference_update(come)
+            self.on_arrived(come)
+
+    def _integrate_and_keep(self, decided: list[Outcome | Failure | Pulled]) -> None:
+        tell = self.on_rejected
+        refused: list[Rejected] = []
+
+        def told(pending: Pending, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+            is_earlier = pending.commit.local_seq in self._earlier
+            if is_earlier or (error is not None and self.is_over()):
+                refused.append((pending.commit, verdict, error, is_earlier))
+            if not is_earlier:
+                tell(pending, verdict, error)
+
+        self.on_rejected = told
+        try:
+            super().integrate(self._worked_out(decided))
+        finally:
+            self.on_rejected = tell
+            if refused:
+                self.on_refused(refused)
+            own = [each.commit for each in decided if not isinstance(each, Pulled)]
+            gone = [commit.local_seq for commit in own if commit.session == self._session]
+            for number in gone:
+                self._earlier.pop(number, None)
+            if self.on_taken_in is not None:
+                docs = {each.doc: None for each in decided if isinstance(each, Pulled)}
+                docs |= {operation.doc: None for commit in own for operation in commit.operations}
+                held = [(doc, self._documents.get(doc)) for doc in docs if doc not in self._own]
+                self.on_taken_in(
+                    gone, [(doc, each.seq, each.confirmed) for doc, each in held if each is not None], self.seq
+                )
+
+    def _worked_out(self, decided: Iterable[Outcome | Failure | Pulled]) -> Iterator[Outcome | Failure | Pulled]:
+        for each in decided:
+            if isinstance(each, Outcome) and isinstance(each.verdict, Committed) and not each.effects:
+                mine = self._pending.get(each.commit.local_seq) if each.commit.session == self._session else None
+                if mine is not None and each.verdict.seq == NEVER:
+                    self._keep_here(mine)
+                yield self._with_effects(each.commit, each.verdict.seq, mine)
+            elif not isinstance(each, Pulled) or self._is_wanted(each):
+                yield each
+
+    def _is_wanted(self, pulled: Pulled) -> bool:
+        """It is held; or it comes by itself. What was let go of is not told of any more: held again, it would age."""
+        doc = pulled.doc
+        if doc in self._own:
+            return False
+        held = doc in self._documents or self._covers(doc)
+        return held or (isinstance(pulled, Brought) and doc not in self._gone)
+
+    def _keep_here(self, mine: Pending) -> None:
+        """What a function has come to where nothing may be written: it stands here, and what others have does not."""
+        for operation in mine.commit.operations:
+            record = self._documents[operation.doc]
+            record.confirmed, _ = apply_operation(record.confirmed, operation)
+            self._own.add(operation.doc)
+
+    def _with_effects(self, commit: Commit, seq: Seq, mine: Pending | None) -> Outcome:
+        if mine is not None and not mine.moved and self._is_as_shown(mine, seq):
+            return Outcome(commit, Committed(seq), mine.effects)
+        effects: dict[DocKey, Effect] = {}
+        kept = [each.doc in self._documents or self._covers(each.doc) for each in commit.operations]
+        if not all(kept):
+            # Some were let go of while this was on its way.
+            operations, seen = part_of(commit.operations, commit.seen, kept)
+            commit = structs.replace(commit, operations=operations, seen=seen)
+        for operation in commit.operations:
+            doc = operation.doc
+            record = self._documents.get(doc)
+            if record is None:
+                # It is new, and among those of which everything is here.
+                record = self._documents[doc] = Document(ABSENT, NEVER, ABSENT)
+            earlier = effects.get(doc)
+            before = record.confirmed if earlier is None else earlier.after
+            if record.seq >= seq or doc in self._own:
+                # It came with the document as a whole.
+                effects[doc] = Effect(doc, before, before, ())
+                continue
+            try:
+                after, touches = apply_operation(before, operation)
+            except (AddressError, LimitError) as misfit:
+                message = f"what the server has at {seq} does not fit what is here of {doc}: {misfit.message}"
+                raise InvariantError(message, doc=doc, seq=seq) from misfit
+            first = before if earlier is None else earlier.before
+            effects[doc] = Effect(doc, first, after, touches if earlier is None else earlier.touches + touches)
+        return Outcome(commit, Committed(seq), tuple(effects.values()))
+
+    def _is_as_shown(self, mine: Pending, seq: Seq) -> bool:
+        """The commit came upon the very documents that it was made on."""
+        for effect in mine.effects:
+            record = self._documents.get(effect.doc)
+            if record is None or record.confirmed is not effect.before or record.seq >= seq:
+                return False
+        return True
+
+
+def _known_by(each: Outcome | Failure | Pulled | Pending) -> Iterator[DocKey]:
+    """The documents of which everything is known after it, whatever they were before."""
+    if isinstance(each, Pulled):
+        yield each.doc
+    elif isinstance(each, Pending) or (isinstance(each, Outcome) and isinstance(each.verdict, Committed)):
+        for operation in each.commit.operations:
+            if isinstance(operation, SetDoc | DeleteDoc):
+                yield operation.doc

@@ -1,0 +1,71 @@
+"""What is kept of runs, where that is a server's.
+
+Must never know: connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeAlias
+
+from headwater.store.backend import ObservationRow
+from headwater.store.commit import Note
+from headwater.store.observations import decode_observation
+from headwater.store.resumption import Listing
+from headwater.sync.client_session import Answer
+from headwater.sync.frames import AskChanged, AskKept, Changed, Kept
+from headwater.values.address import Depth
+from headwater.values.ids import BranchId, DocKey, Seq
+from headwater.values.tree import Path
+
+Ask: TypeAlias = Callable[[AskKept | AskChanged], Answer | None]
+"""None: that is not known now, so it may be anything."""
+
+
+class RemoteMemory:
+    """Asked over the connection; each question waits for its answer. What is not known is taken for changed."""
+
+    def __init__(self, ask: Ask, note: Callable[[tuple[Note, ...], tuple[DocKey, ...]], None]) -> None:
+        self._ask = ask
+        self._note = note
+
+    def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:
+        return _listing(branch, self._ask(AskKept(0, prefix, tuple(besides))))
+
+    def places_of(self, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
+        docs = dict.fromkeys(_docs(row) + list(outputs))
+        found = _listing(listed.branch, self._ask(AskKept(0, "", tuple(docs))))
+        # Of what no answer came, nothing is known.
+        places = dict.fromkeys(docs) | found.places
+        return Listing(listed.branch, found.seq, {row.doc: row}, places, listed.inherited)
+
+    def is_changed(self, branch: BranchId, doc: DocKey, places: Sequence[tuple[Path, Depth]], after: Seq) -> bool:
+        del branch  # one connection, one branch
+        told = tuple((path, depth is Depth.SHALLOW) for path, depth in places)
+        answer = self._ask(AskChanged(0, doc, told, after))
+        return not isinstance(answer, Changed) or answer.changed
+
+    def note(self, notes: Sequence[Note]) -> None:
+        self._note(tuple(notes), ())
+
+    def forget(self, branch: BranchId, gone: Collection[DocKey], *, let_go: bool = False) -> None:
+        del branch, let_go  # the server lets go of it by itself
+        self._note((), tuple(gone))
+
+
+def _listing(branch: BranchId, answer: Answer | None) -> Listing:
+    if not isinstance(answer, Kept):
+        return Listing(branch, Seq(0), {}, {})
+    rows = {doc: ObservationRow(doc, seq, body) for doc, seq, body in answer.rows}
+    places = dict(answer.places)
+    for row in rows.values():
+        if b"user:" in row.body or b"session:" in row.body:
+            # Read by another user's run: how new it is, is not told to this one. So it may be newer.
+            places = dict.fromkeys(doc for doc in _docs(row) if not doc.startswith("space/")) | places
+    return Listing(branch, answer.seq, rows, places, frozenset(answer.inherited))
+
+
+def _docs(row: ObservationRow) -> list[DocKey]:
+    observation = decode_observation(row.body)
+    reads = () if observation is None else observation.reads
+    return [read[0] if isinstance(read, tuple) else read for read in reads]

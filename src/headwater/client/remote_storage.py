@@ -1,0 +1,392 @@
+"""A space that a server has, as an open space asks for it.
+
+What is not here is fetched when it is read: plain code waits for it; code in an event loop is never held up, and reads
+nothing there until it has come.
+
+Must never know: what a commit means.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from headwater.cells.pending_commit import Failure
+from headwater.client.client_folder import Folder, Kept
+from headwater.client.closing import OPEN, Leaving
+from headwater.client.credentials import Showing
+from headwater.client.document_fetch import NOTHING, Done, Fetching, is_in_loop
+from headwater.client.initial_fetch import prefetch
+from headwater.client.local_recovery import Local
+from headwater.client.remote_replica import RemoteReplica
+from headwater.client.remote_run_cache import RemoteMemory
+from headwater.client.server_link import PATIENCE_S, Link
+from headwater.client.server_url import ServerUrl
+from headwater.errors import (
+    ClosedError,
+    HeadwaterError,
+    OfflineError,
+    PoisonedError,
+    ServerLimitError,
+    SessionLostError,
+    UnavailableError,
+)
+from headwater.host.attached_replica import Port
+from headwater.host.system_clock import SystemEntropy
+from headwater.runtime.connection import Connection, Listeners
+from headwater.runtime.error_report import OnError, log_error
+from headwater.store.commit import Committed, Note, Outcome, Submission
+from headwater.store.document import Found
+from headwater.sync.client_session import Answer, Item, Phase
+from headwater.sync.frames import AskChanged, AskKept, Docs, Open, Opened, Watch
+from headwater.sync.server_session import Close
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+
+ATTEMPTS: Final = 1 << 20
+"""So often one program may ask for its session before the next counts on: far more than there is time for."""
+
+
+class RemoteStorage:
+    """One opening of one space of a server: one session, with one replica."""
+
+    def __init__(
+        self,
+        url: ServerUrl,
+        showing: Showing,
+        *,
+        app: str = "",
+        actor: str = "",
+        create: bool = True,
+        local: Path | None = None,
+        on_error: OnError = log_error,
+    ) -> None:
+        self.url = url
+        self.name = url.space
+        self.groups = 0
+        self._showing = showing
+        self._app = app
+        self._actor = actor
+        self._create = create
+        self._local_path = local
+        self._on_error = on_error
+        self._local: Local | None = None
+        self._folder: Folder | None = None
+        self._branch = BranchId(MAIN)
+        self._listeners = Listeners()
+        self._link: Link | None = None
+        self._fetching: Fetching | None = None
+        self._port: Port | None = None
+        self._replica: RemoteReplica | None = None
+        self._submitted = 0
+        self._decided = 0
+        # What is only shown is decided by whoever writes it, everything else by the connection's thread.
+        self._counting = threading.Lock()
+        self._disowned = False
+        self._leaving = Leaving(url)
+        self._is_derived: Callable[[DocKey], bool] = lambda _: False
+        self.memory = RemoteMemory(self._ask, self._note)
+        OPEN.add(self)
+
+    # -- for the opening -----------------------------------------------------------------------------------
+
+    @property
+    def link(self) -> Link:
+        """The connection. Raises ClosedError if there is none."""
+        if self._disowned:
+            message = f"space {self.name!r} was opened by the process that this one was forked from; open it here"
+            raise ClosedError(message, space=self.name)
+        if self._link is None:
+            raise ClosedError(f"space {self.name!r} is not open", space=self.name)
+        return self._link
+
+    def attach(self, *, branch: str = MAIN, wake: Callable[[], None] | None = None) -> RemoteReplica:
+        """Connect, and bring what the app has."""
+        on = self._branch = BranchId(branch)
+        if self._local_path is not None:
+            whose = (self.url.origin, on, self._app, self._actor)
+            local = self._local = Local(self._local_path, self.name, self._on_error, *whose)
+            self._folder = local.folder
+            kept = self._folder.load()
+            replica = None if kept.opened is None else self._go_on(local, kept, kept.opened, wake)
+            if replica is not None:
+                return replica
+        link, port = self._connection(on, wake)
+        link.start()
+        opened = link.session.opened
+        assert opened is not None
+        replica = self._begin(link, port, opened.session, on, Seq(opened.seq))
+        if self._app:
+            self._prefetch(replica, opened.actor)
+        return replica
+
+    def _connection(self, branch: BranchId, wake: Callable[[], None] | None, openings: int = 1) -> tuple[Link, Port]:
+        port = self._port = Port(self, branch, wake)
+        opening = Open(self.name, branch, self._actor, create=self._create)
+        link = self._link = Link(
+            self.url,
+            opening,
+            self._showing,
+            deliver=self._deliver,
+            decided=self._is_decided,
+            folder=self._folder,
+            pending=lambda: self._pending,
+            changed=self._changed,
+        )
+        self._fetching = Fetching(link, branch, self._deliver)
+        link.session.stays = self._folder is not None
+        link.session.attempts = openings * ATTEMPTS
+        return link, port
+
+    def _begin(self, link: Link, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> RemoteReplica:
+        replica = self._replica = RemoteReplica(
+            self, port, session, branch, seq, covers=link.session.covers, unwatch=self._unwatch
+        )
+        replica.seq = seq
+        # The session may be one of an earlier opening: counting from it again would name other events alike.
+        replica.opening = SystemEntropy().token()
+        replica.is_over = lambda: link.phase is Phase.OVER
+        if self._local is not None:
+            self._local.serve(replica)
+        return replica
+
+    def _go_on(
+        self, local: Local, kept: Kept, opened: Opened, wake: Callable[[], None] | None, attempts: int = 0
+    ) -> RemoteReplica | None:
+        """Go on with what an earlier program has left. None if the server does not: that is told then."""
+        link, port = self._connection(self._branch, wake, kept.openings)
+        link.session.attempts = max(link.session.attempts, attempts)
+        replica = self._begin(link, port, opened.session, self._branch, kept.seq)
+        local.restore(link, replica, kept, opened)
+        self._submitted, self._decided = len(kept.outbox), 0
+        try:
+            link.start(waits=not (kept.docs or kept.prefixes))
+            if link.phase is Phase.LIVE:
+                link.wait_until(lambda: link.session.is_caught_up, PATIENCE_S)
+                if (ended := link.session.error) is not None:
+                    raise ended
+                replica.refresh()
+                if self._app and not link.session.prefixes and not kept.docs:
+                    # It was ended before anything was fetched.
+                    self._prefetch(replica, opened.actor)
+        except HeadwaterError as error:
+            if isinstance(error, ServerLimitError) and not attempts:
+                link.stop()
+                local.lessen(kept)
+                return self._go_on(local, kept, opened, wake, link.session.attempts)
+            if link.session.ended_as != Close.TAKEN and not isinstance(error, SessionLostError):
+                raise
+            local.give_up(link, replica)
+            self._submitted = self._decided = 0
+            return None
+        local.told()
+        return replica
+
+    def _prefetch(self, replica: RemoteReplica, actor: str) -> None:
+        found = prefetch(self.link, replica, self._app, actor)
+        if self._folder is not None:
+            self._folder.take_in((), ((doc, each.seq, each.value) for doc, each in found), replica.seq)
+            self._changed()
+
+    def connection(self) -> Connection:
+        """How it stands."""
+        link = self.link
+        opened, error = link.session.opened, link.session.error
+        return Connection(
+            state=link.phase.value,
+            url=str(self.url),
+            actor=self._actor if opened is None else opened.actor,
+            can="" if opened is None else opened.can,
+            pending=self._pending,
+            tries=link.tries,
+            trouble=link.trouble if error is None else error.message,
+            refused=0 if self._local is None else self._local.refused,
+        )
+
+    @property
+    def _pending(self) -> int:
+        """Commits that wait: for the folder, for the connection or for the server, each once."""
+        return max(self._submitted - self._decided, 0)
+
+    def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
+        """Call when it stands otherwise, in the connection's thread. Returns what ends it."""
+        return self._listeners.add(callback)
+
+    def _changed(self) -> None:
+        link, folder = self._link, self._folder
+        if link is None:
+            return
+        opened = link.session.opened
+        if folder is not None and opened is not None and link.phase is Phase.LIVE:
+            folder.keep_session(opened, self._branch, link.session.prefixes)
+        if self._listeners:
+            self._listeners.tell(self.connection())
+
+    def _unwatch(self, doc: DocKey) -> None:
+        if self._fetching is not None:
+            self._fetching.drop(doc)
+        self.link.unwatch(doc)
+        if self._folder is not None:
+            self._folder.let_go(doc)
+
+    # -- for the replica -----------------------------------------------------------------------------------
+
+    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found | None:
+        """A document that is not here."""
+        del branch  # one connection, one branch
+        link = self.link
+        if link.session.covers(doc):
+            link.assume(doc)
+            return None
+        if self._replica is not None and not self._replica.waits and is_in_loop():
+            assert self._fetching is not None
+            self._replica.coming.add(doc)
+            self._fetching.want(doc)
+            return None
+        answer = link.ask(Watch(0, ((doc, NOTHING),), at=through))
+        assert isinstance(answer, Docs)
+        for each in answer.docs:
+            if each.doc == doc:
+                if self._folder is not None and self._replica is not None:
+                    self._folder.take_in((), ((doc, each.seq, each.content),), self._replica.seq)
+                return Found(each.content, each.seq)
+        return None
+
+    def bring(self, docs: Collection[DocKey], done: Done) -> float:
+        """Fetch documents, and what they lead to, without waiting; `done` is told by the connection's thread."""
+        assert self._fetching is not None
+        self.link  # noqa: B018  # raises if it is not open
+        return self._fetching.bring(docs, done)
+
+    def submit(self, submission: Submission, *, helps: bool) -> None:
+        """Send a commit."""
+        if self._is_for_show(submission):
+            # The server would refuse it. Whoever looks here sees what functions have come to all the same.
+            self._submitted += 1
+            self._deliver([Outcome(submission.commit, Committed(NEVER))])
+            return
+        link = self.link
+        if link.phase is Phase.OVER and link.session.error is not None:
+            # It can never be decided.
+            raise link.session.error
+        if helps and link.phase is Phase.LIVE and not link.has_room():
+            # Who writes faster than the server decides waits for it. Code in a loop cannot.
+            link.wait_for_room()
+        link.submit(submission)
+        self._submitted += 1
+
+    def ending(self, *, in_haste: bool = False) -> None:
+        """The opening is about to end."""
+        self._leaving.begin(in_haste=in_haste)
+
+    def shows(self, is_derived: Callable[[DocKey], bool]) -> None:
+        """Which documents are what functions here have come to."""
+        self._is_derived = is_derived
+        if self._replica is not None:
+            self._replica.is_derived = is_derived
+
+    def _is_for_show(self, submission: Submission) -> bool:
+        opened, operations = self.link.session.opened, submission.commit.operations
+        if opened is None or opened.can != "read" or not operations:
+            return False
+        return all(self._is_derived(operation.doc) for operation in operations)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return when everything submitted before is decided by the server, and on its disk."""
+        link, target = self.link, self._submitted
+        if link.wait_until(lambda: self._decided >= target or self._leaving.can_leave(link, self._folder), timeout):
+            if self._decided < target:
+                self._leaving.leave(link, self._folder, target - self._decided)
+            return
+        left = target - self._decided
+        if link.phase is Phase.OVER:
+            error = link.session.error
+            assert error is not None
+            raise error
+        if link.lost_at is not None:
+            raise link.away(f"is not reached ({link.trouble})")
+        message = f"{left} commits of space {self.name!r} are not decided after {timeout} s; they are still tried"
+        raise UnavailableError(message, waiting=left)
+
+    def when_decided(self, then: Callable[[BaseException | None], None]) -> None:
+        """A thread waits for it."""
+
+        def wait() -> None:
+            try:
+                self.wait()
+            except HeadwaterError as error:
+                then(error)
+            else:
+                then(None)
+
+        threading.Thread(target=wait, name="headwater-waiting", daemon=True).start()
+
+    def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
+        """The server does so by itself."""
+
+    def detach(self, port: Port) -> None:
+        """Nothing is delivered any more when the connection ends."""
+
+    # -- from the connection -------------------------------------------------------------------------------
+
+    def _deliver(self, items: list[Item]) -> None:
+        port, replica = self._port, self._replica
+        assert port is not None
+        port.deliver(items)
+        if replica is not None:
+            own = replica.session
+            mine = sum(isinstance(each, Outcome | Failure) and each.commit.session == own for each in items)
+            if mine:
+                with self._counting:
+                    self._decided += mine
+                self.groups += 1
+            link = self._link
+            if link is not None:  # else it was closed, and nobody waits
+                link.told()
+
+    def _is_decided(self, number: LocalSeq) -> None:
+        """Nothing was kept that has to be let go of."""
+
+    def _ask(self, question: AskKept | AskChanged) -> Answer | None:
+        """What was kept of runs saves work. It is no reason to hold up a loop, or to wait for who is away."""
+        link = self.link
+        is_held_up = self._replica is not None and not self._replica.waits and is_in_loop()
+        if link.phase is not Phase.LIVE or is_held_up:
+            return None
+        try:
+            return link.ask(question)
+        except (OfflineError, UnavailableError, PoisonedError):
+            return None
+
+    def _note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+        self.link.note(notes, gone)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of the connection; what was written and not sent is lost. Once more is no harm."""
+        link, self._link = self._link, None
+        if self._disowned:
+            return
+        if self._replica is not None:
+            # What ends with the connection is not decided.
+            self._replica.on_taken_in = None
+        if link is not None:
+            link.stop()
+        if self._folder is not None:
+            self._folder.close()
+
+    def close_with_program(self, wait_s: float) -> None:
+        """The program ends, and has not closed it."""
+        with suppress(HeadwaterError):
+            if self._link is not None and not self._disowned:
+                self.wait(wait_s)
+        self.close()
+
+    def disown(self) -> None:
+        """In a forked child there is no thread, and the connection is the parent's."""
+        self._disowned = True
+        if self._folder is not None:
+            self._folder.disown()

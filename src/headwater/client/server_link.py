@@ -1,0 +1,506 @@
+"""The connection to a server: a thread with an event loop, which connects, and connects again.
+
+Length: what other threads ask for and what its own thread does are two halves of one state.
+
+Must never know: replicas, and what a commit means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from random import random
+from time import monotonic
+from typing import Final, TypeVar
+
+from websockets.uri import parse_uri
+
+from headwater._version import __version__
+from headwater.access.local_token import find_local
+from headwater.cells.pending_commit import Failure
+from headwater.client.client_folder import Folder
+from headwater.client.client_socket import ClientSocket
+from headwater.client.credentials import Showing, check_audience
+from headwater.client.server_url import ServerUrl
+from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError, ServerLimitError
+from headwater.store.commit import Note, Submission
+from headwater.sync.client_session import Answer, ClientSession, Item, Phase
+from headwater.sync.frame_limits import FRAME_BYTES_MAX, OFFLINE_MAX
+from headwater.sync.frames import (
+    AskChanged,
+    AskKept,
+    FromClient,
+    Open,
+    Ping,
+    Proof,
+    Pull,
+    Watch,
+    Welcome,
+    encode_frame,
+)
+from headwater.values.author_text import describe
+from headwater.values.ids import DocKey, LocalSeq, SessionId
+
+__all__ = ["Link", "Showing"]
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("headwater")
+
+CONNECT_S: Final = 10.0
+"""How long one try to connect may take, and how long an opening waits for the first that succeeds."""
+
+NOBODY_S: Final = 2.0
+"""How long an opening waits for a server where nobody listens: as long as one takes to start."""
+
+BACKOFF_MIN_S: Final = 0.1
+BACKOFF_MAX_S: Final = 5.0
+"""Between tries: doubled from the one to the other, half of it by chance, so that not all clients come at once."""
+
+STAYED_S: Final = 1.0
+"""A connection that lasted less is followed by the next more slowly: the server may not be able to do what is asked."""
+
+PATIENCE_S: Final = 10.0
+"""How long whoever waits for the server does so while it is not reached."""
+
+UNSENT_MAX: Final = 10 * OFFLINE_MAX
+"""Commits that wait for a server that is connected, and slow: code in an event loop cannot be made to wait for it."""
+
+STALL_S: Final = 15.0
+"""How long a server that is connected may say nothing to whoever waits for it. A slow disk takes less."""
+
+LOOK_S: Final = 1.0
+"""How often whoever waits looks at the time. What happens meanwhile is told."""
+
+CLOSE_S: Final = 2.0
+"""How long the end of the thread is waited for."""
+
+_REFUSED: Final = range(400, 500)
+_NO_TOKEN: Final = 401
+_LATER: Final = frozenset({408, 421, 425, 429})
+"""Of these, what may be otherwise a moment later."""
+
+
+class Link:
+    """One session's connection. What it hears is given to `deliver`, by its own thread."""
+
+    def __init__(
+        self,
+        url: ServerUrl,
+        opening: Open,
+        showing: Showing,
+        *,
+        deliver: Callable[[list[Item]], None],
+        decided: Callable[[LocalSeq], None],
+        folder: Folder | None = None,
+        pending: Callable[[], int] = lambda: 0,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.url = url
+        self._showing = showing
+        self._deliver = deliver
+        self._decided = decided
+        # How many commits wait, wherever they are on their way: one number for everybody who asks.
+        self._pending = pending
+        self._on_change = changed
+        # Where commits are kept before they are sent.
+        self._folder = folder
+        if folder is not None:
+            folder.kept = self._send_kept
+            folder.failed = self._fail
+        self.session = ClientSession(self, opening, client=f"headwater/{__version__}")
+        self._loop = asyncio.new_event_loop()
+        self._socket: ClientSocket | None = None
+        self._trying: asyncio.Task[tuple[asyncio.Transport, ClientSocket]] | None = None
+        self._queue: deque[Submission] = deque()
+        self._woken = False
+        self._stop = asyncio.Event()
+        # When it was last reached, on the loop's clock; None: it is.
+        self.lost_at: float | None = self._loop.time()
+        # Since when connections are let in and do not last, and no commit is decided; why; and when it was last live.
+        self._stuck_at: float | None = None
+        self._stuck_why = ""
+        self._live_at = 0.0
+        # When something was last heard, likewise.
+        self._heard_at = 0.0
+        self.tries = 0
+        self.trouble = ""
+        # Why this side has closed the last connection, if it did.
+        self._given_up = ""
+        # Somebody answers, and not as is expected.
+        self._is_misread = False
+        # Told when the phase has changed, by the thread.
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name=f"headwater-link-{url.space}", daemon=True)
+
+    # -- for other threads ---------------------------------------------------------------------------------
+
+    def start(self, *, waits: bool = True) -> None:
+        """Connect. Returns when it is open, or raises why not; unless it `waits`, also when it is not reached."""
+        self._thread.start()
+        begun = monotonic()
+
+        def is_over() -> bool:
+            # Who listens there and is slow gets the whole time; if nobody does, he may be about to start.
+            waited = monotonic() - begun
+            vain = self._socket is None and self.tries > 1 and (waited > NOBODY_S or not waits or self._is_misread)
+            return self.session.phase in (Phase.LIVE, Phase.OVER) or vain or waited > CONNECT_S
+
+        with self._changed:
+            while not is_over():
+                self._changed.wait(NOBODY_S / 4)
+        if self.session.phase is Phase.LIVE or (not waits and self.session.phase is not Phase.OVER):
+            return
+        error = self.session.error
+        self.stop()
+        if error is not None:
+            raise error
+        if self._is_misread:
+            hint = (
+                "its certificate is not trusted: give tls=ssl.create_default_context(cafile=...)"
+                if "CERTIFICATE" in self.trouble
+                else "is it ws:// or wss://?"
+            )
+            message = f"cannot open {self.url}: who answers there is not understood ({self.trouble}); {hint}"
+            raise OfflineError(message, url=str(self.url))
+        if self.session.was_greeted:
+            message = f"cannot open {self.url}: {self.trouble or 'the server gave no answer in time'}"
+            raise OfflineError(f"{message}; the server is there, and was asked {self.tries} times", url=str(self.url))
+        message = (
+            f"cannot open {self.url}: nobody answers there ({self.trouble or 'no answer in time'}); is `headwater "
+            "serve` running, and is the address right?"
+        )
+        raise OfflineError(message, url=str(self.url))
+
+    @property
+    def phase(self) -> Phase:
+        """How it stands."""
+        return self.session.phase
+
+    def submit(self, submission: Submission) -> None:
+        """Have a commit sent. Raises OfflineError if there is no room for it."""
+        waiting = self._pending()
+        self.session.check_room(waiting)
+        if waiting >= UNSENT_MAX:
+            raise self.away("does not keep up")
+        if self._folder is not None:
+            self._folder.keep(submission)
+            return
+        self._queue.append(submission)
+        if not self._woken:
+            self._woken = True
+            self._soon(self._take)
+
+    def wait_for_room(self) -> None:
+        """Return when there is room for one more commit, or the server is not reached."""
+        self.wait_until(lambda: self.phase is not Phase.LIVE or self.has_room(), PATIENCE_S)
+
+    def has_room(self) -> bool:
+        """Whether there is room for one more commit."""
+        return self.session.has_room(self._pending())
+
+    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, timeout: float | None = None) -> Answer:
+        """Ask, and wait. Raises OfflineError if there is no answer in time."""
+        timeout = PATIENCE_S if timeout is None else timeout
+        if self.phase is Phase.OVER and self.session.error is not None:
+            raise self.session.error
+        lost_at = self.lost_at
+        if lost_at is not None:
+            # Who has been away for long is not waited for as long again.
+            timeout = max(min(timeout, lost_at + PATIENCE_S - self._loop.time()), 0.0)
+        answer: Future[Answer | HeadwaterError] = Future()
+        self.ask_soon(frame, lambda found: None if answer.done() else answer.set_result(found))
+        try:
+            found = answer.result(timeout)
+        except FutureTimeoutError:
+            answer.cancel()
+            how, since = "was asked and has not answered", self._loop.time() - timeout
+            if self.lost_at is not None:
+                how, since = "is not reached", self.lost_at
+            seconds = max(round(self._loop.time() - since), 1)
+            message = f"{self.url} {how} for {seconds:,} s ({self.trouble or 'it is slow'})"
+            raise OfflineError(f"{message}; what is here already can be used", url=str(self.url)) from None
+        if isinstance(found, HeadwaterError):
+            raise found
+        return found
+
+    def ask_soon(
+        self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Callable[[Answer | HeadwaterError], None] | None
+    ) -> None:
+        """Ask; `done` is called by the thread. Without it, documents are delivered like what others do to them."""
+        self._soon(lambda: self.session.ask(frame, done))
+
+    def assume(self, doc: DocKey) -> None:
+        """It is taken not to exist."""
+        self._soon(lambda: self.session.assume(doc))
+
+    def unwatch(self, doc: DocKey) -> None:
+        """Hear no more of it."""
+        self._soon(lambda: self.session.unwatch((doc,)))
+
+    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+        """What runs have read that had nothing to write."""
+        self._soon(lambda: self.session.note(notes, gone))
+
+    def wait_until(self, is_so: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait for something that the thread does; for no longer than the server may be away. Raises OfflineError."""
+        begun = self._loop.time()
+        end = None if timeout is None else begun + timeout
+        with self._changed:
+            while not is_so():
+                if self.phase is Phase.OVER:
+                    return is_so()
+                now = self._loop.time()
+                left = None if end is None else end - now
+                if left is not None and left <= 0:
+                    return False
+                lost_at = self.lost_at
+                if lost_at is not None and end is None and now - lost_at > PATIENCE_S:
+                    raise self.away(f"is not reached ({self.trouble})")
+                if end is None and self._is_stuck(now):
+                    raise self.away(f"is reached, and cannot do what is asked ({self._stuck_why})")
+                if lost_at is None and end is None and now - max(begun, self._heard_at) > STALL_S:
+                    raise self.away(f"has said nothing for {STALL_S:g} s")
+                self._changed.wait(LOOK_S if left is None else min(LOOK_S, left))
+            return True
+
+    def _is_stuck(self, now: float) -> bool:
+        """Whether the server has let this client in and sent it away again for too long: its disk may be full."""
+        if self._stuck_at is None or (self.lost_at is None and now - self._live_at > STAYED_S):
+            return False
+        return now - self._stuck_at > PATIENCE_S
+
+    def away(self, how: str) -> OfflineError:
+        """The error of whoever waits in vain."""
+        waiting = self._pending()
+        fate = (
+            "and are lost if the program ends before it is" if self._folder is None else f"kept in {self._folder.path}"
+        )
+        message = f"{self.url} {how}: {waiting} commits wait for it, {fate}"
+        return OfflineError(message, url=str(self.url), waiting=waiting)
+
+    def told(self) -> None:
+        """Whoever waits has something to look at."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End it. Once more is no harm."""
+        if self._thread.is_alive():
+            self._soon(self._finish)
+            if self._thread is not threading.current_thread():
+                self._thread.join(CLOSE_S)
+
+    def soon(self, do: Callable[[], object]) -> None:
+        """Have something done by the thread."""
+        self._soon(do)
+
+    def _soon(self, do: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop has ended; so has everything that could be asked
+            self._loop.call_soon_threadsafe(do)
+
+    # -- the thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._connect_again())
+        except Exception as error:
+            log.exception("the connection to %s has ended", self.url)
+            self.session.end(RemoteProtocolError(f"the connection to {self.url} has ended: {describe(error)}"))
+        finally:
+            self.session.end()
+            self.told()
+            self._loop.close()
+
+    async def _connect_again(self) -> None:
+        delay = BACKOFF_MIN_S
+        while not self._stop.is_set() and self.phase is not Phase.OVER:
+            self.tries += 1
+            begun = self._loop.time()
+            went_well = await self._connect() and self._loop.time() - begun > STAYED_S
+            self._note_end(begun, stayed=went_well)
+            delay = BACKOFF_MIN_S if went_well else min(delay * 2, BACKOFF_MAX_S)
+            if self.session.error is not None and self.session.phase is Phase.OVER:
+                break
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), delay * (0.5 + random() / 2))  # noqa: S311  # no secret
+
+    def _note_end(self, begun: float, *, stayed: bool) -> None:
+        """A connection has ended. If it was let in and sent away at once, the server may not be able to do its work."""
+        if stayed or self._live_at < begun:
+            self._stuck_at = None
+        elif self._stuck_at is None:
+            self._stuck_at = self._loop.time()
+        self._stuck_why = self.trouble
+
+    async def _connect(self) -> bool:
+        """One connection, from beginning to end. Whether it came to be."""
+        url = self.url
+        host, authorization = url.host, self._showing.authorization
+        if self._folder is not None:
+            # What the server has given is on disk before it is shown: who is killed now comes again with the same.
+            await self._aside(self._folder.flush)
+        local = None if authorization else await self._aside(lambda: find_local(url.host, url.port))
+        if local is not None:
+            # It is at this address, and no other server gets its token.
+            host, authorization = local.host, f"Bearer {local.token}"
+        uri = parse_uri(f"{url.origin}/")
+        tls = (self._showing.tls or ssl.create_default_context()) if url.secure else None
+
+        def make() -> ClientSocket:
+            # Known before it is made to the end: the server may be quicker.
+            session = self.session
+            self._socket = ClientSocket(
+                uri, authorization, up=session.connected, hear=self._hear, is_answer_due=lambda: session.is_answer_due
+            )
+            return self._socket
+
+        try:
+            connecting = self._loop.create_connection(
+                make, host, url.port, ssl=tls, server_hostname=url.host if tls is not None else None
+            )
+            trying = self._trying = self._loop.create_task(asyncio.wait_for(connecting, CONNECT_S))
+            _, socket = await trying
+        except (TimeoutError, OSError, ssl.SSLError, RuntimeError, asyncio.CancelledError) as error:
+            # A RuntimeError if the program ends: then no name is looked up any more. Cancelled if the link ends.
+            self.trouble = str(error) or type(error).__name__
+            self._is_misread = isinstance(error, ssl.SSLError)
+            self._socket = None
+            self._lost(0, "")
+            return False
+        await socket.done
+        self._socket = None
+        if socket.refused is not None:
+            is_early = (
+                not self._showing.authorization and await self._aside(lambda: find_local(url.host, url.port)) != local
+            )
+            self._refused(*socket.refused, is_early=is_early)
+            return False
+        if not self._stop.is_set():
+            silent = f"nothing was heard for {socket.silence_s:.0f} s" if socket.silence_s else ""
+            self.trouble = silent or self._given_up or socket.close_reason or "the connection was lost"
+            self._given_up = ""
+            self._lost(socket.close_code, socket.close_reason)
+        return self.session.opened is not None
+
+    async def _aside(self, do: Callable[[], T]) -> T:
+        """What may take a moment, without holding up whoever asks."""
+        try:
+            doing = self._loop.run_in_executor(None, do)
+        except RuntimeError:
+            # The program is ending, and no thread is started any more.
+            return do()
+        return await doing
+
+    def _refused(self, status: int, words: str, *, is_early: bool) -> None:
+        """The server has refused the upgrade. `is_early`: the local token is another than the one that was shown.
+
+        A server listens before it has left its token, and takes connections after that: a client that looked for the
+        token too early finds it now, or finds the one of the server that was started in place of an earlier one.
+        """
+        self.trouble = f"{status}: {words}"
+        is_again = not self._showing.authorization and self.session.opened is not None
+        if status in _REFUSED and status not in _LATER and not (status == _NO_TOKEN and (is_early or is_again)):
+            self.session.end(AccessError(f"{self.url} does not let this program in: {words}", status=status))
+        else:
+            self._lost(0, "")
+
+    def _lost(self, code: int, reason: str) -> None:
+        if self.lost_at is None:
+            self.lost_at = self._loop.time()
+        self.session.lost(code, reason)
+
+    def _hear(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
+        self._or_end(lambda: self.session.receive(data))
+
+    def _or_end(self, do: Callable[[], None]) -> None:
+        """What cannot be gone on after ends the session."""
+        try:
+            do()
+        except (RemoteProtocolError, ServerLimitError) as error:
+            self.session.end(error)
+            if self._socket is not None:
+                self._socket.abort()
+
+    def _take(self) -> None:
+        # Said before looking: who appends after the last look wakes again.
+        self._woken = False
+        while self._queue:
+            self.session.submit(self._queue.popleft())
+
+    def _send_kept(self, submissions: list[Submission]) -> None:
+        """They are on disk. Called by the thread that writes."""
+        self._queue.extend(submissions)
+        if not self._woken:
+            self._woken = True
+            self._soon(self._take)
+
+    def _fail(self, submissions: list[Submission], error: HeadwaterError) -> None:
+        """They cannot be kept, and so they are not sent. Likewise."""
+        self._soon(lambda: self._deliver([Failure(each.commit, error) for each in submissions]))
+
+    def _finish(self) -> None:
+        self._take()
+        self._stop.set()
+        self.session.end()
+        if self._socket is not None:
+            self._socket.close()
+        if self._trying is not None:
+            # Who is not there yet is not waited for.
+            self._trying.cancel()
+
+    # -- what the session asks for -------------------------------------------------------------------------
+
+    def send(self, frame: FromClient) -> None:
+        """Send a frame, if there is a connection; else it is sent again over the next."""
+        socket = self._socket
+        if socket is None or not socket.is_open:
+            return
+        data = encode_frame(frame)
+        if len(data) <= FRAME_BYTES_MAX:
+            socket.send(data)
+        else:
+            # The server would hang up, and be sent the same again. In a turn of its own: it is being sent just now.
+            size, most = len(data), FRAME_BYTES_MAX
+            self._loop.call_soon(self._or_end, lambda: self.session.too_large(frame, size, most))
+
+    def deliver(self, items: list[Item]) -> None:
+        """To be taken in."""
+        self._deliver(items)
+
+    def decided(self, number: LocalSeq) -> None:
+        """A commit needs not be kept any more."""
+        self._stuck_at = None
+        self._decided(number)
+
+    def give_up(self, why: str) -> None:
+        """Close the connection; the next one is tried after a while."""
+        self._given_up = why
+        if self._socket is not None:
+            self._socket.abort()
+
+    def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
+        """The answer to the server's challenge, if a key is used."""
+        signer = self._showing.signer
+        if signer is None:
+            return None
+        check_audience(welcome.audience, self.url)
+        return signer.prove(welcome, self.url.space, session)
+
+    def changed(self) -> None:
+        """The phase is another now."""
+        if self.phase is Phase.LIVE:
+            self.lost_at = None
+            self.trouble = ""
+            self._live_at = self._heard_at = self._loop.time()
+        self.told()
+        self._on_change()

@@ -1,0 +1,1 @@
+"""Handlers and streams: what events carry, and what a sender holds."""

@@ -1,0 +1,49 @@
+"""What `@app.handler(reads=...)` takes: cells, documents, and functions that are computed.
+
+Must never know: when any of it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from headwater.cells.context import Owner
+from headwater.cells.document_class import Doc
+from headwater.cells.document_operations import place_of
+from headwater.cells.reading import Readable
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.function_options import Writable, writables
+from headwater.errors import DeclarationError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.values.address import doc_key
+from headwater.values.ids import DocKey
+
+Read: TypeAlias = Writable | Computed[..., Any]
+"""What a handler can be known to read."""
+
+
+def readables(where: str, given: object, owner: Owner) -> tuple[Read, ...]:
+    """What was said, checked. Raises DeclarationError."""
+    items = list(given) if isinstance(given, Sequence) and not isinstance(given, str | Readable | Doc) else [given]
+    found: list[Read] = []
+    for each in items:
+        if not isinstance(each, Computed):
+            found += writables(where, "reads", [each])
+        elif each.is_parametrised:
+            message = (
+                f"{where}: reads={each.name}, which takes parameters and so has a result for each set of arguments; "
+                "leave it out: what the handler calls is made current when it does"
+            )
+            raise DeclarationError(message, name=each.name)
+        elif each.owner is not owner:
+            message = f"{where}: reads={each.name}, which belongs to another app; name functions of the same app"
+            raise DeclarationError(message, name=each.name)
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def read_in(each: Read, space: BaseSpace) -> DocKey:
+    """The document that holds it in an open space."""
+    return doc_key(each.doc) if isinstance(each, Computed) else place_of(each, space)[0]

@@ -1,0 +1,288 @@
+"""Handlers and streams: what `@app.handler` and `app.stream` make, and how events are sent to them.
+
+Must never know: apps (an owner is whoever knows which space is meant), and when an event is handled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+
+from headwater.cells.context import UNTRACKED, Owner, find
+from headwater.cells.detached_value import Sealed
+from headwater.declare.events.declared_reads import Read, read_in, readables
+from headwater.declare.events.payload import Payload, check_parameters, hints_of
+from headwater.declare.events.ticket import Ticket
+from headwater.declare.functions.function_code import is_async, signature_of
+from headwater.declare.functions.function_options import milliseconds
+from headwater.errors import DeclarationError, HandlerTakenError, NotFoundError, UsageError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.events.event import Handler as HandlerRecord
+from headwater.scheduler.events.event import HandlerSpec
+from headwater.scheduler.scheduler_limits import BACKLOG_MAX
+from headwater.values.duration import Duration
+from headwater.values.hints import schema_of
+from headwater.values.schema import ANY
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.declare.patterns.builder import Within
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Stream(Generic[T]):
+    """Events of one kind, carrying a value of one class. `@app.handler(on=stream)` handles them."""
+
+    def __init__(self, app: Owner, name: str, doc: str, kind: object) -> None:
+        self.name = name
+        self.doc = doc
+        self._app = app
+        self._kind = kind
+        self._payload: Payload | None = None
+        # The handler, when one was declared.
+        self.handler: Handler[..., Any] | None = None
+
+    @property
+    def address(self) -> str:
+        """Its name, in full."""
+        return self.doc
+
+    @property
+    def payload(self) -> Payload:
+        """What its events carry."""
+        if self._payload is None:
+            self._payload = Payload.of_type(self._app, self._kind, self.doc, f"stream {self.name}")
+        return self._payload
+
+    def send(self, value: T, /) -> Ticket[object]:
+        """Send an event. In a transaction, it is part of it."""
+        return self._handler().deliver(self.payload.seal(value), None)
+
+    def once(self, id: str, *, by: str = "") -> StreamSender[T]:  # noqa: A002  # the word senders use
+        """An event that may be sent several times, by a name of its own: it is handled once."""
+        return StreamSender(self, _outside(id, by))
+
+    def _handler(self) -> Handler[..., Any]:
+        if self.handler is None:
+            message = f"stream {self.name} has no handler; declare one with @app.handler(on={self.name})"
+            raise UsageError(message, stream=self.name)
+        return self.handler
+
+    def __repr__(self) -> str:
+        return f"<stream {self.doc}>"
+
+
+class StreamSender(Generic[T]):
+    """An event with a name of its own."""
+
+    def __init__(self, stream: Stream[T], outside: tuple[str, str]) -> None:
+        self._stream = stream
+        self._outside = outside
+
+    def send(self, value: T, /) -> Ticket[object]:
+        """Send it; if it was handled before, the ticket has the result of then."""
+        stream = self._stream
+        return stream._handler().deliver(stream.payload.seal(value), self._outside)  # noqa: SLF001  # its other half
+
+
+class Handler(Generic[P, R]):
+    """A declared handler: events are sent to it, and each is handled once, in one transaction."""
+
+    def __init__(
+        self,
+        app: Owner,
+        fn: Callable[P, object],
+        name: str,
+        doc: str,
+        *,
+        on: Stream[Any] | None = None,
+        reads: tuple[Read, ...] = (),
+        backlog: int = BACKLOG_MAX,
+        timeout_ms: float | None = None,
+        change_group: str | None = None,
+    ) -> None:
+        self.name = name
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = name
+        self._app = app
+        self.doc = doc
+        self.stream: str = doc if on is None else on.doc
+        self.on = on
+        self._reads = reads
+        self._backlog = backlog
+        self._timeout_ms = timeout_ms
+        self._change_group = change_group
+        self._payload: Payload | None = None
+        self._result: Sealed | None = None
+        # builder: the piece it is part of, if it is part of one.
+        self.within: Within | None = None
+
+    @property
+    def address(self) -> str:
+        """Its stream's name, in full."""
+        return self.stream
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return self._app
+
+    @property
+    def payload(self) -> Payload:
+        """What its events carry. At first use: their types may be declared after it."""
+        if self._payload is None:
+            where = f"{self.name}()"
+            made = self.on.payload if self.on is not None else None
+            self._payload = made or Payload.of_function(self._app, self.__wrapped__, self.doc, where)
+        return self._payload
+
+    @property
+    def result(self) -> Sealed:
+        """What it returns."""
+        if self._result is None:
+            where = f"the result of {self.name}()"
+            hint = hints_of(self.__wrapped__, where).get("return", Any)
+            schema = ANY if hint is Any else schema_of(hint, where=where)
+            self._result = Sealed(self._app, f"{self.doc}()", schema=schema)
+        return self._result
+
+    def register(self, space: BaseSpace) -> None:
+        """Handle events in an open space from now on."""
+        fn, payload = self.__wrapped__, self.payload
+        self.result  # noqa: B018  # what cannot be declared is told now
+        spec = HandlerSpec(
+            stream=self.stream,
+            name=self.name,
+            fn=lambda sent: payload.call(fn, *space.around(), sent),
+            reads=tuple(read_in(each, space) for each in self._reads),
+            store=self.result.seal,
+            given=payload.given,
+            is_async=is_async(fn),
+            timeout_ms=self._timeout_ms,
+            backlog_max=self._backlog,
+            change_group=self._change_group,
+            piece="" if self.within is None else self.within.piece,
+            origin=fn,
+        )
+        space.add_handler(self, spec)
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def send(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
+        """Send an event with these arguments. In a transaction, it is part of it: sent if that comes to be."""
+        return self.deliver(self.payload.seal(*args, **kwargs), None)
+
+    def once(self, id: str, *, by: str = "") -> Sender[P, R]:  # noqa: A002  # the word senders use
+        """An event that may be sent several times, by a name of its own: it is handled once.
+
+        `by` says whose name that is, such as a webhook's; without it, it is the actor's of the open space.
+        """
+        return Sender(self, _outside(id, by))
+
+    def send_fields(self, fields: Mapping[str, object], outside: tuple[str, str] | None = None) -> Ticket[R]:
+        """As `send`, with fields that come from outside of Python. Unknown ones are refused."""
+        home, _ = find(self._app, self, UNTRACKED)
+        return self.deliver(self.payload.from_json(home, fields), outside)
+
+    def deliver(self, payload: Value, outside: tuple[str, str] | None) -> Ticket[R]:
+        """Hand over what was checked."""
+        home, _ = find(self._app, self, UNTRACKED)
+        assert isinstance(home, BaseSpace)
+        if self.within is not None and not home.mail.is_handled(self.stream):
+            message = f"{self.name}() of {self.within.piece} cannot be sent to"
+            raise NotFoundError(f"{message}: {home.pieces.why_not(self.within.prefix[:-1])}", stream=self.stream)
+        return Ticket(home, home.send(self.stream, payload, outside), self.result)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Within a transaction, as a plain function, as a part of it. Elsewhere an event is to be sent."""
+        _, tx = find(self._app, self, "run")
+        if tx is None or not tx.is_open:
+            message = (
+                f"{self.name}() is a handler: send it an event with {self.name}.send(...), which is handled once; "
+                "a plain call is for code in a transaction, and becomes a part of that"
+            )
+            raise UsageError(message, handler=self.name)
+        return cast("R", self.__wrapped__(*args, **kwargs))
+
+    def record_in(self, home: BaseSpace) -> HandlerRecord | None:
+        """What is known of it in an open space."""
+        return home.handlers.get(self)
+
+    def __repr__(self) -> str:
+        return f"<handler {self.stream}>"
+
+
+class AsyncHandler(Handler[P, R]):
+    """One that is async: sending is the same, and a plain call is to be awaited."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:  # type: ignore[override]
+            """Within a transaction, as an async function, as a part of it."""
+
+
+class Sender(Generic[P, R]):
+    """An event with a name of its own."""
+
+    def __init__(self, handler: Handler[P, R], outside: tuple[str, str]) -> None:
+        self._handler = handler
+        self._outside = outside
+
+    def send(self, *args: P.args, **kwargs: P.kwargs) -> Ticket[R]:
+        """Send it; if it was handled before, the ticket has the result of then."""
+        return self._handler.deliver(self._handler.payload.seal(*args, **kwargs), self._outside)
+
+
+def make_handler(
+    app: Owner,
+    fn: Callable[..., Any],
+    name: str,
+    doc: str,
+    where: str,
+    *,
+    on: Stream[Any] | None = None,
+    reads: object = (),
+    backlog: int = BACKLOG_MAX,
+    timeout: Duration | None = None,
+    change_group: str | None = None,
+) -> Handler[..., Any]:
+    """Check what was said of a handler. Raises DeclarationError, HandlerTakenError."""
+    signature = signature_of(fn)
+    check_parameters(signature, where)
+    if on is not None:
+        if not isinstance(on, Stream):
+            raise DeclarationError(f"{where}: on={on!r}; a stream made with app.stream(...) is expected")
+        if on.handler is not None and on.handler.name != name:
+            message = f"{where}: stream {on.name} is handled by {on.handler.name}() already, and each event by one"
+            raise HandlerTakenError(f"{message}; call the one from the other", stream=on.name, taken_by=on.handler.name)
+        if [parameter.kind is Parameter.KEYWORD_ONLY for parameter in signature.parameters.values()] != [False]:
+            raise DeclarationError(f"{where}: on= a stream, it takes one parameter, the event's value")
+    if type(backlog) is not int or backlog < 1:
+        raise DeclarationError(f"{where}: backlog={backlog!r}; a number of events is expected, 1 or more")
+    if timeout is not None and not is_async(fn):
+        raise DeclarationError(f"{where}: timeout= is for async functions; a plain one cannot be stopped from outside")
+    if change_group is not None and type(change_group) is not str:
+        raise DeclarationError(f"{where}: change_group={change_group!r}; a text is expected")
+    return (AsyncHandler if is_async(fn) else Handler)(
+        app,
+        fn,
+        name,
+        doc,
+        on=on,
+        reads=readables(where, reads, app),
+        backlog=backlog,
+        timeout_ms=milliseconds(timeout, f"{where}, timeout="),
+        change_group=change_group,
+    )
+
+
+def _outside(name: object, by: object) -> tuple[str, str]:
+    if not isinstance(name, str) or not name or not isinstance(by, str):
+        message = f"once({name!r}, by={by!r}): texts are expected, such as the id that a webhook gives"
+        raise UsageError(message)
+    return by, name

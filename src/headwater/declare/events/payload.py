@@ -1,0 +1,203 @@
+"""What events of a stream carry: named fields with types, from a function's parameters or from a class.
+
+Unknown fields are refused, and defaults filled in, when an event is sent; so whatever waits is complete.
+
+Must never know: when an event is handled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter, Signature
+from typing import Any, Final, cast, get_type_hints
+
+from headwater.cells.context import Owner
+from headwater.cells.detached_value import Sealed
+from headwater.cells.reading import MEND
+from headwater.cells.space_port import Home
+from headwater.cells.traverse import Source
+from headwater.declare.functions.function_code import signature_of
+from headwater.errors import DeclarationError, SchemaError
+from headwater.values.hints import schema_of
+from headwater.values.schema import ANY
+from headwater.values.tree import Maybe, Path, Value, freeze, is_array, is_link, is_map, map_of, same
+
+WHOLE: Final = "payload"
+"""The one field of a stream that carries values of a class."""
+
+_PLAIN: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+def hints_of(fn: Callable[..., object], where: str) -> dict[str, object]:
+    """The types that a function is annotated with. Raises DeclarationError."""
+    try:
+        return get_type_hints(fn, include_extras=True) if getattr(fn, "__annotations__", True) else {}
+    except NameError as error:
+        message = f"{where}: its types cannot be resolved: {error}; declare or import them at module level"
+        raise DeclarationError(message) from None
+    except TypeError:
+        raise DeclarationError(f"{where}: the types of {fn!r} cannot be told; declare a plain function") from None
+
+
+class Payload:
+    """The fields of a stream's events."""
+
+    # It carries one value of a class, whose fields are those of the event.
+    is_whole: bool = False
+
+    def __init__(self, owner: Owner, doc: str, where: str, signature: Signature, hints: Mapping[str, object]) -> None:
+        self._where = where
+        self._signature = signature
+        kinds = [parameter.kind for parameter in signature.parameters.values()]
+        # So many are given by place; those that only have a name come after them.
+        self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
+        self._defaults: dict[str, Value] | None = None
+        self.fields: dict[str, Sealed] = {}
+        for name in signature.parameters:
+            schema = schema_of(hints.get(name, Any), where=f"{where}, {name}") if name in hints else ANY
+            self.fields[name] = Sealed(owner, doc, (name,), schema=schema)
+
+    @classmethod
+    def of_function(cls, owner: Owner, fn: Callable[..., object], doc: str, where: str) -> Payload:
+        """From the parameters of a handler. Raises DeclarationError."""
+        signature = signature_of(fn)
+        check_parameters(signature, where)
+        return cls(owner, doc, where, signature, hints_of(fn, where))
+
+    @classmethod
+    def of_type(cls, owner: Owner, kind: object, doc: str, where: str) -> Payload:
+        """One value of a class."""
+        signature = Signature([Parameter(WHOLE, Parameter.POSITIONAL_ONLY)])
+        made = cls(owner, doc, where, signature, {WHOLE: kind})
+        made.is_whole = True
+        return made
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def seal(self, *args: object, **kwargs: object) -> Value:
+        """What is sent, checked. Raises TypeError, as a call would, or SchemaError."""
+        if not kwargs and len(args) == self._placed == len(self.fields):
+            # Nearly all, as `bind` would have it.
+            named = zip(self.fields.items(), args, strict=True)
+            return map_of({name: field.seal(given) for (name, field), given in named})
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
+        bound.apply_defaults()
+        return map_of({name: self.fields[name].seal(given) for name, given in bound.arguments.items()})
+
+    def given(self, sealed: Value) -> Value:
+        """The payload without fields that have their default.
+
+        A default that a new version adds or changes makes no other event of one that is sent again.
+        """
+        if self._defaults is None:
+            named = self._signature.parameters.items()
+            defaults = {name: each.default for name, each in named if each.default is not Parameter.empty}
+            self._defaults = {name: self.fields[name].seal(default) for name, default in defaults.items()}
+        if not self._defaults or not is_map(sealed):
+            return sealed
+        left = {
+            name: value
+            for name, value in sealed.items()
+            if name not in self._defaults or not same(value, self._defaults[name])
+        }
+        return map_of(left)
+
+    def from_json(self, home: Home, fields: Mapping[str, object]) -> Value:
+        """What comes from outside of Python, by name. Raises SchemaError for what is unknown, missing or misfit."""
+        if not isinstance(cast("object", fields), Mapping):
+            raise SchemaError(f"{self._where}: fields by name are expected, not {fields!r}; it takes {self._told()}")
+        if self.is_whole:
+            whole = self.fields[WHOLE]
+            for name in fields:
+                if not whole.has_part(name):
+                    raise self._unknown(name, f"{whole.expected} has no such field")
+            given: dict[str, object] = {WHOLE: fields}
+        else:
+            for name in fields:
+                if name not in self.fields:
+                    raise self._unknown(name, f"it takes {self._told()}")
+            given = dict(fields)
+        sealed: dict[str, Value] = {}
+        for name, parameter in self._signature.parameters.items():
+            field = self.fields[name]
+            if name in given:
+                sealed[name] = self._taken(home, field, freeze(given[name], field.address))
+            elif parameter.default is not Parameter.empty:
+                sealed[name] = field.seal(parameter.default)
+            else:
+                raise SchemaError(f"{self._where}: {name} is missing; it takes {self._told()}", field=name)
+        return map_of(sealed)
+
+    def _taken(self, home: Home, field: Sealed, given: Value) -> Value:
+        """One value, as it is kept. What is in it and has no place there is refused: a reader would pass it over."""
+        try:
+            sealed = field.seal(field.unseal(home, home.untracked, given))
+        except SchemaError as error:
+            told = error.message.removesuffix(MEND).replace("cannot read", "cannot send", 1)
+            raise SchemaError(told, **error.facts) from None
+        stray = next(_strays(given, sealed), None)
+        if stray is not None:
+            raise self._unknown("/".join(map(str, stray)), f"{field.address} is {field.expected}")
+        return sealed
+
+    def _unknown(self, name: str, why: str) -> SchemaError:
+        return SchemaError(f"{self._where}: there is no field {name!r}: {why}", field=name)
+
+    def _told(self) -> str:
+        return ", ".join(f"{name}: {field.expected}" for name, field in self.fields.items()) or "nothing"
+
+    def unsealed(self, home: Home, sealed: Value) -> dict[str, object]:
+        """By name, as authors get it, without depending on anything."""
+        there = cast("Mapping[str, Value]", sealed)
+        found: dict[str, object] = {}
+        for name, field in self.fields.items():
+            if name not in there:
+                default = self._signature.parameters[name].default
+                if default is Parameter.empty:
+                    message = f"{self._where}: what is kept has no {name}; give it"
+                    raise SchemaError(message, field=name)
+                found[name] = field.unseal(home, home.untracked, field.seal(default))
+            else:
+                found[name] = field.unseal(home, home.untracked, there[name])
+        return found
+
+    # -- handling ------------------------------------------------------------------------------------------
+
+    def call(self, fn: Callable[..., object], home: Home, source: Source, payload: Value) -> object:
+        """Call a function with what was sent. What an older version has sent is completed, or refused."""
+        there = cast("Mapping[str, Value]", payload)
+        given: list[object] = []
+        for name, field in self.fields.items():
+            default = self._signature.parameters[name].default
+            if name not in there and default is Parameter.empty:
+                message = f"{self._where}: what was sent has no {name}; it was sent by another version of the program"
+                raise SchemaError(message, field=name)
+            given.append(field.unseal(home, source, there[name] if name in there else field.seal(default)))
+        placed = self._placed
+        return fn(*given[:placed], **dict(zip(list(self.fields)[placed:], given[placed:], strict=True)))
+
+
+def _strays(given: Value, sealed: Maybe, path: Path = ()) -> Iterator[Path]:
+    """Where something was given of which nothing was kept."""
+    if is_link(given):
+        return
+    if is_map(given):
+        for key, inner in given.items():
+            if is_map(sealed) and key in sealed:
+                yield from _strays(inner, sealed[key], (*path, key))
+            else:
+                yield (*path, key)
+    elif is_array(given) and is_array(sealed):
+        for index, (inner, kept) in enumerate(zip(given, sealed, strict=False)):
+            yield from _strays(inner, kept, (*path, index))
+
+
+def check_parameters(signature: Signature, where: str) -> None:
+    """Refuse parameters that cannot be fields."""
+    for name, parameter in signature.parameters.items():
+        if parameter.kind not in _PLAIN:
+            stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
+            raise DeclarationError(f"{where}: {stars}{name} cannot be sent; name what an event carries")

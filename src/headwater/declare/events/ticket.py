@@ -1,0 +1,129 @@
+"""What a sender holds: one event, how far it has come, and its result when it is there.
+
+Must never know: how an event is handled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast
+
+from headwater.errors import (
+    ClosedError,
+    EventFailedError,
+    EventRefusedError,
+    EventRejectedError,
+    EventReusedError,
+    PoisonedError,
+    UnconfirmedError,
+)
+from headwater.scheduler.events.event import Event, State
+from headwater.scheduler.events.outcomes import HANDLED
+from headwater.scheduler.events.receipts import REUSED
+from headwater.values.codec import to_json
+from headwater.values.duration import Duration, to_ms
+
+if TYPE_CHECKING:
+    from headwater.cells.detached_value import Sealed
+    from headwater.runtime.space_runtime import BaseSpace
+
+R_co = TypeVar("R_co", covariant=True)
+
+TicketState = Literal["queued", "running", "pending", "confirmed", "refused", "rejected", "failed"]
+
+
+class Ticket(Generic[R_co]):
+    """One event that was sent. `await` it in async code; ask for its `result` in plain code."""
+
+    __slots__ = ("_event", "_result", "_space")
+
+    def __init__(self, space: BaseSpace, event: Event, result: Sealed) -> None:
+        self._space = space
+        self._event = event
+        self._result = result
+
+    @property
+    def id(self) -> str:
+        """The event's id: the same wherever and however often it is delivered."""
+        return self._event.id
+
+    @property
+    def state(self) -> TicketState:
+        """queued, running, pending (handled here), then confirmed, refused, rejected or failed."""
+        return self._event.state.value
+
+    @property
+    def reason(self) -> str:
+        """Why it was refused, rejected or failed, in words."""
+        return self._event.reason
+
+    @property
+    def is_done(self) -> bool:
+        """It has come to its end."""
+        return self._event.is_settled
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """What its handler returned, once that is on disk, or confirmed by the server.
+
+        An event that was handled before has the result of then. Raises EventFailedError, EventRejectedError,
+        EventRefusedError, EventReusedError, UnconfirmedError if it ended without a verdict, and EventTimeoutError if it
+        takes longer than `timeout`.
+        """
+        if not self._event.is_settled:
+            limit = None if timeout is None else to_ms(timeout, "ticket.result(...)")
+            self._space.wait_for(self._event, limit)
+        return self._answer()
+
+    def __await__(self) -> Generator[object, None, R_co]:
+        if not self._event.is_settled:
+            yield from self._space.until(self._event).__await__()
+        return self._answer()
+
+    def on_commit(self, callback: Callable[[Self], object]) -> Self:
+        """Call once with this ticket when the event has come to its end, whichever that is."""
+        if not callable(callback):
+            raise TypeError(f"on_commit takes a function, not {callback!r}")
+        self._space.when_ended(self._event, lambda _: callback(self), callback)
+        return self
+
+    def _answer(self) -> R_co:
+        event = self._event
+        title = event.handler.title
+        if event.state is State.CONFIRMED or event.reason is HANDLED:
+            return cast("R_co", self._result.unseal(self._space, self._space.untracked, event.result))
+        if isinstance(event.error, UnconfirmedError | PoisonedError):
+            message = f"it is not known whether {event.id} was handled by {title}: {event.error.message}"
+            raise UnconfirmedError(f"{message}. Look before you send it again", event=event.id) from event.error
+        if event.state is State.FAILED:
+            message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written"
+            where = self._space.scheduler.outcomes.where
+            kept = f"it is kept, see `headwater events show {event.id}{where}`"
+            if event.unkept:
+                kept = f"it could not be kept either: {event.unkept}. Send it again when that is mended"
+            failed = EventFailedError(f"{message}; {kept}", event=event.id)
+            failed.__cause__ = event.error
+            raise failed
+        if event.rejection is not None and event.state is State.REJECTED:
+            raise rejected(event.id, title, event.rejection.reason, to_json(event.rejection.facts))
+        if event.reason is REUSED:
+            raise reused(event.id, title)
+        if event.state is State.REFUSED:
+            raise EventRefusedError(f"{event.id} was not handled by {title}: {event.reason}", event=event.id)
+        message = f"{event.id} was not handled by {title}: space {self._space.name!r} was closed before its turn"
+        raise ClosedError(f"{message}. It is handled when the space is opened again", event=event.id)
+
+    def __repr__(self) -> str:
+        return f"<Ticket {self.id} for {self._event.handler.title}: {self.state}>"
+
+
+def rejected(event: str, handler: str, reason: str, facts: object) -> EventRejectedError:
+    """What is raised for an event that its handler has rejected, with what that said beside the reason."""
+    told = facts if isinstance(facts, dict) else {}
+    message = f"{handler} rejected {event}: {reason}. Nothing of it was written"
+    return EventRejectedError(message, **{**told, "event": event, "reason": reason})
+
+
+def reused(event: str, handler: str) -> EventReusedError:
+    """What is raised for an event whose id was used before for another."""
+    message = f"{handler} was not sent {event}: an event with this id was handled with another payload"
+    return EventReusedError(f"{message}; use an id of its own for what is another event", event=event)

@@ -1,0 +1,1 @@
+"""Computed functions and sinks: options, arguments, instances, fingerprints."""

@@ -1,0 +1,142 @@
+"""Arguments of functions with parameters, as they are stored with the runs that gave them, and made again.
+
+Stored is what can be made again exactly: text, numbers, None, lists and dicts of these, a tuple of these, documents and
+cells. A document is stored by its id, and is made again as the class that the parameter is annotated with; a cell as
+one that the app declares. Nothing else has a stored form, and a run that gave it runs again at the next opening.
+
+Must never know: nodes, and what a function does with its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import BoundArguments, Signature
+from typing import Final, get_type_hints
+
+import msgspec
+
+from headwater.cells.context import Owner
+from headwater.cells.document_class import Doc, open_doc
+from headwater.cells.document_operations import told_apart
+from headwater.cells.reading import Readable
+from headwater.cells.space_port import Home
+from headwater.declare.functions.instances import key_of
+from headwater.errors import HeadwaterError
+from headwater.store.observations import Arguments
+from headwater.values.address import doc_key
+from headwater.values.codec import decode
+
+STORED_MAX: Final = 4_096
+"""Characters of the arguments of one call: they are stored with each run that makes the call."""
+
+_SCALARS: Final[Mapping[str, Callable[[str], object]]] = {
+    "text": str,
+    "int": int,
+    "float": float,
+    "bool": lambda text: text == "True",
+    "NoneType": lambda _: None,
+}
+_CONTAINERS: Final[Mapping[str, Callable[[bytes], object]]] = {
+    "plain": msgspec.msgpack.decode,
+    "tuple": lambda body: tuple(msgspec.msgpack.decode(body)),
+    # What is read from a cell.
+    "frozen": decode,
+}
+_EVERYBODYS: Final = "space!"
+"""How a document is told that is not one user's own."""
+
+
+def stored_arguments(fn: Callable[..., object], owner: Owner, bound: BoundArguments) -> Arguments | None:
+    """The stored form of arguments; None if one of them has none."""
+    key = key_of(bound.arguments)
+    if key is None or sum(len(text) for part in key for text in part) > STORED_MAX:
+        return None
+    found: list[tuple[str, ...]] = []
+    for (name, given), part in zip(bound.arguments.items(), key, strict=True):
+        kept: tuple[str, ...] | None = None
+        if part[0] in _SCALARS:
+            kept = part
+        elif part[0] == "doc":
+            is_everybodys = part[2].startswith(_EVERYBODYS)
+            kept = part if is_everybodys and _class_of(fn, name) is type(given) else None
+        elif part[0] == "cell":
+            kept = part if isinstance(given, Readable) and _cell_at(owner, part[1]) is given else None
+        else:
+            body = bytes.fromhex(part[1])
+            how = next((how for how, made in _CONTAINERS.items() if _is_same(_made(made, body), given)), None)
+            kept = None if how is None else (*part, how)
+        if kept is None:
+            return None
+        found.append(kept)
+    return tuple(found)
+
+
+def remade_arguments(
+    fn: Callable[..., object], signature: Signature, owner: Owner, home: Home, stored: Arguments
+) -> BoundArguments | None:
+    """The arguments of a stored form; None if the function does not take these any more."""
+    if len(stored) != len(signature.parameters):
+        return None
+    found: dict[str, object] = {}
+    for name, part in zip(signature.parameters, stored, strict=True):
+        try:
+            found[name] = _argument(fn, name, owner, home, part)
+        except (LookupError, ValueError, TypeError, HeadwaterError, msgspec.MsgspecError):
+            # Not as this module stores it, or of another version of the program.
+            return None
+    return BoundArguments(signature, found)
+
+
+def _argument(fn: Callable[..., object], name: str, owner: Owner, home: Home, part: tuple[str, ...]) -> object:
+    kind = part[0]
+    if kind in _SCALARS:
+        return _SCALARS[kind](part[1])
+    if kind == "value":
+        return _CONTAINERS[part[2]](bytes.fromhex(part[1]))
+    if kind == "cell":
+        cell = _cell_at(owner, part[1])
+        if cell is None:
+            raise LookupError(part[1])
+        return cell
+    cls = _class_of(fn, name)
+    if kind != "doc" or cls is None or cls.__name__ != part[1] or not part[2].startswith(_EVERYBODYS):
+        raise LookupError(part)
+    doc = part[2].removeprefix(_EVERYBODYS)
+    made = open_doc(cls, home, doc, doc_key(doc))
+    if told_apart(made) != part[2]:
+        raise LookupError(part)
+    return made
+
+
+def _class_of(fn: Callable[..., object], name: str) -> type[Doc] | None:
+    """The class of documents that a parameter is annotated with."""
+    try:
+        hint = get_type_hints(fn).get(name)
+    except (NameError, TypeError, AttributeError):
+        return None
+    return hint if isinstance(hint, type) and issubclass(hint, Doc) else None
+
+
+def _cell_at(owner: Owner, address: str) -> Readable | None:
+    """A cell that an app declares."""
+    declared: Mapping[str, object] = getattr(owner, "declared", {})
+    found = declared.get(address.partition(".")[2])
+    return found if isinstance(found, Readable) and found.address == address else None
+
+
+def _made(how: Callable[[bytes], object], body: bytes) -> object:
+    try:
+        return how(body)
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        return None
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Equal, of the same classes, in the same order."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return one == other

@@ -1,0 +1,348 @@
+"""`hw.if_else`, `hw.when`, `hw.unless`: one of two, by a condition. The other is not looked at, and so not run.
+
+The node of a choice stores a link to the branch that was chosen. Whoever calls it reads that link, and then what it
+leads to, through whatever keeps that current.
+
+Must never know: what the branches hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from headwater.cells.cell import Cell
+from headwater.cells.context import find
+from headwater.cells.document_class import Doc
+from headwater.cells.document_operations import told_apart
+from headwater.cells.elements import entry_for
+from headwater.cells.reading import Readable
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import Source
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.function_code import is_async, signature_of
+from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.declare.lists.list_verbs import declarer
+from headwater.declare.verb_port import Verbs
+from headwater.errors import DeclarationError, HeadwaterError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import NodeSpec
+from headwater.values.address import doc_key
+from headwater.values.codec import encode
+from headwater.values.hints import freeze_with, infer
+from headwater.values.link import link_to, parse_link
+from headwater.values.schema import Schema, short
+from headwater.values.tree import Maybe, Value, same
+
+if TYPE_CHECKING:
+    from headwater.cells.context import Owner
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+Condition: TypeAlias = Cell[Any] | Callable[[], object]
+"""What is asked whether it is true: a cell, a computed, or a function."""
+Reference: TypeAlias = Cell[T] | Computed[[], T]
+"""A branch that has a place of its own."""
+
+
+class Branch:
+    """One of the two."""
+
+    def __init__(self, thing: object, where: str) -> None:
+        self._thing = thing
+        self._schema: Schema | None = None
+        self._value: Value = None
+        if isinstance(thing, Computed):
+            if thing.is_parametrised:
+                message = f"{where}: {thing.name}() takes parameters; give a computed without any, which calls it"
+                raise DeclarationError(message, name=thing.name)
+        elif not isinstance(thing, Readable | Doc):
+            if callable(thing):
+                message = f"{where}: {thing!r} is a function; a branch is a cell, a value, or made with @app.computed"
+                raise DeclarationError(message)
+            try:
+                self._schema = infer(thing, where=where)
+                self._value = freeze_with(self._schema, thing, where)
+            except HeadwaterError as error:
+                raise DeclarationError(error.message, **error.facts) from None
+
+    def reference(self) -> Value:
+        """What stands for it: a link to its place; of a plain value, the value."""
+        thing = self._thing
+        if isinstance(thing, Computed):
+            return link_to(doc_key(thing.doc)).to_value()
+        return entry_for(thing).reference() if isinstance(thing, Readable | Doc) else self._value
+
+    def read(self, home: BaseSpace) -> object:
+        """What it holds, through its own node if it has one."""
+        thing = self._thing
+        if isinstance(thing, Computed):
+            return thing()
+        if isinstance(thing, Cell):
+            return thing.value
+        return thing if self._schema is None else self._schema.load(self._value, home)
+
+    def told(self) -> str:
+        """For what stands for the code: with another branch it is another choice."""
+        thing = self._thing
+        if isinstance(thing, Computed):
+            return f"computed {thing.doc}"
+        if isinstance(thing, Readable):
+            return f"cell {thing.address}"
+        return f"document {told_apart(thing)}" if isinstance(thing, Doc) else f"value {encode(self._value).hex()}"
+
+
+class Choice(Computed[[], T]):
+    """One of two, called to be read."""
+
+    def __init__(self, app: Owner, condition: Condition, branches: tuple[Branch, Branch], name: str, doc: str) -> None:
+        super().__init__(app, self._plain, name, doc, NOTHING_SAID)
+        self.__doc__ = type(self).__doc__
+        self._condition = condition
+        # If it holds, and if it does not.
+        self._then, self._otherwise = branches
+
+    def _holds(self) -> bool:
+        condition = self._condition
+        return bool(condition.value if isinstance(condition, Cell) else condition())
+
+    def _chosen(self) -> Branch:
+        return self._then if self._holds() else self._otherwise
+
+    def _plain(self) -> T:
+        home, _ = find(self._app, self)
+        assert isinstance(home, BaseSpace)
+        return cast("T", self._chosen().read(home))
+
+    # -- its node ------------------------------------------------------------------------------------------
+
+    def _resolve(self) -> Cell[Any]:
+        if self._result is None:
+            self._result = Cell(self._app, self._doc)
+        return self._result
+
+    def _store(self, value: object) -> Value:
+        return cast("Value", value)
+
+    def register(self, space: BaseSpace) -> None:
+        """Make it a node of an open space."""
+        self._resolve()
+        spec = self._spec(space, self.name, lambda: self._chosen().reference(), self._doc)
+        self._renew(space, space.add_node(self, spec))
+
+    def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+        spec = super()._spec(space, name, fn, doc)
+        prints = space.prints if self.within is None else self.within.prints
+        asked = self._condition
+        told = Branch(asked, "").told() if isinstance(asked, Cell | Computed) else ""
+        spec.origin = code = _nothing if told else cast("Callable[[], object]", asked)
+        spec.print = lambda: prints.of(code, "choice", told, self._then.told(), self._otherwise.told())
+        return spec
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def __call__(self) -> T:
+        home, tx = find(self._app, self)
+        assert isinstance(home, BaseSpace)
+        if tx is not None and tx.has_writes:
+            return self._plainly(home, tx)
+        if self not in home.nodes:
+            # Another was declared in its place, as in a notebook; or it is declared no more.
+            successor = self._successor(home)
+            return self._untold(home, tx) if successor is None else cast("T", successor())
+        self.current_in(home, tx)
+        is_then = same(self._then.reference(), self._stored(home, tx))
+        return cast("T", (self._then if is_then else self._otherwise).read(home))
+
+    def _stored(self, home: BaseSpace, tx: Transaction | None) -> Maybe:
+        """The reference, noted, and not followed."""
+        source: Source = home.untracked if tx is None else tx
+        doc = doc_key(self._doc)
+        stored = source.read(doc)
+        link = parse_link(stored)
+        if link is not None and link.doc == self._doc and link.scope is not None:
+            # The condition is one user's own, and so is what follows from it.
+            stored = source.read(home.key(self._doc, link.scope))
+        return stored
+
+    def __repr__(self) -> str:
+        return f"<choice {self._doc}>"
+
+
+def _nothing() -> None:
+    """Stands for a condition that has no code of its own."""
+
+
+# --- the verbs ----------------------------------------------------------------------------------------------
+
+
+class ChoiceVerbs(Verbs):
+    """The verbs for choices, of an app and of a pattern."""
+
+    @overload
+    def if_else(
+        self, condition: Condition, then: Reference[T], otherwise: Reference[U], *, name: str | None = ...
+    ) -> Choice[T | U]: ...
+    @overload
+    def if_else(
+        self, condition: Condition, then: Reference[T], otherwise: U, *, name: str | None = ...
+    ) -> Choice[T | U]: ...
+    @overload
+    def if_else(
+        self, condition: Condition, then: T, otherwise: Reference[U], *, name: str | None = ...
+    ) -> Choice[T | U]: ...
+    @overload
+    def if_else(self, condition: Condition, then: T, otherwise: U, *, name: str | None = ...) -> Choice[T | U]: ...
+    def if_else(self, condition: Condition, then: object, otherwise: object, *, name: str | None = None) -> Choice[Any]:
+        """One of two, by a condition: `shown = app.if_else(ready, report, "not yet")`, read as `shown()`.
+
+        The condition is a cell, a computed or a function; a branch is a cell, a computed, or a plain value. The branch
+        that is not chosen does not run.
+        """
+        chosen, where = self._choice_name("if_else", "if", condition, name)
+        return self._choice(chosen, where, condition, then, otherwise)
+
+    @overload
+    def when(
+        self, condition: Cell[T] | Callable[[], T], value: Reference[U], *, name: str | None = ...
+    ) -> Choice[T | U]: ...
+    @overload
+    def when(self, condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ...) -> Choice[T | U]: ...
+    def when(self, condition: Condition, value: object, *, name: str | None = None) -> Choice[Any]:
+        """The value if the condition holds, as in `condition and value`: else what the condition itself came to."""
+        chosen, where = self._choice_name("when", "when", condition, name)
+        condition = self._asked(chosen, where, condition)
+        return self._choice(chosen, where, condition, value, condition)
+
+    @overload
+    def unless(
+        self, condition: Cell[T] | Callable[[], T], value: Reference[U], *, name: str | None = ...
+    ) -> Choice[T | U]: ...
+    @overload
+    def unless(self, condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ...) -> Choice[T | U]: ...
+    def unless(self, condition: Condition, value: object, *, name: str | None = None) -> Choice[Any]:
+        """The value unless the condition holds, as in `condition or value`: else what the condition itself came to."""
+        chosen, where = self._choice_name("unless", "unless", condition, name)
+        condition = self._asked(chosen, where, condition)
+        return self._choice(chosen, where, condition, condition, value)
+
+    # -- how ----------------------------------------------------------------------------------------------
+
+    def _asked(self, name: str, where: str, condition: Condition) -> Cell[Any] | Computed[[], Any]:
+        """A condition that can be a branch as well: what a function returns is kept for that."""
+        if isinstance(condition, Cell | Computed):
+            return condition
+        inner = f"{name}.condition"
+        made: Computed[[], Any] = Computed(self.owner, condition, inner, self._id(inner), NOTHING_SAID)
+        self._declare(inner, made, where)
+        self._start(inner, made)
+        return made
+
+    def _choice(self, name: str, where: str, condition: Condition, then: object, otherwise: object) -> Choice[Any]:
+        branches = (Branch(then, where), Branch(otherwise, where))
+        made: Choice[Any] = Choice(self.owner, condition, branches, name, self._id(name))
+        self._declare(name, made, where)
+        self._start(name, made)
+        return made
+
+    def _choice_name(self, verb: str, word: str, condition: object, name: str | None) -> tuple[str, str]:
+        """A name that was given, or one after the condition: `if_ready`."""
+        where = f"{self.verb}.{verb}"
+        _check_condition(condition, where)
+        found = name or _name_of(condition)
+        if not found or "<" in found or "/" in found:
+            raise DeclarationError(f"{where} needs a name for {condition!r}: give it one with name=...")
+        chosen = name or f"{word}_{found}"
+        return chosen, f"{where} {chosen!r}"
+
+
+def _check_condition(condition: object, where: str) -> None:
+    """Refuse what cannot be asked. Raises DeclarationError."""
+    if not isinstance(condition, Cell) and (not callable(condition) or isinstance(condition, type)):
+        message = f"{where}: {short(condition)} is no condition; give a cell, a computed, or a function"
+        raise DeclarationError(message)
+    if not isinstance(condition, Cell):
+        takes = condition.is_parametrised if isinstance(condition, Computed) else signature_of(condition).parameters
+        if takes:
+            message = f"{where}: the condition takes parameters, and nobody is there to give them; wrap it: lambda:"
+            raise DeclarationError(f"{message} ...")
+        if is_async(condition) and not isinstance(condition, Computed):
+            raise DeclarationError(f"{where}: the condition is async; make a computed of it, with @app.computed")
+
+
+def _choice_declarer(what: str, on: object, condition: object, *branches: object) -> Any:  # noqa: ANN401  # see declarer
+    """Who declares a choice here. What is no condition is told first: it does not say either whose it is."""
+    _check_condition(condition, what)
+    return declarer(what, on, condition, *branches)
+
+
+def _name_of(condition: object) -> str:
+    if isinstance(condition, Cell):
+        return condition.address.rpartition("!")[2].rpartition(".")[2]
+    return str(getattr(condition, "name", None) or getattr(condition, "__name__", ""))
+
+
+@overload
+def if_else(
+    condition: Condition,
+    then: Reference[T],
+    otherwise: Reference[U],
+    *,
+    name: str | None = ...,
+    on: ChoiceVerbs | None = ...,
+) -> Choice[T | U]: ...
+@overload
+def if_else(
+    condition: Condition, then: Reference[T], otherwise: U, *, name: str | None = ..., on: ChoiceVerbs | None = ...
+) -> Choice[T | U]: ...
+@overload
+def if_else(
+    condition: Condition, then: T, otherwise: Reference[U], *, name: str | None = ..., on: ChoiceVerbs | None = ...
+) -> Choice[T | U]: ...
+@overload
+def if_else(
+    condition: Condition, then: T, otherwise: U, *, name: str | None = ..., on: ChoiceVerbs | None = ...
+) -> Choice[T | U]: ...
+def if_else(
+    condition: Condition, then: object, otherwise: object, *, name: str | None = None, on: ChoiceVerbs | None = None
+) -> Choice[Any]:
+    """One of two, by a condition, as `app.if_else`: `shown = hw.if_else(ready, report, "not yet")`."""
+    whose = _choice_declarer("hw.if_else", on, condition, then, otherwise)
+    return cast("Choice[Any]", whose.if_else(condition, then, otherwise, name=name))
+
+
+@overload
+def when(
+    condition: Cell[T] | Callable[[], T],
+    value: Reference[U],
+    *,
+    name: str | None = ...,
+    on: ChoiceVerbs | None = ...,
+) -> Choice[T | U]: ...
+@overload
+def when(
+    condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ..., on: ChoiceVerbs | None = ...
+) -> Choice[T | U]: ...
+def when(condition: Condition, value: object, *, name: str | None = None, on: ChoiceVerbs | None = None) -> Choice[Any]:
+    """The value if the condition holds, else what the condition came to, as `app.when`."""
+    return cast("Choice[Any]", _choice_declarer("hw.when", on, condition, value).when(condition, value, name=name))
+
+
+@overload
+def unless(
+    condition: Cell[T] | Callable[[], T],
+    value: Reference[U],
+    *,
+    name: str | None = ...,
+    on: ChoiceVerbs | None = ...,
+) -> Choice[T | U]: ...
+@overload
+def unless(
+    condition: Cell[T] | Callable[[], T], value: U, *, name: str | None = ..., on: ChoiceVerbs | None = ...
+) -> Choice[T | U]: ...
+def unless(
+    condition: Condition, value: object, *, name: str | None = None, on: ChoiceVerbs | None = None
+) -> Choice[Any]:
+    """The value unless the condition holds, else what the condition came to, as `app.unless`."""
+    return cast("Choice[Any]", _choice_declarer("hw.unless", on, condition, value).unless(condition, value, name=name))

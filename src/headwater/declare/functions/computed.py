@@ -1,0 +1,365 @@
+"""Declared functions: what `@app.computed` makes of an author's function.
+
+Must never know: apps (an owner is whoever knows which space is meant), and when a function runs.
+
+Length: a call of a computed function passes here in one piece, and what it needs stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from inspect import BoundArguments
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
+
+from headwater.cells.cell import Cell
+from headwater.cells.context import HERE, Frame, Owner, find
+from headwater.cells.transaction import Transaction
+from headwater.declare.functions.arguments import remade_arguments, stored_arguments
+from headwater.declare.functions.function_code import NO_PARAMETERS, is_async, signature_of
+from headwater.declare.functions.function_options import Declared, check_nothing, returned
+from headwater.declare.functions.instances import Instance, Instances, key_of, label_of
+from headwater.declare.patterns.pattern import Invocation
+from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import Kind, Node, NodeSpec
+from headwater.store.observations import Arguments
+from headwater.values.address import Depth, doc_key
+from headwater.values.guess import check_untyped
+from headwater.values.hints import freeze_with, schema_of
+from headwater.values.ids import DocKey
+from headwater.values.schema import ANY, Schema
+from headwater.values.tree import ABSENT, Value
+
+if TYPE_CHECKING:
+    from headwater.declare.patterns.builder import Within
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+COMPUTED = "{}() is computed and may not write {{}}; move the write to a @app.handler"
+"""What a computed function is told that writes: for `Transaction.read_only`."""
+
+RUN_COMPUTED = "{run} is computed and may not write {}; move the write to a @app.handler"
+"""The same in its own run, whose transaction is named as it is."""
+
+
+class Computed(Generic[P, R]):
+    """A declared function: still called to be read. Its result is kept in a document, one for each set of arguments."""
+
+    def __init__(self, app: Owner, fn: Callable[P, object], name: str, doc: str, declared: Declared) -> None:
+        self.name = name
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = name
+        self._app = app
+        self.declared = declared
+        found = signature_of(fn)
+        # Of one without parameters nothing is kept: there may be a hundred thousand of them.
+        self._signature = found if found.parameters else NO_PARAMETERS
+        self._parametrised = bool(found.parameters)
+        self._result: Cell[Any] | None = None
+        self._type: Schema = ANY
+        self._is_typed = True
+        self._doc = doc
+        # builder: the piece it is part of, if it is part of one.
+        self.within: Within | None = None
+
+    @property
+    def address(self) -> str:
+        """Where its result stands. With parameters there is one place for each set of arguments."""
+        if self._parametrised:
+            message = (
+                f"{self.name}() takes parameters: it has a result for each set of arguments, and so no one address"
+            )
+            raise UsageError(message, name=self.name)
+        return self._resolve().address
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return self._app
+
+    @property
+    def doc(self) -> str:
+        """The document that takes its result."""
+        return self._doc
+
+    @property
+    def is_parametrised(self) -> bool:
+        """It takes parameters: there is a node for each set of arguments."""
+        return self._parametrised
+
+    def _resolve(self) -> Cell[Any]:
+        """Where its result stands. At first use: what it returns may be declared after it."""
+        if self._result is None:
+            where = f"the result of {self.name}()"
+            try:
+                has_hints = bool(getattr(self.__wrapped__, "__annotations__", True))
+                hints = get_type_hints(self.__wrapped__, include_extras=True) if has_hints else {}
+                hint = hints.get("return", Any)
+                self._is_typed = "return" in hints
+            except NameError as error:
+                message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
+                raise DeclarationError(message, name=self.name) from None
+            if self.declared.is_materializer:
+                check_nothing(self.name, hint)
+                hint = None
+            self._type = schema_of(hint, where=where)
+            self._result = Cell(self._app, self._doc, schema=self._type)
+        return self._result
+
+    def check(self) -> None:
+        """Raise DeclarationError if what it returns cannot be stored."""
+        self._resolve()
+
+    def _store(self, value: object) -> Value:
+        if not self._is_typed:
+            check_untyped(self.name, value)
+        try:
+            return freeze_with(self._type, value, "")
+        except HeadwaterError:
+            if self.declared.is_materializer:
+                raise returned(self.name, value) from None
+            # Once more, to say of what: every run comes here, and few are told anything.
+            return freeze_with(self._type, value, f"the result of {self.name}()")
+
+    def register(self, space: BaseSpace) -> None:
+        """Make it a node of an open space; one with parameters becomes one when it is called."""
+        if self._parametrised:
+            space.instances_of(self)
+            with suppress(DeclarationError):
+                # Before anything runs. What is wrong with its type is said when it is called.
+                self.print_in(space)
+            return
+        self._renew(space, space.add_node(self, self.spec_in(space)))
+
+    def spec_in(self, space: BaseSpace) -> NodeSpec:
+        """What is told of its node in an open space."""
+        self._resolve()
+        return self._spec(space, self.name, self.__wrapped__, self._doc)
+
+    def print_in(self, space: BaseSpace) -> bytes:
+        """What stands for it, and everything besides documents that its results depend on."""
+        self._resolve()
+        prints = space.prints if self.within is None else self.within.prints
+        return prints.of(self.__wrapped__, self._type, self.declared.version)
+
+    def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+        declared = self.declared
+        sides, envelope = declared.write_surface(space)
+        within = self.within
+        prints = None if within is None else within.prints
+        return NodeSpec(
+            name=name,
+            fn=fn,
+            kind=Kind.COMPUTATION,
+            outputs=(doc_key(doc), *sides),
+            side_write_envelope=envelope,
+            eager=declared.eager,
+            store=self._store,
+            read_only=RUN_COMPUTED,
+            has_callers=True,
+            is_async=is_async(self.__wrapped__),
+            on_invalid=declared.on_invalid,
+            timeout_ms=declared.timeout_ms,
+            debounce_ms=declared.debounce_ms,
+            throttle_ms=declared.throttle_ms,
+            change_group=declared.change_group,
+            print=lambda: (prints or space.prints).of(self.__wrapped__, self._type, declared.version),
+            is_instance=self._parametrised,
+            piece="" if within is None else within.piece,
+            parent=None if within is None else within.parent,
+            origin=self.__wrapped__,
+        )
+
+    def _renew(self, space: BaseSpace, node: Node) -> None:
+        """Whoever has read it from another that was declared before, as in a notebook, is told."""
+        if self.within is None:
+            # Of a piece, what is kept is looked at first.
+            space.scheduler.renew(node)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: C901, PLR0911, PLR0912  # each call passes here: in one piece
+        frame = HERE.get()
+        if frame is not None and not args and not kwargs:
+            # As for a cell: read before in this transaction, and nothing was written since.
+            memo = frame.memo
+            if self in memo:
+                return memo[self]  # type: ignore[return-value]  # a cast is a call
+            home, tx = frame.home, frame.tx
+            if tx is not None and not tx.wrote and home.owner is self._app and not home.wary:
+                # As below, for what is current, which nearly all is that is read in a run.
+                node = home.nodes.get(self)  # type: ignore[attr-defined]  # an app's home is a space
+                if node is not None and not node.spec.is_async and home.scheduler.is_current(node):  # type: ignore[attr-defined]
+                    value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
+                    return value  # type: ignore[return-value]
+        home, tx = find(self._app, self._doc if self._parametrised else self)
+        assert isinstance(home, BaseSpace)
+        if tx is not None and tx.has_writes:
+            # In the middle of a transaction whose writes nobody else can see: a plain call, whose reads are the
+            # caller's.
+            value = self._plainly(home, tx, *args, **kwargs)
+            if not args and not kwargs:
+                # Until the next write: else functions that call others twice would take for ever.
+                tx.memo[self] = value
+            return value
+        if self._parametrised:
+            if self not in home.instances and (successor := self._successor(home)) is not None:
+                return cast("R", successor(*args, **kwargs))
+            instance = self._instance(home, *args, **kwargs)
+            if instance is None:
+                return self._untold(home, tx, *args, **kwargs)
+            node, cell = instance.node, instance.cell
+        else:
+            found = home.nodes.get(self)
+            if found is None and (successor := self._successor(home)) is not None:
+                return cast("R", successor(*args, **kwargs))
+            if found is None or args or kwargs:
+                return self._untold(home, tx, *args, **kwargs)
+            node, cell = found, self._resolve()
+        value = self._pull(home, tx, node, cell)
+        if node.removed and self._parametrised:
+            # Nobody read it any more, and so it went while this call waited for its turn.
+            return self(*args, **kwargs)
+        return value
+
+    def _pull(self, home: BaseSpace, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
+        self._make_current(home, tx, node)
+        value = cell.value
+        if tx is None:
+            if home.restless:
+                # What it wrote besides its result, others may have read.
+                home.catch_up()
+        elif not self._parametrised:
+            tx.memo[self] = value
+        return cast("R", value)
+
+    def _make_current(self, home: BaseSpace, tx: Transaction | None, node: Node) -> None:
+        """What a call would give is stored from now on. Raises what it raised; of what it came to, nothing is read."""
+        if tx is None and home.news:
+            home.catch_up()
+        try:
+            if tx is None or not home.scheduler.is_current(node):
+                home.pull(node)
+        except Exception:
+            if tx is not None:
+                # Whoever was told of an error has to be told of its end.
+                tx.note(node.outputs[0], (), Depth.DEEP)
+            elif home.restless:
+                # Pieces that it has started before it failed have their turn, and then none.
+                home.catch_up()
+            raise
+        if node.spec.is_async and home.replica.read(node.outputs[0]) is ABSENT:
+            if tx is not None:
+                tx.note(node.outputs[0], (), Depth.DEEP)
+            why = "it is under way, and whoever reads it runs again when it is there"
+            raise NotReadyError(f"{self.name}() has no value yet: {why}", node=self.name)
+
+    def current_in(self, home: BaseSpace, tx: Transaction | None) -> Cell[object]:
+        """Where its result stands, made current: for whoever reads only a part of it."""
+        node = home.nodes.get(self)
+        if node is None:
+            if (successor := self._successor(home)) is not None:
+                return successor.current_in(home, tx)
+            raise UsageError(f"{self.name}() is no function of space {home.name!r} any more", node=self.name)
+        self._make_current(home, tx, node)
+        return self._resolve()
+
+    def _successor(self, home: BaseSpace) -> Computed[..., Any] | None:
+        """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
+        declared = [each for each in (*home.nodes, *home.instances) if isinstance(each, Computed) and each is not self]
+        return next((each for each in declared if each._doc == self._doc), None)  # noqa: SLF001  # one of its kind
+
+    def _instance(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
+        """The node for these arguments, made if it is not there; None if they cannot be told apart, or do not fit."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:
+            return None
+        bound.apply_defaults()
+        key = key_of(bound.arguments)
+        if key is None:
+            return None
+        found = home.instances_of(self).get(key)
+        if found is None:
+            doc = Instances.doc_of(self._doc, key)
+            found = home.add_instance(self, key, lambda: self._made(home, doc, bound))
+        return found
+
+    def _made(self, home: BaseSpace, doc: str, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
+        self._resolve()
+        fn = self.__wrapped__
+        given, named = bound.args, bound.kwargs
+        label = f"{self.name}({label_of(bound.arguments)})"
+        spec = self._spec(home, label, lambda: fn(*given, **named), doc)
+        spec.called_with = stored_arguments(fn, self._app, bound)
+        return spec, Cell(self._app, doc, schema=self._type)
+
+    def called_again(self, home: BaseSpace, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
+        """Makes the node of a call that a run of an earlier opening made; None if that cannot be made.
+
+        The node is not taken over: its first caller does that.
+        """
+        bound = remade_arguments(self.__wrapped__, self._signature, self._app, home, stored)
+        key = None if bound is None else key_of(bound.arguments)
+        name = "" if key is None else Instances.doc_of(self._doc, key)
+        if bound is None or key is None or doc_key(name) != doc:
+            return None
+        instances = home.instances_of(self)
+        return lambda: (instances.get(key) or instances.put(key, *self._made(home, name, bound))).node
+
+    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+        """Its node in an open space; with parameters, the one for these arguments if there is one."""
+        bound = self._signature.bind(*args, **kwargs)
+        if not self._parametrised:
+            return home.nodes.get(self)
+        bound.apply_defaults()
+        key = key_of(bound.arguments)
+        found = None if key is None else home.instances_of(self).get(key)
+        return None if found is None else found.node
+
+    def _untold(self, home: BaseSpace, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
+        """A plain call, for arguments that cannot be told apart, or for a function that is declared no more."""
+        within = self.within
+        if within is not None and is_async(self.__wrapped__) and self not in home.nodes and self not in home.instances:
+            message = f"{self.name}() of {within.piece} is async and cannot be called: the piece is stopped"
+            raise UsageError(f"{message}; start it again with space.start(...)", node=self.name)
+        if tx is not None:
+            return self._plainly(home, tx, *args, **kwargs)
+        with home.transaction() as own:
+            return self._plainly(home, own, *args, **kwargs)
+
+    def _plainly(self, home: BaseSpace, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
+        """In a transaction that is not its own, of which it may write nothing."""
+        if is_async(self.__wrapped__):
+            # What does not fit is told as Python does.
+            self._signature.bind(*args, **kwargs)
+            message = (
+                f"{self.name}() is async and cannot be called in a transaction that has written, nor with arguments "
+                "that cannot be told apart; call it before the first write"
+            )
+            raise UsageError(message, node=self.name)
+        if self.declared.writes or self.declared.materializes:
+            message = (
+                f"{self.name}() writes besides its result, and cannot be called in a transaction that has written, "
+                "nor with arguments that cannot be told apart; call it before the first write, or after the block"
+            )
+            raise UsageError(message, node=self.name)
+        tx.guarded = True
+        token = HERE.set(Frame(home, tx, HERE.get(), COMPUTED.format(self.name)))
+        try:
+            result = self.__wrapped__(*args, **kwargs)
+        finally:
+            HERE.reset(token)
+        if type(result) is Invocation:
+            message = (
+                f"{self.name}() returns {result!r}, and cannot be called in a transaction that has written, nor with "
+                "arguments that cannot be told apart: only its own run starts children; call it before the first write"
+            )
+            raise UsageError(message, node=self.name)
+        return cast("R", result)
+
+    def __repr__(self) -> str:
+        return f"<computed {self._doc}>"

@@ -1,0 +1,396 @@
+"""What stands for a function: its code, and everything besides documents that its result can depend on.
+
+The code counts as Python has compiled it: comments, formatting and docstrings do not. With it go default arguments,
+what it closes over, and what it names in its module: constants by value, functions and classes of the same package by
+their own code, cells and documents by name, type and default, whatever else by what it is called. A print that differs
+costs a run; one that is the same although something has changed would be a wrong result. So whatever cannot be told is
+counted by its identity, which no two processes share.
+
+Must never know: what a print is for.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
+from dis import get_instructions, opmap
+from enum import Enum
+from fractions import Fraction
+from functools import cache
+from hashlib import blake2b
+from importlib.util import resolve_name
+from inspect import CO_OPTIMIZED, get_annotations
+from logging import Logger
+from os import urandom
+from pathlib import Path, PurePath
+from re import Pattern
+from sysconfig import get_paths
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from headwater._version import __version__
+from headwater.cells.document_class import Doc, DocHandle
+from headwater.cells.document_field import Field
+from headwater.cells.document_operations import told_apart
+from headwater.cells.reading import Readable
+from headwater.declare.functions.function_options import Declared
+from headwater.values.schema import Schema
+from headwater.values.schema_ruled import RuledSchema
+
+PRINT_BYTES: Final = 8
+"""2**32 versions of one function would have to be tried before two are taken for one."""
+
+_RUNTIME: Final = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
+_OWN: Final = __name__.partition(".")[0]
+_INSTALLED: Final = {"site-packages", "dist-packages"}
+_LIBRARIES: Final = [Path(root).resolve() for key, root in get_paths().items() if key in ("stdlib", "platstdlib")]
+_encode: Final = msgspec.msgpack.Encoder().encode
+_SCALARS: Final = frozenset({int, str, float, bool, bytes, complex, type(None)})
+_DESCRIPTORS: Final = (MemberDescriptorType, GetSetDescriptorType, WrapperDescriptorType, MethodDescriptorType)
+_TOLD: Final = (Decimal, Fraction, datetime, date, time, timedelta, tzinfo, UUID, Pattern, PurePath, range, slice)
+"""Values that say all of themselves."""
+_IMPORT: Final = opmap["IMPORT_NAME"]
+_LOAD_GLOBAL: Final = opmap["LOAD_GLOBAL"]
+_EXTENDED: Final = opmap["EXTENDED_ARG"]
+
+
+def _exists(known: dict[str, Any], name: str) -> bool:
+    return name in known or name in vars(builtins)
+
+
+def _hash(words: Iterable[bytes | str]) -> bytes:
+    try:
+        body = _encode(list(words))
+    except UnicodeEncodeError:
+        body = repr(list(words)).encode(errors="backslashreplace")
+    return blake2b(body, digest_size=PRINT_BYTES).digest()
+
+
+class Prints:
+    """The prints of one opening. What was met before is not looked at again: programs do not change while they run."""
+
+    def __init__(self, beneath: Prints | None = None) -> None:
+        # What was met by another, who stays.
+        self._beneath: dict[tuple[int, str], tuple[object, bytes | str]] = {} if beneath is None else beneath._met  # noqa: SLF001
+        # Of each object that was met, so that it is not another with the same number; and for which package.
+        self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
+        self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
+        self._chance: bytes = urandom(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
+        # Names that were met and do not exist yet, each with the globals that it is looked for in.
+        self._missing: list[tuple[dict[str, Any], str]] = []
+        # Of each function that reaches such names: good as long as none of them exists.
+        self._partial: dict[FunctionType, tuple[tuple[bytes | str, ...], list[tuple[dict[str, Any], str]], bytes]] = {}
+        # Of each function, with whatever else was told.
+        self._taken: dict[FunctionType, tuple[tuple[bytes | str, ...], bytes]] = {}
+        # What could not be told by its value.
+        self.unknown: dict[str, None] = {}
+
+    def apart(self, maker: Callable[..., object]) -> Prints:
+        """For functions that another makes, each time anew: what only they name is forgotten with them."""
+        self.of(maker)
+        return Prints(self)
+
+    def of(self, fn: Callable[..., object], *besides: str | Schema) -> bytes:
+        """The print of a function, and of whatever else its results depend on: as it was when it was first asked for.
+
+        What the program changes while it runs, such as a list that a function appends to, is no other code.
+        """
+        package = (getattr(fn, "__module__", None) or "").partition(".")[0]
+        told = tuple(each if isinstance(each, str) else self._type(each, package) for each in besides)
+        if type(fn) is not FunctionType:
+            return _hash((_RUNTIME, *told, *self._parts(fn, package, is_ours=True)))
+        taken = self._taken.get(fn)
+        if taken is not None and taken[0] == told:
+            return taken[1]
+        partial = self._partial.get(fn)
+        if partial is not None and partial[0] == told and not any(_exists(*each) for each in partial[1]):
+            return partial[2]
+        before, self._missing = len(self._met), []
+        found = _hash((_RUNTIME, *told, *self._function(fn, package)))
+        if not self._missing:
+            self._taken[fn] = (told, found)
+            return found
+        for key in list(self._met)[before:]:
+            # Something that it names does not exist yet: it is looked at again when that does.
+            del self._met[key]
+        self._partial[fn] = (told, self._missing, found)
+        return found
+
+    def _of(self, value: Any, package: str, *, is_ours: bool = False) -> bytes | str:  # noqa: ANN401  # whatever there is
+        kind = type(value)
+        if kind in _SCALARS:
+            return f"{kind.__name__} {value!r}"
+        if isinstance(value, Readable):
+            place = value._path or not value._doc  # noqa: SLF001  # only told, and each function names some
+            address = value.address if place else value._doc  # noqa: SLF001
+            return f"cell {address} {self._type(value._schema, package)!r} {value._default!r}"  # noqa: SLF001
+        key = (id(value), package)
+        met = self._met.get(key) or self._beneath.get(key)
+        if met is None:
+            # Of what contains itself, this much has to do.
+            self._met[key] = (value, b"within")
+            met = self._met[key] = (value, _hash(self._parts(value, package, is_ours=is_ours)))
+        return met[1]
+
+    def _type(self, schema: Schema, package: str) -> bytes | str:
+        """A type that is declared: by its name, and by the classes that it is made of."""
+        is_plain = schema.is_leaf and not schema.has_handles and schema.bare is schema
+        return schema.expected if is_plain else self._of(schema, package)
+
+    def _parts(self, value: Any, package: str, *, is_ours: bool) -> Iterator[bytes | str]:  # noqa: ANN401, C901, PLR0912  # one for each kind
+        if isinstance(value, CodeType):
+            yield from self._code(value, package)
+        elif isinstance(value, FunctionType):
+            if is_ours or _is_of(package, value.__module__):
+                yield from self._function(value, package)
+            else:
+                yield from ("library", value.__module__ or "", value.__qualname__)
+        elif isinstance(value, Doc):
+            yield from ("document", told_apart(value), self._of(type(value), package))
+        elif isinstance(getattr(value, "declared", None), Declared) or hasattr(value, "__headwater_name__"):
+            # Another declared function: its result is a document.
+            yield from ("declared", str(getattr(value, "name", "")))
+        elif (told := getattr(type(value), "__headwater_print__", None)) is not None:
+            for each in told(value):
+                yield self._of(each, package)
+        elif isinstance(value, Enum):
+            yield from ("enum", type(value).__qualname__, value.name, repr(value.value))
+        elif isinstance(value, MethodType):
+            yield from ("method", self._of(value.__self__, package), self._of(value.__func__, package))
+        elif isinstance(value, BuiltinFunctionType):
+            yield from ("builtin", value.__module__ or "", value.__qualname__)
+        elif isinstance(value, ModuleType):
+            yield from ("module", value.__name__)
+        elif isinstance(value, type):
+            yield from self._class(value, package)
+        elif isinstance(value, Schema):
+            # First of all: before it is asked for its class, it has no name.
+            named = value.kind if isinstance(value, DocHandle) else getattr(value, "cls", None)
+            yield from ("type", value.expected, "" if named is None else self._of(named, package))
+            # What a handle leads to is no part of it.
+            inner = getattr(value, "inner", None)
+            for part in (*value.parts(), *([] if inner is None else [inner])):
+                yield self._type(part, package)
+            if isinstance(value, RuledSchema):
+                for extra in value.extras:
+                    yield self._of(extra, package)
+        elif isinstance(value, Mapping):
+            yield type(value).__name__
+            for key, item in value.items():
+                yield self._of(key, package)
+                yield self._of(item, package)
+        elif isinstance(value, set | frozenset):
+            yield type(value).__name__
+            yield from sorted((self._of(item, package) for item in value), key=repr)
+        elif isinstance(value, tuple | list):
+            yield type(value).__name__
+            for item in value:
+                yield self._of(item, package)
+        else:
+            yield from self._object(value, package)
+
+    # -- functions -----------------------------------------------------------------------------------------
+
+    def _function(self, fn: FunctionType, package: str) -> list[bytes | str]:
+        # Not one after the other as they are asked for: each opening comes here for each function.
+        code = fn.__code__
+        parts = ["function", self._of(code, package)]
+        if fn.__defaults__:
+            parts.append(self._of(fn.__defaults__, package))
+        if fn.__kwdefaults__:
+            parts.append(self._of(fn.__kwdefaults__, package))
+        for cell in fn.__closure__ or ():
+            try:
+                parts.append(self._of(cell.cell_contents, package))
+            except ValueError:
+                parts.append("empty")
+        known = fn.__globals__
+        for name in self._names_in(code):
+            if name in known:
+                found = known[name]
+                parts += (name, self._of(found, package))
+                if isinstance(found, ModuleType) and _is_of(package, found.__name__):
+                    parts += self._attributes(found, code, package)
+        self._missing += [(known, name) for name in _global_names(code) if not _exists(known, name)]
+        for user in _importing(code):
+            parts += self._imported(user, known.get("__package__") or "", package)
+        return parts
+
+    def _names_in(self, code: CodeType) -> tuple[str, ...]:
+        """What code names, and code within it: once for all functions that are made of it."""
+        found = self._named.get(code)
+        if found is None:
+            found = self._named[code] = tuple(_names(code))
+        return found
+
+    def _attributes(self, module: ModuleType, user: CodeType, package: str) -> Iterator[bytes | str]:
+        """Of a module of the same package: what the function may mean by `module.name`, and by `module.other.name`."""
+        names = self._names_in(user)
+        seen, todo = {id(module)}, [module]
+        while todo:
+            known = vars(todo.pop())
+            for name in names:
+                found = known.get(name)
+                if not isinstance(found, ModuleType):
+                    if name in known:
+                        yield name
+                        yield self._of(found, package)
+                elif id(found) not in seen and _is_of(package, found.__name__):
+                    seen.add(id(found))
+                    todo.append(found)
+
+    def _imported(self, code: CodeType, home: str, package: str) -> Iterator[bytes | str]:
+        """Of what is imported in the body: as if the module had done so. What is not there yet cannot be told."""
+        loaded: list[object] = [0, None]
+        name = ""
+        for each in get_instructions(code):
+            if each.opname == "IMPORT_FROM" and each.argval not in vars(sys.modules.get(name, sys)):
+                if _is_of(package, name):
+                    # A module that the first run imports.
+                    yield from (each.argval, self._chance)
+                continue
+            if each.opname != "IMPORT_NAME":
+                loaded.append(each.argval)
+                continue
+            level = loaded[-2] if isinstance(loaded[-2], int) else 0
+            name = resolve_name("." * level + each.argval, home) if level else each.argval
+            if _is_of(package, name):
+                module = sys.modules.get(name)
+                yield from (name, self._chance) if module is None else self._attributes(module, code, package)
+
+    def _code(self, code: CodeType, package: str) -> Iterator[bytes | str]:
+        yield from ("code", str(code.co_flags), repr(code.co_varnames), repr(code.co_names), repr(code.co_freevars))
+        yield code.co_code
+        constants = code.co_consts
+        if constants and code.co_flags & CO_OPTIMIZED and not _loads_first(code):
+            # What it says of itself, or that it says nothing.
+            constants = constants[1:]
+        for constant in constants:
+            yield self._of(constant, package)
+
+    # -- classes and objects -------------------------------------------------------------------------------
+
+    def _class(self, cls: type, package: str) -> Iterator[bytes | str]:
+        yield from ("class", cls.__module__, cls.__qualname__)
+        if not _is_of(package, cls.__module__):
+            return
+        yield repr(sorted((name, str(hint)) for name, hint in get_annotations(cls).items()))
+        if issubclass(cls, Enum):
+            yield repr([(name, member.value) for name, member in cls.__members__.items()])
+        for name, member in sorted(vars(cls).items()):
+            function = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
+            # Such as a property that is kept, or a function whose results are.
+            function = getattr(function, "func", None) or getattr(function, "__wrapped__", None) or function
+            if isinstance(function, FunctionType):
+                yield name
+                yield self._of(function, package)
+            elif isinstance(member, Field):
+                schema, default = member.resolve()
+                yield from (name, self._type(schema, package), repr(default))
+            elif not name.startswith(("__", "_hw_", "_abc_")) and not isinstance(member, _DESCRIPTORS):
+                yield name
+                yield self._of(member, package)
+        for default in vars(cls).get("__struct_defaults__", ()):
+            yield self._of(default, package) if type(default) in _SCALARS else type(default).__name__
+        for base in cls.__bases__:
+            yield self._of(base, package)
+
+    def _object(self, value: object, package: str) -> Iterator[bytes | str]:
+        """By its fields, if it says which it has; else nobody knows what it is, and so it is another each time."""
+        cls = type(value)
+        yield self._of(cls, package)
+        if isinstance(value, _TOLD):
+            yield repr(value)
+            return
+        if isinstance(value, Logger):
+            # What it does is not part of any result.
+            yield value.name
+            return
+        wrapped = getattr(value, "__wrapped__", None) or getattr(value, "func", None)
+        if isinstance(wrapped, FunctionType):
+            # A function whose results are kept, or one with some arguments given.
+            yield self._of(wrapped, package)
+            yield self._of((getattr(value, "args", ()), getattr(value, "keywords", {})), package)
+            return
+        names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", None)
+        if names is None:
+            self.unknown[f"{cls.__module__}.{cls.__qualname__}"] = None
+            yield from (self._chance, str(id(value)))
+            return
+        for name in names:
+            yield str(name)
+            yield self._of(getattr(value, name, None), package)
+
+
+@cache
+def _is_of(package: str, module: str | None) -> bool:
+    """Of the same authors: of the same package, or not installed at all, as what lies beside a script is not.
+
+    Whoever changes such a module changes the program. Libraries are told by name.
+    """
+    if module is None:
+        return False
+    top = module.partition(".")[0]
+    if top == package:
+        return True
+    found = sys.modules.get(module) or sys.modules.get(top)
+    file = getattr(found, "__file__", None)
+    if top == _OWN or file is None:
+        return False
+    path = Path(file).resolve()
+    return not any(path.is_relative_to(root) for root in _LIBRARIES) and not _INSTALLED & set(path.parts)
+
+
+def _importing(code: CodeType) -> Iterator[CodeType]:
+    """Code that imports, and such code within it."""
+    if _IMPORT in code.co_code[::2]:
+        yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _importing(constant)
+
+
+@cache
+def _global_names(code: CodeType) -> tuple[str, ...]:
+    """What code loads of its module or of Python, and code within it."""
+    found: dict[str, None] = {}
+    raw, high = code.co_code, 0
+    for index in range(0, len(raw), 2):
+        operation, argument = raw[index], raw[index + 1] | high
+        high = argument << 8 if operation == _EXTENDED else 0
+        if operation == _LOAD_GLOBAL:
+            # The lowest bit says how it is called.
+            found[code.co_names[argument >> 1]] = None
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= dict.fromkeys(_global_names(constant))
+    return tuple(found)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """What code names, and code within it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _loads_first(code: CodeType) -> bool:
+    """Whether the first constant is used: a docstring is not."""
+    return any(each.opname in ("LOAD_CONST", "RETURN_CONST") and each.arg == 0 for each in get_instructions(code))

@@ -1,0 +1,198 @@
+"""What an author says about a function besides its code: when it may run, what else it writes, who wakes it.
+
+Must never know: how it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, TypeAlias, cast
+
+from headwater.cells.document_class import Doc
+from headwater.cells.document_operations import place_anywhere, place_of, told_apart
+from headwater.cells.reading import Readable
+from headwater.cells.space_port import Home
+from headwater.errors import DeclarationError, UsageError
+from headwater.scheduler.graph.node import OnInvalid, Place
+from headwater.values.duration import Duration, to_ms
+from headwater.values.ids import DocKey
+from headwater.values.schema import short
+
+Writable: TypeAlias = Readable | Doc
+"""What a computed may be allowed to write: a cell, a part of one, or a document."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Declared:
+    """The options of one function, checked."""
+
+    eager: bool = False
+    debounce_ms: float | None = None
+    throttle_ms: float | None = None
+    auto_debounce: bool = True
+    timeout_ms: float | None = None
+    on_invalid: OnInvalid = "restart"
+    change_group: str | None = None
+    writes: tuple[Writable, ...] = ()
+    materializes: tuple[Writable, ...] = ()
+    # All that it does is to write: there is no result.
+    is_materializer: bool = False
+    # A sink that is not run by an opening if nothing it read has changed since the last.
+    is_quiet: bool = False
+    # Part of what stands for the code.
+    version: str = ""
+
+    def shares(self, other: Declared) -> tuple[str, str] | None:
+        """What this one names and another writes: in which option, and a cell or document. None if there is nothing."""
+        for option, mine in (("writes", self.writes), ("materializes", self.materializes)):
+            for each in mine:
+                # What is named in `writes` is that and no more; below what is in `materializes`, all may be written.
+                if any(_meets(each, theirs, is_below=option == "materializes") for theirs in other.writes) or any(
+                    _meets(each, theirs, is_below=True) for theirs in other.materializes
+                ):
+                    return option, _named(each)
+        return None
+
+    def write_surface(self, home: Home) -> tuple[tuple[DocKey, ...], tuple[Place, ...]]:
+        """The documents it writes besides its result, and the places below which it may write anywhere."""
+        places = [(place_of(each, home)[0]) for each in self.writes]
+        return tuple(dict.fromkeys(places)), tuple(place_of(each, home) for each in self.materializes)
+
+
+SINK_OPTIONS = (
+    "name",
+    "resume",
+    "version",
+    "debounce",
+    "throttle",
+    "auto_debounce",
+    "timeout",
+    "on_invalid",
+    "change_group",
+)
+HANDLER_OPTIONS = ("name", "on", "reads", "backlog", "timeout", "change_group")
+COMPUTED_OPTIONS = (
+    "name",
+    "version",
+    "eager",
+    "debounce",
+    "throttle",
+    "timeout",
+    "on_invalid",
+    "writes",
+    "materializes",
+)
+MATERIALIZER_OPTIONS = ("name", "writes", "version", "debounce", "throttle")
+
+
+def check_options(where: str, given: Iterable[str], known: tuple[str, ...]) -> None:
+    """Raise DeclarationError for an option that this kind of function does not have."""
+    for option in given:
+        if option not in known:
+            raise DeclarationError(f"{where}: there is no option {option}=; it takes {', '.join(known)}", option=option)
+
+
+def _named(target: Writable) -> str:
+    return target.address if isinstance(target, Readable) else told_apart(target).removeprefix("space!")
+
+
+def _meets(one: Writable, other: Writable, *, is_below: bool) -> bool:
+    """Whether two are one place, or, if that counts, one is below the other."""
+    (doc, path), (other_doc, other_path) = place_anywhere(one), place_anywhere(other)
+    shorter = min(len(path), len(other_path))
+    is_around = path[:shorter] == other_path[:shorter]
+    return doc == other_doc and (is_around if is_below else path == other_path)
+
+
+_UNSAID = (None, None, None, None, "restart", False, True, "draw", "")
+NOTHING_SAID = Declared()
+"""Shared by all functions without options."""
+
+
+def declare(
+    where: str,
+    *,
+    debounce: Duration | None = None,
+    throttle: Duration | None = None,
+    timeout: Duration | None = None,
+    on_invalid: str = "restart",
+    writes: Sequence[object] = (),
+    materializes: Sequence[object] = (),
+    eager: bool = False,
+    auto_debounce: bool = True,
+    change_group: str | None = None,
+    resume: str = "draw",
+    version: object = "",
+    is_async: bool = False,
+    is_materializer: bool = False,
+) -> Declared:
+    """Check what was said. Raises DeclarationError."""
+    written = writables(where, "writes", writes)
+    materialized = writables(where, "materializes", materializes)
+    said = (debounce, throttle, timeout, change_group, on_invalid, eager, auto_debounce, resume, version)
+    if said == _UNSAID and not written and not materialized:
+        return NOTHING_SAID
+    for option, value in (("eager", eager), ("auto_debounce", auto_debounce)):
+        if type(value) is not bool:
+            raise DeclarationError(f"{where}: {option}={value!r}; True or False is expected")
+    if change_group is not None and type(change_group) is not str:
+        raise DeclarationError(f"{where}: change_group={change_group!r}; a text is expected")
+    if on_invalid not in ("restart", "finish"):
+        raise DeclarationError(f"{where}: on_invalid={on_invalid!r}; 'restart' or 'finish' is expected")
+    if resume not in ("draw", "quiet"):
+        raise DeclarationError(f"{where}: resume={resume!r}; 'draw' or 'quiet' is expected")
+    if not isinstance(version, str | int):
+        raise DeclarationError(f"{where}: version={version!r}; a text or a number is expected")
+    if timeout is not None and not is_async:
+        message = f"{where}: timeout= is for async functions; a plain one cannot be stopped from outside"
+        raise DeclarationError(message)
+    return Declared(
+        eager=eager,
+        debounce_ms=milliseconds(debounce, f"{where}, debounce="),
+        throttle_ms=milliseconds(throttle, f"{where}, throttle="),
+        auto_debounce=auto_debounce,
+        timeout_ms=milliseconds(timeout, f"{where}, timeout="),
+        on_invalid=cast("OnInvalid", on_invalid),
+        change_group=change_group,
+        writes=written,
+        materializes=materialized,
+        is_materializer=is_materializer,
+        is_quiet=resume == "quiet",
+        version=str(version),
+    )
+
+
+def check_nothing(name: str, hint: object) -> None:
+    """Raise DeclarationError if a materializer says that it returns something."""
+    if hint not in (Any, None, NoneType):
+        message = f"{name}() is a materializer and says that it returns {getattr(hint, '__name__', hint)}"
+        raise DeclarationError(f"{message}; what it writes is all that is kept of it", name=name)
+
+
+def returned(name: str, value: object) -> UsageError:
+    """For a materializer that has returned something all the same."""
+    message = f"{name}() is a materializer and returned {short(value)}; what it writes is all that is kept of it"
+    return UsageError(f"{message}: return nothing", node=name)
+
+
+def milliseconds(duration: Duration | None, what: str) -> float | None:
+    """A duration, checked. Raises DeclarationError."""
+    try:
+        return None if duration is None else to_ms(duration, what)
+    except UsageError as error:
+        raise DeclarationError(error.message, **error.facts) from None
+
+
+def writables(where: str, option: str, given: Sequence[object]) -> tuple[Writable, ...]:
+    """Cells and documents, checked. Raises DeclarationError."""
+    items: list[object] = []
+    try:
+        items += [given] if isinstance(given, Readable | Doc) else list(given)
+    except TypeError:
+        items.append(given)
+    for each in items:
+        if not isinstance(each, Readable | Doc):
+            raise DeclarationError(f"{where}: {option}= takes cells and documents of the app, not {each!r}")
+    return tuple(cast("list[Writable]", items))

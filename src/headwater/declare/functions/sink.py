@@ -1,0 +1,99 @@
+"""Sinks: what `@app.sink` makes of an author's function. It runs by itself, until it is stopped.
+
+Must never know: apps (an owner is an object that knows which space is meant), and when a function runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.cells.context import Owner, find
+from headwater.declare.functions.function_code import is_async
+from headwater.declare.functions.function_options import Declared
+from headwater.errors import UsageError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import Kind, Node, NodeSpec
+from headwater.values.address import doc_key
+
+if TYPE_CHECKING:
+    from headwater.declare.patterns.builder import Within
+
+
+class Sink:
+    """A declared function that runs by itself."""
+
+    def __init__(self, app: Owner, fn: Callable[[], object], name: str, doc: str, declared: Declared) -> None:
+        self.name = name
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = name
+        self._app = app
+        self._doc = doc
+        self.declared = declared
+        # builder: the piece it is part of, if it is part of one.
+        self.within: Within | None = None
+
+    @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return self._app
+
+    @property
+    def doc(self) -> str:
+        """Its name, in full."""
+        return self._doc
+
+    def register(self, space: BaseSpace) -> None:
+        """Make it a node of an open space."""
+        space.add_node(self, self.spec_in(space))
+
+    def print_in(self, space: BaseSpace) -> bytes:
+        """Its fingerprint: the code, and everything besides documents that its runs depend on."""
+        prints = space.prints if self.within is None else self.within.prints
+        return prints.of(self.__wrapped__, self.declared.version)
+
+    def spec_in(self, space: BaseSpace) -> NodeSpec:
+        """The facts about its node in an open space."""
+        declared, within = self.declared, self.within
+        return NodeSpec(
+            name=self.name,
+            fn=self.__wrapped__,
+            kind=Kind.EFFECT,
+            is_async=is_async(self.__wrapped__),
+            on_invalid=declared.on_invalid,
+            timeout_ms=declared.timeout_ms,
+            debounce_ms=declared.debounce_ms,
+            throttle_ms=declared.throttle_ms,
+            no_auto_debounce=not declared.auto_debounce,
+            change_group=declared.change_group,
+            # Usually nothing is kept: a new process has a new screen.
+            print=(lambda: self.print_in(space)) if declared.is_quiet else None,
+            kept_as=doc_key(self._doc),
+            piece="" if within is None else within.piece,
+            parent=None if within is None else within.parent,
+            origin=self.__wrapped__,
+        )
+
+    def stop(self) -> None:
+        """Do not run it any more, in the open space that this code means. One that is under way is cancelled.
+
+        At once, also in a transaction that comes to nothing; once more is no harm. The next opening starts it again.
+        """
+        home, _ = find(self._app, f"{self.name}.stop()")
+        assert isinstance(home, BaseSpace)
+        if self.within is not None:
+            message = f"{self.name}() is part of the piece {self.within.piece} and stops with it; stop the piece"
+            raise UsageError(message, node=self.name, piece=self.within.piece)
+        home.drop(self)
+
+    def node_in(self, home: BaseSpace) -> Node | None:
+        """Its node in an open space."""
+        return home.nodes.get(self)
+
+    def __call__(self) -> None:
+        """Run it once more, by hand."""
+        self.__wrapped__()
+
+    def __repr__(self) -> str:
+        return f"<sink {self._doc}>"

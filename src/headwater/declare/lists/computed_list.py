@@ -1,0 +1,221 @@
+"""A computed list that is read element by element: what `each`, `select` and `flat_each` have in common.
+
+Its node stores references, one for each element: links, which say who is in the list and nothing of what they hold.
+Whoever reads it notes the references that he looked at, and then the elements behind them, each for itself.
+
+Must never know: where the elements come from.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar, cast, overload
+from weakref import WeakKeyDictionary
+
+from headwater.cells.cell import Cell
+from headwater.cells.context import HERE, Owner, find
+from headwater.cells.elements import Entry, as_linked
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import Source, Traverse, own_link
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.errors import NotReadyError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import NodeSpec
+from headwater.values.address import Depth, doc_key
+from headwater.values.codec import encode
+from headwater.values.tree import ABSENT, Array, Maybe, Path, Value, array_of, is_array, is_link
+
+R = TypeVar("R")
+T = TypeVar("T")
+_DEEP: Final = Depth.DEEP
+_SHALLOW: Final = Depth.SHALLOW
+
+
+class Listed(Computed[[], list[R]]):
+    """A list, called to be read: `rows()`. `len(rows)`, `rows[3]` and a loop read no more than they need."""
+
+    def __init__(self, app: Owner, name: str, doc: str, origin: Callable[..., object]) -> None:
+        super().__init__(app, self._plain, name, doc, NOTHING_SAID)
+        self.__doc__ = type(self).__doc__
+        self._origin = origin
+        # In each open space, who the references of the last run stand for.
+        self._known: WeakKeyDictionary[BaseSpace, dict[str | bytes, Entry]] = WeakKeyDictionary()
+
+    @abstractmethod
+    def _plain(self) -> list[R]:
+        """The list as plain code makes it: for a transaction in the middle, whose writes nobody else can see."""
+
+    @abstractmethod
+    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+        """Its elements, in the run of its node. None: nothing stands at that place."""
+
+    @abstractmethod
+    def _made_of(self) -> list[Computed[..., Any]]:
+        """The functions that are part of it."""
+
+    # -- its node ------------------------------------------------------------------------------------------
+
+    def _resolve(self) -> Cell[Any]:
+        if self._result is None:
+            self._result = Cell(self._app, self._doc)
+        return self._result
+
+    def _store(self, value: object) -> Value:
+        assert is_array(value)
+        return value
+
+    def register(self, space: BaseSpace) -> None:
+        """Make it a node of an open space, after what it is made of: whoever reads it may do so at once."""
+        if self in space.nodes:
+            return
+        for part in self._made_of():
+            part.register(space)
+        self._resolve()
+        spec = self._spec(space, self.name, lambda: self._run(space), self._doc)
+        self._renew(space, space.add_node(self, spec))
+
+    def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+        spec = super()._spec(space, name, fn, doc)
+        spec.origin = self._origin
+        # Nothing is kept of its runs: only one of them makes its elements again. Of each of these something is.
+        spec.print = None
+        return spec
+
+    def _run(self, home: BaseSpace) -> Array:
+        frame = HERE.get()
+        assert frame is not None
+        assert frame.tx is not None
+        entries = self._entries(home, frame.tx)
+        stored = [None if entry is None else entry.reference() for entry in entries]
+        pairs = zip(stored, entries, strict=True)
+        self._known[home] = {_token(value): entry for value, entry in pairs if entry is not None and value is not None}
+        return array_of(stored)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def entries_in(self, home: BaseSpace, tx: Transaction | None) -> list[Entry | None]:
+        """Its elements, for whoever makes another list of them. Depends on who they are, not on what they hold."""
+        if self not in home.nodes and isinstance(successor := self._successor(home), Listed):
+            return successor.entries_in(home, tx)
+        self.current_in(home, tx)
+        stored = self._stored(home, tx)
+        known = self._known.get(home, {})
+        return [None if value is None else known.get(_token(value)) for value in stored] if is_array(stored) else []
+
+    def __call__(self) -> list[R]:
+        ready = self._ready()
+        if isinstance(ready, list):
+            return list(ready)
+        home, tx = ready
+        stored = self._stored(home, tx)
+        found = all_of(stored if is_array(stored) else (), lambda value: self._value(home, value))
+        if tx is None and home.restless:
+            home.catch_up()
+        return found
+
+    def __len__(self) -> int:
+        ready = self._ready()
+        if isinstance(ready, list):
+            return len(ready)
+        stored = self._stored(*ready, depth=_SHALLOW)
+        return len(stored) if is_array(stored) else 0
+
+    def __iter__(self) -> Iterator[R]:
+        index = 0
+        while True:
+            found = self._at(index)
+            if found is _END:
+                return
+            yield cast("R", found)
+            index += 1
+
+    @overload
+    def __getitem__(self, index: int) -> R: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[R]: ...
+    def __getitem__(self, index: int | slice) -> R | list[R]:
+        if isinstance(index, slice):
+            return all_of(range(*index.indices(len(self))), lambda place: self[place])
+        if type(index) is not int:
+            raise TypeError(f"list indices are numbers or slices, not {type(index).__name__}")
+        place = index + len(self) if index < 0 else index
+        found = self._at(place) if place >= 0 else _END
+        if found is _END:
+            raise IndexError(f"{self.name} has no element {index}: its length is {len(self)}")
+        return cast("R", found)
+
+    def _at(self, index: int) -> object:
+        """One element; _END if there are fewer. Depends on nothing else."""
+        ready = self._ready()
+        if isinstance(ready, list):
+            return ready[index] if index < len(ready) else _END
+        home, tx = ready
+        stored = self._stored(home, tx, (index,))
+        return _END if stored is ABSENT else self._value(home, stored)
+
+    def _ready(self) -> tuple[BaseSpace, Transaction | None] | list[R]:
+        """Where it is read, made current; or the list itself, where its node is not what is meant."""
+        home, tx = find(self._app, self)
+        assert isinstance(home, BaseSpace)
+        if self not in home.nodes:
+            # Another was declared in its place, as in a notebook; or it is declared no more.
+            successor = self._successor(home)
+            return self._untold(home, tx) if successor is None else cast("list[R]", successor())
+        if tx is not None and tx.has_writes:
+            if self not in tx.memo:
+                # Until the next write.
+                tx.memo[self] = self._plainly(home, tx)
+            return cast("list[R]", tx.memo[self])
+        self.current_in(home, tx)
+        return home, tx
+
+    def _stored(self, home: BaseSpace, tx: Transaction | None, path: Path = (), depth: Depth = _DEEP) -> Maybe:
+        """References, noted; none of them is followed."""
+        source: Source = home.untracked if tx is None else tx
+        doc = doc_key(self._doc)
+        if is_link(source.look(doc)):
+            # Made of what is one user's own, it is that user's own.
+            place = Traverse(source, home.scope).place(doc, ())
+            doc = doc if place is None else place.doc
+        return source.read(doc, path, depth)
+
+    def _value(self, home: BaseSpace, stored: Maybe) -> R:
+        if stored is None or stored is ABSENT:
+            return cast("R", None)
+        entry = self._known.get(home, {}).get(_token(stored))
+        # Unknown: of a run that is outdated, as whoever reads this will find that he is, too.
+        return cast("R", as_linked(home, stored) if entry is None else entry.read())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {self._doc}>"
+
+
+_END: Final = object()
+
+
+def all_of(things: Iterable[T], read: Callable[[T], R]) -> list[R]:
+    """What is read of each. Raises what the first raised that failed; else, that one is not ready.
+
+    The others are read all the same. If one is under way, each would else be begun only when the one before it has
+    ended. If one failed, whoever reads no further would let go of those behind it, and they would all run again when
+    that one is mended.
+    """
+    found: list[R] = []
+    failed: Exception | None = None
+    for thing in things:
+        try:
+            found.append(read(thing))
+        except NotReadyError as error:
+            failed = failed or error
+        except Exception as error:  # noqa: BLE001  # raised below
+            failed = error if failed is None or isinstance(failed, NotReadyError) else failed
+    if failed is not None:
+        raise failed
+    return found
+
+
+def _token(reference: Value) -> str | bytes:
+    """For finding it again."""
+    return own_link(reference) or encode(reference)

@@ -1,0 +1,153 @@
+"""`hw.each`: a function called for each element of a list, and the list of what it came to.
+
+Its own node only looks who is in the list, and stores a link to the result for each. Whoever leaves the list is let go
+of in that run: before it would run once more for something that is no longer there.
+
+Must never know: what the function does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headwater.cells.context import Owner, find
+from headwater.cells.elements import DocEntry, Entry
+from headwater.cells.space_port import Home
+from headwater.cells.transaction import Transaction
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.instances import Instances, Key
+from headwater.declare.lists.computed_list import Listed
+from headwater.declare.lists.element import Element
+from headwater.declare.lists.list_sources import look_through, plain_list
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import Node
+from headwater.values.address import doc_key
+from headwater.values.ids import DocKey
+from headwater.values.link import link_to
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.cells.cell import Cell
+
+R = TypeVar("R")
+
+
+class Row(Entry):
+    """What the function came to for one element."""
+
+    __slots__ = ("_each", "_link", "doc", "element_key", "entry", "index")
+
+    def __init__(self, each: Each[Any], entry: Entry, index: int, key: Key, doc: str) -> None:
+        super().__init__(("row", doc), entry.label)
+        self._each = each
+        self._link: Value = link_to(doc_key(doc)).to_value()
+        self.entry = entry
+        self.index = index
+        self.element_key = key
+        self.doc = doc
+
+    def read(self) -> object:
+        """What it came to; noted."""
+        return self._each.read_row(self)
+
+    def reference(self) -> Value:
+        """A link to it."""
+        return self._link
+
+    def prepare(self, home: Home) -> tuple[DocKey, ...]:
+        """Its node."""
+        return self._each.prepare_row(home, self)
+
+
+class SharedRow(Row):
+    """The same, of a computed that others call as well: its nodes are its own."""
+
+    __slots__ = ()
+
+
+class Each(Listed[R]):
+    """The results of a function for each element of a list: one node for each, and one for the list."""
+
+    def __init__(
+        self,
+        app: Owner,
+        source: object,
+        element: Element[R],
+        name: str,
+        doc: str,
+        *,
+        shared: Computed[..., R] | None,
+    ) -> None:
+        super().__init__(app, name, doc, element.__wrapped__)
+        self.source = source
+        self.element: Element[R] = element
+        # The function was a computed already: of documents, its own nodes are meant.
+        self._shared = shared
+
+    def _made_of(self) -> list[Computed[..., Any]]:
+        return [self.element]
+
+    def _plain(self) -> list[R]:
+        return [self.element.plainly(each, index) for index, each in enumerate(plain_list(self.source, self.name))]
+
+    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+        before = {row.element_key: row for row in self._known.get(home, {}).values() if isinstance(row, Row)}
+        rows: list[Entry | None] = []
+        now: dict[Key, Row] = {}
+        for index, entry in enumerate(look_through(self.source, home, tx, self.name)):
+            if entry is None:
+                rows.append(None)
+                continue
+            key = self.element.key_of(entry, index)
+            row = now.get(key) or before.get(key)
+            if row is None:
+                row = self._row(entry, index, key)
+            # The same element, as it is read from now on: by another function, if one was declared in the place of it.
+            row.entry = entry
+            now[key] = row
+            rows.append(row)
+        gone = [key for key, row in before.items() if key not in now and not isinstance(row, SharedRow)]
+        if gone:
+            # Whoever has read them has read that they are in the list, and is told that they are not.
+            home.instances_of(self.element).release(gone)
+        return rows
+
+    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+        """Its node; while an element is under way, that one's: whoever waits for the list waits for it."""
+        scheduler = home.scheduler
+        if scheduler.runner.in_flight:
+            for node in home.instances_of(self.element).nodes():
+                if scheduler.is_under_way(node):
+                    return node
+        return super().node_in(home, *args, **kwargs)
+
+    def _row(self, entry: Entry, index: int, key: Key) -> Row:
+        if self._shared is not None and isinstance(entry, DocEntry):
+            return SharedRow(self, entry, index, key, Instances.doc_of(self._shared.doc, key))
+        return Row(self, entry, index, key, self.element.doc_of(key))
+
+    # -- one of them ---------------------------------------------------------------------------------------
+
+    def read_row(self, row: Row) -> R:
+        """What the function came to for one element."""
+        if self._shared is not None and isinstance(row, SharedRow):
+            given = (row.index,) if self.element.takes_index else ()
+            return self._shared(row.entry.read(), *given)
+        home, tx = self._place()
+        return self.element.value_of(home, tx, row)
+
+    def prepare_row(self, home: Home, row: Row) -> tuple[DocKey, ...]:
+        """Have its node be there."""
+        if isinstance(row, SharedRow) or not isinstance(home, BaseSpace):
+            return ()
+        return self.element.instance_of(home, row).node.outputs
+
+    def row_cell(self, row: Row) -> Cell[object]:
+        """Where that stands, made current."""
+        home, tx = self._place()
+        return self.element.current_of(home, tx, row).cell
+
+    def _place(self) -> tuple[BaseSpace, Transaction | None]:
+        home, tx = find(self._app, self)
+        assert isinstance(home, BaseSpace)
+        return home, tx

@@ -1,0 +1,186 @@
+"""The function of a list that is called for each element: one node for each, told by who the element is.
+
+The node reads the element itself, so that a change of one runs one.
+
+Must never know: where the list comes from, and who else is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter
+from types import NoneType, UnionType
+from typing import Any, Final, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from headwater.cells.cell import Cell
+from headwater.cells.context import Owner
+from headwater.cells.elements import Entry
+from headwater.cells.list_and_map import CollectionHandle, List
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import Source
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.function_code import is_async, signature_of
+from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.declare.functions.instances import LABEL_MAX, Instance, Instances, Key
+from headwater.errors import DeclarationError, UsageError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import NodeSpec
+from headwater.values.address import Depth
+from headwater.values.hints import schema_of
+from headwater.values.schema import short
+from headwater.values.tree import Value, array_of, is_array
+
+R = TypeVar("R")
+
+_HOLE: Final = object()
+"""What the node of an element comes to that is None: nobody is called for it."""
+_POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_PARAMETERS_MAX: Final = 2
+
+
+def takes_index(fn: Callable[..., object], where: str) -> bool:
+    """Whether a function wants to know where its element stands. Raises DeclarationError if it takes no element."""
+    parameters = list(signature_of(fn).parameters.values())
+    needed = [each for each in parameters if each.default is Parameter.empty]
+    given = [each for each in needed if each.kind in _POSITIONAL]
+    rest = [each for each in needed if each.kind is Parameter.KEYWORD_ONLY]
+    if not parameters or parameters[0].kind is Parameter.KEYWORD_ONLY or len(given) > _PARAMETERS_MAX or rest:
+        message = f"{where}: a function of one element is expected, or of an element and its index"
+        raise DeclarationError(message)
+    return len(given) == _PARAMETERS_MAX
+
+
+class ElementRow(Protocol):
+    """One element of a list, as its function is called for it."""
+
+    entry: Entry
+    index: int
+    element_key: Key
+    # Where the result stands.
+    doc: str
+
+
+class Element(Computed[..., R]):
+    """The function, as it is called for one element."""
+
+    def __init__(self, app: Owner, fn: Callable[..., object], name: str, doc: str, where: str) -> None:
+        super().__init__(app, fn, name, doc, NOTHING_SAID)
+        self.takes_index: bool = takes_index(fn, where)
+
+    # -- one of them ---------------------------------------------------------------------------------------
+
+    def key_of(self, entry: Entry, index: int) -> Key:
+        """What tells its node from others."""
+        return (entry.key, ("int", str(index))) if self.takes_index else (entry.key,)
+
+    def doc_of(self, key: Key) -> str:
+        """Where its result stands."""
+        return Instances.doc_of(self._doc, key)
+
+    def current_of(self, home: BaseSpace, tx: Transaction | None, row: ElementRow) -> Instance:
+        """The node for one element, made current. Raises what its function raised."""
+        instance = self.instance_of(home, row)
+        self._make_current(home, tx, instance.node)
+        return instance
+
+    def instance_of(self, home: BaseSpace, row: ElementRow) -> Instance:
+        """The node for one element, made if it is not there."""
+        key = row.element_key
+        return home.instances_of(self).get(key) or home.add_instance(self, key, lambda: self._made_for(home, row))
+
+    def value_of(self, home: BaseSpace, tx: Transaction | None, row: ElementRow) -> R:
+        """What its function returned for one element; None if the element is None."""
+        instance = self.current_of(home, tx, row)
+        source: Source = home.untracked if tx is None else tx
+        doc = instance.node.outputs[0]
+        if source.look(doc) is None:
+            source.note(doc, (), Depth.DEEP)
+            return cast("R", None)
+        return cast("R", instance.cell.value)
+
+    def _made_for(self, home: BaseSpace, row: ElementRow) -> tuple[NodeSpec, Cell[Any]]:
+        self._resolve()
+        given = (row.index,) if self.takes_index else ()
+        fn = self._called_later if is_async(self.__wrapped__) else self._called
+        label = f"{self.name}({row.entry.label[:LABEL_MAX]})"
+        spec = self._spec(home, label, lambda: fn(row.entry, given), row.doc)
+        # An element of another such list: after a restart it is there before this one, which need not run then.
+        spec.made_before = row.entry.prepare(home)
+        return spec, Cell(self._app, row.doc, schema=self._type)
+
+    def _called(self, entry: Entry, given: tuple[int, ...]) -> object:
+        element = entry.read()
+        return _HOLE if element is None else self._taken(self.__wrapped__(element, *given))
+
+    def _taken(self, value: object) -> object:
+        """What the function returned, in its run: what has to be read for a value of it is read there, and noted."""
+        return value
+
+    async def _called_later(self, entry: Entry, given: tuple[int, ...]) -> object:
+        element = entry.read()
+        return _HOLE if element is None else await cast("Any", self.__wrapped__(element, *given))
+
+    def plainly(self, element: object, index: int) -> R:
+        """A plain call, in whatever transaction is around."""
+        if element is None:
+            return cast("R", None)
+        given = (index,) if self.takes_index else ()
+        return cast("R", self.__wrapped__(element, *given))
+
+    def _store(self, value: object) -> Value:
+        return None if value is _HOLE else super()._store(value)
+
+
+class Predicate(Element[bool]):
+    """Says of an element whether it is meant. None is not."""
+
+    def _resolve(self) -> Cell[Any]:
+        if self._result is None:
+            self._type = schema_of(bool)
+            self._result = Cell(self._app, self._doc, schema=self._type)
+        return self._result
+
+    def _taken(self, value: object) -> object:
+        return bool(value)
+
+    def _store(self, value: object) -> Value:
+        return value is not _HOLE and bool(value)
+
+
+class Spread(Element[list[R]]):
+    """Makes several of an element. Of None, none."""
+
+    def _resolve(self) -> Cell[Any]:
+        if self._result is None:
+            super()._resolve()
+            hint = get_type_hints(self.__wrapped__, include_extras=True).get("return", Any)
+            if get_origin(hint) in (Union, UnionType):
+                # What is None is stored as a list without elements.
+                hints = [each for each in get_args(hint) if each is not NoneType]
+                hint = Union[tuple(hints)]  # noqa: UP007  # they are found, not written
+                self._type = schema_of(hint, where=f"the result of {self.name}()")
+            if isinstance(self._type, CollectionHandle):
+                self._type = self._type.inner
+            if self._type.child(0) is None:
+                self._result = None
+                message = f"{self.name}() returns {self._type.expected} for an element; a list is expected"
+                raise DeclarationError(message, name=self.name)
+            self._result = Cell(self._app, self._doc, schema=self._type)
+        return self._result
+
+    def _taken(self, value: object) -> object:
+        return _HOLE if value is None else self.checked(value)
+
+    def _store(self, value: object) -> Value:
+        if value is _HOLE:
+            return array_of([])
+        # Several are several, in a tuple as well: how many it made is no part of what is read.
+        return super()._store(list(value) if isinstance(value, tuple) and not self._is_typed else value)
+
+    def checked(self, value: object) -> list[object] | tuple[object, ...]:
+        """What a function returned for an element, without what is None."""
+        if not isinstance(value, list | tuple | List) and not is_array(value):
+            message = f"{self.name}() returned {short(value)} for an element; a list is expected, or None"
+            raise UsageError(message, name=self.name)
+        kept = [each for each in value if each is not None]
+        return tuple(kept) if type(value) is tuple else kept

@@ -1,0 +1,137 @@
+"""What a list is made of: a cell, a list in a document, a computed, another computed list, or a function.
+
+Must never know: what is made of the elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+from headwater.cells.cell import Cell
+from headwater.cells.document_class import Doc
+from headwater.cells.elements import Entry, entries_of, entry_for, is_listlike, owner_of
+from headwater.cells.list_and_map import List
+from headwater.cells.reading import Readable
+from headwater.cells.slot import Slot
+from headwater.cells.transaction import Transaction
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.function_code import is_async, signature_of
+from headwater.declare.functions.instances import key_of
+from headwater.declare.lists.computed_list import Listed
+from headwater.errors import DeclarationError, UsageError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.values.schema import short
+from headwater.values.tree import Value, freeze
+
+E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
+
+
+class Holder(Protocol[E_co]):
+    """To type checkers, a cell of a list, of a tuple, or of None. In one form: of several they would infer nothing."""
+
+    @property
+    def value(self) -> Sequence[E_co] | None: ...
+
+
+class Giver(Protocol[E_co]):
+    """To type checkers, a computed or a function. Not a `Callable`: that would be looked at no sooner than a lambda."""
+
+    def __call__(self) -> Sequence[E_co] | None: ...
+
+
+Source: TypeAlias = Holder[E] | List[E] | Giver[E]
+"""Where the elements of a list come from: a cell, a list in a document, a computed, or a function."""
+Several: TypeAlias = list[E] | tuple[E, ...] | List[E]
+"""What a function may make of one element that makes several of it."""
+
+
+class ValueEntry(Entry):
+    """A value that a function has returned, and that stands nowhere: told by itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object, name: str) -> None:
+        key = key_of({"": value})
+        if key is None:
+            message = f"{name}: an element of the list cannot be stored, and so not be told from others: {short(value)}"
+            raise UsageError(message, name=name)
+        super().__init__(key[0], repr(value))
+        self.value = value
+
+    def read(self) -> object:
+        """The value."""
+        return self.value
+
+    def reference(self) -> Value:
+        """The value itself."""
+        return freeze(self.value)
+
+
+def check_source(source: object, where: str) -> None:
+    """Refuse what cannot be a list. Raises DeclarationError."""
+    if isinstance(source, Slot):
+        if not is_listlike(source):
+            message = f"{where}: {source.address} cannot hold a list, by its type; give a cell of a list"
+            raise DeclarationError(message, source=source.address)
+        return
+    if not callable(source) or isinstance(source, type):
+        message = f"{where}: {short(source)} is no source of a list; give a cell, a computed, or a function"
+        if isinstance(source, list | tuple):
+            message += " (a list that never changes needs no function for each element: write a comprehension)"
+        raise DeclarationError(message)
+    takes = source.is_parametrised if isinstance(source, Computed) else bool(signature_of(source).parameters)
+    if takes:
+        message = f"{where}: the source takes parameters, and nobody is there to give them; wrap it: lambda: ..."
+        raise DeclarationError(message)
+    if is_async(source):
+        message = f"{where}: the source is async; make it a computed with @app.computed, and give that"
+        raise DeclarationError(message)
+
+
+def source_owner(source: object) -> object:
+    """Whose it is, as far as can be told."""
+    if isinstance(source, Readable | Doc):
+        return owner_of(source)
+    return source.owner if isinstance(source, Computed) else None
+
+
+def look_through(source: object, home: BaseSpace, tx: Transaction, name: str) -> list[Entry | None]:
+    """The elements, in a run: depends on who is in the list, and not on what they hold."""
+    if isinstance(source, Listed):
+        return source.entries_in(home, tx)
+    if isinstance(source, Computed):
+        return entries_of(source.current_in(home, tx))
+    if isinstance(source, Slot):
+        return entries_of(source)
+    found = cast("Callable[[], object]", source)()
+    if isinstance(found, Slot | Listed):
+        return look_through(found, home, tx, name)
+    return [_entry(each, name) for each in _as_list(found, name)]
+
+
+def _entry(each: object, name: str) -> Entry | None:
+    if each is None:
+        return None
+    return entry_for(each) if isinstance(each, Doc | Readable) else ValueEntry(each, name)
+
+
+def plain_list(source: object, name: str) -> list[object]:
+    """The elements as plain code reads them."""
+    if isinstance(source, List):
+        return list(source)
+    if isinstance(source, Slot):
+        return _as_list(cast("Cell[Any]", source).value, name)
+    if isinstance(source, Computed):
+        return _as_list(source(), name)
+    found = cast("Callable[[], object]", source)()
+    return plain_list(found, name) if isinstance(found, Slot | Listed) else _as_list(found, name)
+
+
+def _as_list(found: object, name: str) -> list[object]:
+    if found is None:
+        return []
+    if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+        raise UsageError(f"{name}: its source is {short(found)}; a list is expected", name=name)
+    return list(found)

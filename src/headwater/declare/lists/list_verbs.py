@@ -1,0 +1,246 @@
+"""The verbs of an app and of a pattern that declare computed lists and choices; and the same words without either.
+
+`hw.each(board.items, row)` is declared where the code stands: in a pattern's function by its builder, else by whom the
+source belongs to.
+
+Must never know: how lists and choices are made current.
+
+Length: the types of each verb are spelled out, for editors and type checkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from headwater.cells.context import HERE
+from headwater.declare.verb_port import Verbs
+from headwater.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from headwater.declare.functions.computed import Computed
+    from headwater.declare.lists.each import Each
+    from headwater.declare.lists.element import Element
+    from headwater.declare.lists.list_sources import Several, Source
+    from headwater.declare.lists.select import FlatEach, Select
+
+E = TypeVar("E")
+R = TypeVar("R")
+
+
+class ListVerbs(Verbs):
+    """The verbs for lists."""
+
+    @overload
+    def each(
+        self, source: Source[E], fn: Callable[[E], Coroutine[Any, Any, R]], *, name: str | None = ...
+    ) -> Each[R]: ...
+    @overload
+    def each(self, source: Source[E], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R]: ...
+    @overload
+    def each(self, source: Source[E], fn: Callable[[E, int], R], *, name: str | None = ...) -> Each[R]: ...
+    @overload
+    def each(self, source: Source[E | None], fn: Callable[[E], R], *, name: str | None = ...) -> Each[R | None]: ...
+    def each(self, source: Source[Any], fn: Callable[..., Any], *, name: str | None = None) -> Each[Any]:
+        """What a function comes to for each element of a list: `rows = app.each(board.items, row)`, read as `rows()`.
+
+        A change of one element runs the function for that one. Documents are told by their ids: to move them runs
+        nothing. Values that stand in the list itself are told by their places. The function may take the index as a
+        second parameter. Where None stands, it is not called, and None is the result.
+        """
+        from headwater.declare.lists.element import Element  # noqa: PLC0415  # most programs have none
+
+        chosen = self._list_name("each", fn, name)
+        where = self._where("each", chosen)
+        made = self._each("each", Element, (source, fn), chosen, chosen)
+        self._put(where, made, made.element)
+        return made
+
+    @overload
+    def select(self, source: Source[E], predicate: Callable[[E], object], *, name: str | None = ...) -> Select[E]: ...
+    @overload
+    def select(
+        self, source: Source[E], predicate: Callable[[E, int], object], *, name: str | None = ...
+    ) -> Select[E]: ...
+    @overload
+    def select(
+        self, source: Source[E | None], predicate: Callable[[E], object], *, name: str | None = ...
+    ) -> Select[E]: ...
+    def select(self, source: Source[Any], predicate: Callable[..., Any], *, name: str | None = None) -> Select[Any]:
+        """The elements of a list for which a function is true, in their order. Where None stands, there is none."""
+        from headwater.declare.lists.element import Predicate  # noqa: PLC0415
+        from headwater.declare.lists.select import Select  # noqa: PLC0415  # likewise
+
+        chosen = self._list_name("select", predicate, name)
+        each = self._each("select", Predicate, (source, predicate), chosen, f"{chosen}.each")
+        made: Select[Any] = Select(self.owner, each, chosen, self._id(chosen))
+        self._put(self._where("select", chosen), made, each, each.element)
+        return made
+
+    @overload
+    def flat_each(
+        self, source: Source[E], fn: Callable[[E], Several[R] | None], *, name: str | None = ...
+    ) -> FlatEach[R]: ...
+    @overload
+    def flat_each(
+        self, source: Source[E], fn: Callable[[E, int], Several[R] | None], *, name: str | None = ...
+    ) -> FlatEach[R]: ...
+    @overload
+    def flat_each(
+        self, source: Source[E | None], fn: Callable[[E], Several[R] | None], *, name: str | None = ...
+    ) -> FlatEach[R]: ...
+    def flat_each(self, source: Source[Any], fn: Callable[..., Any], *, name: str | None = None) -> FlatEach[Any]:
+        """As `each`, for a function that returns a list: all of these, one after the other, without what is None."""
+        from headwater.declare.lists.element import Spread  # noqa: PLC0415
+        from headwater.declare.lists.select import FlatEach  # noqa: PLC0415  # likewise
+
+        chosen = self._list_name("flat_each", fn, name)
+        each = self._each("flat_each", Spread, (source, fn), chosen, f"{chosen}.each")
+        assert isinstance(each.element, Spread)
+        made: FlatEach[Any] = FlatEach(self.owner, each, each.element, chosen, self._id(chosen))
+        self._put(self._where("flat_each", chosen), made, each, each.element)
+        return made
+
+    # -- how ----------------------------------------------------------------------------------------------
+
+    def _each(
+        self, kind: str, made: type[Element[Any]], given: tuple[object, Callable[..., Any]], name: str, each: str
+    ) -> Each[Any]:
+        """The function for each element, and what calls it. `name`: of the whole; `each`: of what calls it."""
+        from headwater.declare.functions.computed import Computed  # noqa: PLC0415
+        from headwater.declare.functions.function_code import is_async  # noqa: PLC0415  # likewise
+        from headwater.declare.lists.each import Each  # noqa: PLC0415
+        from headwater.declare.lists.list_sources import check_source  # noqa: PLC0415
+
+        where = self._where(kind, name)
+        source, fn = given
+        check_source(source, where)
+        shared: Computed[..., Any] | None = None
+        if isinstance(fn, Computed):
+            shared = fn if kind == "each" else None
+            fn = fn.__wrapped__
+        if kind != "each" and is_async(fn):
+            raise DeclarationError(f"{where}: the function is async, which only each takes; make a computed of it")
+        inner = f"{name}.element"
+        element = made(self.owner, fn, inner, self._id(inner), where)
+        return Each(self.owner, source, element, each, self._id(each), shared=shared)
+
+    def _put(self, where: str, *functions: Computed[..., Any]) -> None:
+        """From the outside inwards: a name that is taken is found first, and what is started has its parts with it."""
+        for function in functions:
+            self._declare(function.name, function, where)
+        for function in functions:
+            self._start(function.name, function)
+
+    def _list_name(self, kind: str, fn: object, name: str | None) -> str:
+        """A name that was given, or one after the function: `each_row`."""
+        given: object = fn
+        if not callable(given) or isinstance(given, type):
+            advice = "; wrap the class: lambda element: ..." if isinstance(given, type) else ""
+            raise DeclarationError(f"{self.verb}.{kind} takes a source and a function, not {given!r}{advice}")
+        found = name or getattr(given, "__name__", "")
+        if not found or found == "<lambda>":
+            raise DeclarationError(f"{self.verb}.{kind} needs a name for {given!r}: give it one with name=...")
+        return name or f"{kind}_{found}"
+
+    def _where(self, kind: str, name: str) -> str:
+        return f"{self.verb}.{kind} {name!r}"
+
+
+def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # who has the verbs, by their own types
+    """Who declares here: whoever was named, the builder around this code, or whose the things are."""
+    from headwater.declare.lists.list_sources import source_owner  # noqa: PLC0415
+    from headwater.declare.patterns.pattern import BUILDER  # noqa: PLC0415
+    from headwater.declare.verbs import Declaring  # noqa: PLC0415  # it is made of this
+
+    if on is not None:
+        if not isinstance(on, Declaring):
+            raise DeclarationError(f"{what}: on={on!r}; an app is expected, or the builder of a pattern")
+        return on
+    around = BUILDER.get()
+    if around is not None:
+        return around
+    here = HERE.get()
+    if here is not None and here.tx is not None and here.tx.node is not None:
+        message = f"{what}: {here.tx.name} declares it each time it runs; declare it once, outside of any function"
+        raise DeclarationError(f"{message}, or write a comprehension")
+    for thing in things:
+        owner = source_owner(thing)
+        if isinstance(owner, Declaring):
+            return owner
+    message = f"{what}: nothing here says which app it is for; call it on the app, app.{what.removeprefix('hw.')}(...)"
+    raise DeclarationError(f"{message}, or give on=app")
+
+
+def _list_declarer(what: str, on: object, source: object, fn: object) -> Any:  # noqa: ANN401  # likewise
+    """Who declares a list here. What cannot be the source of one is told first: it does not say either whose it is."""
+    from headwater.declare.lists.list_sources import check_source  # noqa: PLC0415  # likewise
+
+    check_source(source, what)
+    return declarer(what, on, source, fn)
+
+
+@overload
+def each(
+    source: Source[E], fn: Callable[[E], Coroutine[Any, Any, R]], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Each[R]: ...
+@overload
+def each(source: Source[E], fn: Callable[[E], R], *, name: str | None = ..., on: ListVerbs | None = ...) -> Each[R]: ...
+@overload
+def each(
+    source: Source[E], fn: Callable[[E, int], R], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Each[R]: ...
+@overload
+def each(
+    source: Source[E | None], fn: Callable[[E], R], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Each[R | None]: ...
+def each(
+    source: Source[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
+) -> Each[Any]:
+    """What a function comes to for each element of a list, as `app.each`: `rows = hw.each(board.items, row)`."""
+    made: Each[Any] = _list_declarer("hw.each", on, source, fn).each(source, fn, name=name)
+    return made
+
+
+@overload
+def select(
+    source: Source[E], predicate: Callable[[E], object], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Select[E]: ...
+@overload
+def select(
+    source: Source[E], predicate: Callable[[E, int], object], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Select[E]: ...
+@overload
+def select(
+    source: Source[E | None], predicate: Callable[[E], object], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> Select[E]: ...
+def select(
+    source: Source[Any], predicate: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
+) -> Select[Any]:
+    """The elements of a list for which a function is true, as `app.select`."""
+    made: Select[Any] = _list_declarer("hw.select", on, source, predicate).select(source, predicate, name=name)
+    return made
+
+
+@overload
+def flat_each(
+    source: Source[E], fn: Callable[[E], Several[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> FlatEach[R]: ...
+@overload
+def flat_each(
+    source: Source[E], fn: Callable[[E, int], Several[R] | None], *, name: str | None = ..., on: ListVerbs | None = ...
+) -> FlatEach[R]: ...
+@overload
+def flat_each(
+    source: Source[E | None],
+    fn: Callable[[E], Several[R] | None],
+    *,
+    name: str | None = ...,
+    on: ListVerbs | None = ...,
+) -> FlatEach[R]: ...
+def flat_each(
+    source: Source[Any], fn: Callable[..., Any], *, name: str | None = None, on: ListVerbs | None = None
+) -> FlatEach[Any]:
+    """All that a function makes of the elements of a list, one after the other, as `app.flat_each`."""
+    made: FlatEach[Any] = _list_declarer("hw.flat_each", on, source, fn).flat_each(source, fn, name=name)
+    return made

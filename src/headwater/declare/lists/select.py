@@ -1,0 +1,113 @@
+"""`hw.select` and `hw.flat_each`: lists made of what a function says of each element of another.
+
+The function is called as `each` calls it; a second node puts together what came of that.
+
+Must never know: how the elements are told apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar, cast
+
+from headwater.cells.context import Owner
+from headwater.cells.elements import Entry
+from headwater.cells.space_port import Home
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import Traverse
+from headwater.declare.functions.computed import Computed
+from headwater.declare.lists.computed_list import Listed, all_of
+from headwater.declare.lists.each import Each, Row
+from headwater.declare.lists.element import Element, Spread
+from headwater.declare.lists.list_sources import plain_list
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.values.address import Depth, doc_key
+from headwater.values.ids import DocKey
+from headwater.values.link import link_to
+from headwater.values.tree import Value, is_array
+
+E = TypeVar("E")
+R = TypeVar("R")
+
+_SHALLOW: Final = Depth.SHALLOW
+
+
+class Select(Listed[E]):
+    """The elements of a list for which a function is true, in their order."""
+
+    def __init__(self, app: Owner, each: Each[bool], name: str, doc: str) -> None:
+        super().__init__(app, name, doc, each.element.__wrapped__)
+        self.each: Each[bool] = each
+
+    @property
+    def element(self) -> Element[bool]:
+        """The function, with a node for each element."""
+        return self.each.element
+
+    def _made_of(self) -> list[Computed[..., Any]]:
+        return [self.each]
+
+    def _plain(self) -> list[E]:
+        elements = plain_list(self.each.source, self.name)
+        kept = [each for index, each in enumerate(elements) if self.element.plainly(each, index)]
+        return cast("list[E]", kept)
+
+    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+        rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
+        return [row.entry for row, is_meant in zip(rows, all_of(rows, self.each.read_row), strict=True) if is_meant]
+
+
+class Part(Entry):
+    """One of those that a function made of an element."""
+
+    __slots__ = ("_each", "_index", "_row")
+
+    def __init__(self, each: Each[Any], row: Row, index: int) -> None:
+        super().__init__(("at", f"{row.doc}/{index}"), f"{row.label}/{index}")
+        self._each = each
+        self._row = row
+        self._index = index
+
+    def read(self) -> object:
+        """It; noted."""
+        return self._each.row_cell(self._row).at(self._index).value
+
+    def reference(self) -> Value:
+        """A link to its place."""
+        return link_to(doc_key(self._row.doc), (self._index,)).to_value()
+
+    def prepare(self, home: Home) -> tuple[DocKey, ...]:
+        """The node of what it was made of."""
+        return self._row.prepare(home)
+
+
+class FlatEach(Listed[R]):
+    """What a function makes of each element of a list, one after the other in one list."""
+
+    def __init__(self, app: Owner, each: Each[list[R]], spread: Spread[R], name: str, doc: str) -> None:
+        super().__init__(app, name, doc, spread.__wrapped__)
+        self.each: Each[list[R]] = each
+        self.element: Spread[R] = spread
+
+    def _made_of(self) -> list[Computed[..., Any]]:
+        return [self.each]
+
+    def _plain(self) -> list[R]:
+        found: list[object] = []
+        for index, each in enumerate(plain_list(self.each.source, self.name)):
+            made: object = self.element.plainly(each, index)
+            found += [] if made is None else self.element.checked(made)
+        return cast("list[R]", found)
+
+    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+        rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
+        traverse = Traverse(tx, home.scope)
+
+        def count(row: Row) -> int:
+            self.each.row_cell(row)
+            # How many there are, and nothing of what they are.
+            place = traverse.place(doc_key(row.doc), ())
+            made = None if place is None else tx.read(place.doc, place.path, _SHALLOW)
+            return len(made) if is_array(made) else 0
+
+        counts = zip(rows, all_of(rows, count), strict=True)
+        return [Part(self.each, row, index) for row, size in counts for index in range(size)]

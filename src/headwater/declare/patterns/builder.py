@@ -1,0 +1,130 @@
+"""The builder that a pattern's function gets: the verbs of an app, for one piece.
+
+Nothing comes to be before the function has returned: what fails in the middle leaves nothing.
+
+Must never know: where a piece is kept, and how it is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from headwater.cells.context import HERE, Frame, Owner
+from headwater.cells.transaction import Transaction
+from headwater.declare.functions.fingerprint import Prints
+from headwater.declare.functions.function_code import is_async
+from headwater.declare.patterns.pattern import BUILDER
+from headwater.declare.verbs import Declaring, Function
+from headwater.errors import DeclarationError
+from headwater.scheduler.graph.node import Node
+
+if TYPE_CHECKING:
+    from headwater.declare.patterns.pattern import Pattern
+    from headwater.declare.patterns.piece import Piece
+    from headwater.declare.patterns.piece_plan import Plan
+    from headwater.runtime.space_runtime import BaseSpace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+BODY: Final = "a pattern's function builds, and is called as often as needed: it cannot write {}; give it a default"
+"""What the function of a pattern is told that writes: for `Transaction.read_only`."""
+
+
+@dataclass(slots=True, eq=False)
+class Within:
+    """What the functions of a piece know of it: for people, for order, and for what stands for their code."""
+
+    piece: str
+    # What the names of its documents begin with.
+    prefix: str
+    parent: Node | None
+    prints: Prints
+    # How many pieces are around it, each started by the one before.
+    depth: int
+    # How often functions of the piece have run that are no longer at work, by name.
+    ran: dict[str, int]
+
+
+class Builder(Declaring):
+    """Declares what one piece consists of."""
+
+    verb = "p"
+
+    def __init__(self, space: BaseSpace, doc: str, name: str, within: Within, origin: Transaction | None) -> None:
+        self.name = name
+        self.space = space
+        self._doc = doc
+        self.within = within
+        # What it is built in; and what the function is called in, which is none of that.
+        self.origin = origin
+        self.tx: Transaction | None = None
+        self._declared: dict[str, object] = {}
+        self.functions: dict[str, Function] = {}
+        # Pieces that are part of this one, not started yet.
+        self.plans: list[Plan] = []
+
+    @property
+    def owner(self) -> Owner:
+        """Whose cells and functions these are: of this very space."""
+        return self.space
+
+    @property
+    def prefix(self) -> str:
+        """What the names of documents begin with."""
+        return f"{self._doc}."
+
+    @property
+    def declared(self) -> Mapping[str, object]:
+        """Everything, by name."""
+        return self._declared
+
+    def start(self, pattern: Pattern[P, R], key: str = "", /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+        """A piece that is part of this one: started and stopped with it."""
+        return self.space.pieces.start_within(self, pattern, key, args, inputs)
+
+    def __headwater_print__(self) -> tuple[object, ...]:
+        """For a function that names it: it has nothing that a result could depend on."""
+        return ("builder", self._doc)
+
+    def build(self, fn: Callable[..., R], given: Mapping[str, object]) -> R:
+        """Call the function. It reads without depending on anything, and writes nothing."""
+        tx = self.tx = self.space.begin(f"pattern {self.name}()", read_only=BODY)
+        tx.gate = self.space.gate
+        token = BUILDER.set(self)
+        frame = HERE.set(Frame(self.space, tx, HERE.get()))
+        try:
+            return fn(self, **given)
+        finally:
+            HERE.reset(frame)
+            BUILDER.reset(token)
+            if tx.is_open:
+                tx.abort()
+
+    @property
+    def is_building(self) -> bool:
+        """The function is at work."""
+        return self.tx is not None and self.tx.is_open
+
+    def _declare(self, name: str, thing: object, where: str) -> None:
+        if not self.is_building:
+            message = f"{where}: pattern {self.name}() has returned, and its builder declares nothing any more"
+            raise DeclarationError(f"{message}; declare {name!r} in the pattern's function itself", name=name)
+        if name in self._declared:
+            message = f"{where}: pattern {self.name}() declares {name!r} twice; choose another name"
+            raise DeclarationError(f"{message} (functions take name=...)", name=name)
+        self._declared[name] = thing
+
+    def _start(self, name: str, function: Function) -> None:
+        function.within = self.within
+        self.functions[name] = function
+
+    def _declared_functions(self) -> Mapping[str, Function]:
+        return self.functions
+
+    def _check_function(self, name: str, fn: Callable[..., object]) -> None:
+        if is_async(fn) and not self.space.can_await:
+            message = f"{name}() of pattern {self.name}() is async and needs an event loop"
+            raise DeclarationError(f"{message}: open the app with `async with app.aopen(...)`", name=name)

@@ -1,0 +1,172 @@
+"""Patterns: functions that build a graph, which can be started many times with different inputs.
+
+Must never know: spaces, and what becomes of what is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
+
+from headwater.cells.context import Owner
+from headwater.cells.detached_value import Sealed
+from headwater.cells.reading import Readable
+from headwater.declare.events.payload import Payload, check_parameters, hints_of
+from headwater.declare.functions.function_code import is_async, is_generator, signature_of
+from headwater.errors import DeclarationError, HeadwaterError, UsageError
+from headwater.values.schema import ANY, Schema
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.declare.patterns.builder import Builder
+    from headwater.declare.patterns.piece import Piece
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+BUILDER: Final[ContextVar[Builder | None]] = ContextVar("headwater-builder", default=None)
+"""Whoever declares around this code: for what is declared without saying where."""
+
+ARGUMENTS = "arguments"
+"""Where the inputs of a piece stand in its document."""
+
+
+class Pattern(Generic[P, R]):
+    """What `hw.pattern` makes of a function. Calling it starts nothing: it says what is to be started."""
+
+    def __init__(self, fn: Callable[Concatenate[Builder, P], R], name: str, version: str = "") -> None:
+        self.name = name
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = name
+        self.version = version
+        signature = _check(fn, name)
+        given = list(signature.parameters.values())[1:]
+        self._signature = signature.replace(parameters=given)
+        self._schemas: dict[str, Schema] | None = None
+
+    @property
+    def identity(self) -> str:
+        """Where it is written."""
+        fn = self.__wrapped__
+        return f"{getattr(fn, '__module__', '')}:{getattr(fn, '__qualname__', self.name)}"
+
+    def inputs(self, owner: Owner, doc: str) -> Inputs:
+        """How the inputs of one piece are kept."""
+        if self._schemas is None:
+            # At first use: their types may be declared after it.
+            where = f"pattern {self.name}()"
+            made = Payload(owner, doc, where, self._signature, hints_of(self.__wrapped__, where))
+            self._schemas = {name: field._schema for name, field in made.fields.items()}  # noqa: SLF001  # to be shared
+        return Inputs(owner, doc, self, self._signature, self._schemas)
+
+    def __call__(self, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+        """What a computed returns to have a piece in the place of a value: started as its child, and read as that."""
+        # Of the type that readers get: whoever returns it has declared that.
+        return cast("Piece[R]", Invocation(self, args, inputs))
+
+    def __repr__(self) -> str:
+        return f"<pattern {self.name}>"
+
+
+class Invocation(Generic[R]):
+    """A pattern with its inputs, not started yet. Returned by a computed, it is started as a child of that."""
+
+    __slots__ = ("args", "inputs", "pattern")
+
+    def __init__(self, pattern: Pattern[..., R], args: tuple[object, ...], inputs: dict[str, Any]) -> None:
+        self.pattern: Pattern[..., R] = pattern
+        self.args: tuple[object, ...] = args
+        self.inputs: dict[str, Any] = inputs
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """It is no piece yet. Raises UsageError; of what Python itself looks for, AttributeError."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        message = f"{self.pattern.name}(...) is not started, and has no {name}: a computed that returns it starts it"
+        raise UsageError(f"{message}; use hw.start({self.pattern.name}, key, ...) to have the piece at once")
+
+    def __repr__(self) -> str:
+        return f"<{self.pattern.name}(...), to be started>"
+
+
+class Inputs(Payload):
+    """The inputs of one piece, by name: each stands in the piece's own document.
+
+    An input that is declared as a cell and given as a value is the cell of that place.
+    """
+
+    def __init__(
+        self, owner: Owner, doc: str, pattern: Pattern[..., Any], signature: Signature, schemas: dict[str, Schema]
+    ) -> None:
+        super().__init__(owner, doc, f"pattern {pattern.name}()", signature.replace(parameters=[]), {})
+        self._signature = signature
+        kinds = [parameter.kind for parameter in signature.parameters.values()]
+        self._placed = len(kinds) - kinds.count(Parameter.KEYWORD_ONLY)
+        for name in signature.parameters:
+            self.fields[name] = Sealed(owner, doc, (ARGUMENTS, name), schema=schemas.get(name, ANY))
+
+    def named(self, args: tuple[object, ...], inputs: dict[str, Any]) -> dict[str, object]:
+        """As they were given, by name, without defaults. Raises TypeError, as a call would."""
+        try:
+            return dict(self._signature.bind(*args, **inputs).arguments)
+        except TypeError as error:
+            raise TypeError(f"{self._where}: {error}; it takes {self._told()}") from None
+
+    def sealed(self, args: tuple[object, ...], inputs: dict[str, Any]) -> Value:
+        """As they are kept. Raises SchemaError, AddressError or LimitError, in the words of whoever gives them."""
+        try:
+            return self.seal(*args, **inputs)
+        except HeadwaterError as error:
+            message = error.message
+            for name, field in self.fields.items():
+                told = message.replace(f"cannot store {field.address}", f"{self._where} cannot take {name}", 1)
+                if told != message and isinstance(self.named(args, inputs).get(name), Readable):
+                    told += f"; declare {name}: hw.Cell[{field.expected}] to be given a cell, or give what it holds"
+                message = told
+            raise type(error)(message, **error.facts) from None
+
+
+@overload
+def pattern(fn: Callable[Concatenate[Builder, P], R], /) -> Pattern[P, R]: ...
+@overload
+def pattern(
+    *, name: str | None = None, version: str | int = ...
+) -> Callable[[Callable[Concatenate[Builder, P], R]], Pattern[P, R]]: ...
+def pattern(
+    fn: Callable[Concatenate[Builder, P], R] | None = None, /, *, name: str | None = None, version: str | int = ""
+) -> Any:
+    """A function that builds a graph: it gets a builder, with the verbs of an app, and its inputs; it returns outputs.
+
+    `space.start(pattern, key, **inputs)` starts or resumes a piece of it. Outputs are named: a dict, or an object with
+    fields, of cells, computed functions, handlers and plain values.
+    """
+    if fn is None:
+        return lambda function: Pattern(function, name or _name_of(function), str(version))
+    return Pattern(fn, name or _name_of(fn), str(version))
+
+
+def _name_of(fn: object) -> str:
+    return str(getattr(fn, "__name__", ""))
+
+
+def _check(fn: object, name: str) -> Signature:
+    if is_generator(fn) or is_async(fn):
+        kind = "a generator" if is_generator(fn) else "async"
+        message = f"pattern {name}() is {kind}, and only builds: it returns its outputs at once"
+        raise DeclarationError(f"{message}; functions that it declares, as with @p.computed, may be async")
+    if not callable(fn) or isinstance(fn, type):
+        raise DeclarationError(f"hw.pattern is put in front of a plain function, not of {fn!r}")
+    if not name.isidentifier():
+        raise DeclarationError(f"hw.pattern needs a name for {fn!r}: give it one with name=..., made of letters")
+    signature = signature_of(fn)
+    parameters = list(signature.parameters.values())
+    if not parameters or parameters[0].kind not in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):
+        raise DeclarationError(f"pattern {name}() takes a builder as its first parameter: def {name}(p, ...)")
+    check_parameters(signature, f"pattern {name}()")
+    return signature
+
+
+__all__ = ["Inputs", "Invocation", "Pattern", "pattern"]

@@ -1,0 +1,172 @@
+"""A piece: one graph that was started from a pattern.
+
+Must never know: how it is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from headwater.cells.binding import bound
+from headwater.cells.display import shorten
+from headwater.declare.patterns.pattern import Invocation, Pattern
+from headwater.declare.verbs import Function
+from headwater.scheduler.graph.node import Node
+from headwater.values.author_text import safe_repr
+from headwater.values.ids import DocId
+from headwater.values.intake import RefusedError
+from headwater.values.link import Link
+from headwater.values.schema import Handle, Schema
+from headwater.values.tree import Value, is_link
+
+if TYPE_CHECKING:
+    from headwater.runtime.pieces.pieces import Pieces
+    from headwater.runtime.space_runtime import BaseSpace
+
+R = TypeVar("R")
+
+
+RETURNED: Final = "()"
+"""The key of a child that a function has returned: it has one of each pattern."""
+
+
+def titled(pattern: str, key: str) -> str:
+    """What people call a piece."""
+    return pattern if key == RETURNED else f"{pattern} {key}"
+
+
+class PieceStatus(StrEnum):
+    """Whether a piece is at work."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True, eq=False, kw_only=True, frozen=True)
+class Build(Generic[R]):
+    """What came of building a piece once, with some inputs."""
+
+    pattern: Pattern[..., R]
+    sealed: Value
+    """The inputs, as they were given."""
+    outputs: R
+    generation: int
+    prefix: str
+    """What the names of its documents begin with."""
+    documents: tuple[str, ...]
+    functions: tuple[Function, ...]
+    parts: tuple[Piece[Any], ...]
+    """Pieces that are part of it."""
+    is_resumed: bool
+    """Its document was there before: what is kept of its functions may still be good."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
+class Piece(Generic[R]):
+    """One graph at work, or stopped. Made by `space.start`. Each comment names the only writer of what follows."""
+
+    # Fixed when it is first started.
+    key: str
+    id: str
+    """The document that holds its inputs, what it consists of, and links to its outputs."""
+    _pieces: Pieces
+    # space: how often its functions have run that are no longer at work, by name.
+    ran: dict[str, int]
+    # pieces: whose run has started it, if it is the child of a function; which piece it is part of.
+    parent: Node | None = None
+    whole: Piece[Any] | None = None
+    # pieces: what came of the last start; and that, as long as it is to be at work. In a transaction this is said at
+    # once, and what is at work follows when that is sent.
+    build: Build[R]
+    wanted: Build[R] | None = None
+    # sleeping: nobody looks at the function whose child it is.
+    asleep: bool = False
+    # work: what is registered in the space.
+    at_work: Build[R] | None = None
+
+    @property
+    def pattern(self) -> Pattern[..., R]:
+        """What it was built by."""
+        return self.build.pattern
+
+    @property
+    def outputs(self) -> R:
+        """What the pattern's function has returned."""
+        return self.build.outputs
+
+    @property
+    def generation(self) -> int:
+        """Another whenever the pattern's code, or what the piece consists of, is another."""
+        return self.build.generation
+
+    @property
+    def status(self) -> PieceStatus:
+        """Running, or stopped."""
+        return PieceStatus.STOPPED if self.wanted is None else PieceStatus.RUNNING
+
+    @property
+    def is_running(self) -> bool:
+        """It is at work."""
+        return self.wanted is not None
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return titled(self.build.pattern.name, self.key)
+
+    def stop(self) -> None:
+        """Stop everything it consists of, and its children. What it has made stays. Once more is no harm.
+
+        `space.start` with the same key goes on where it was.
+        """
+        self._pieces.stop(self)
+
+    def __headwater_value__(self) -> Value:
+        """In a value, a piece is a link to its document."""
+        return Link(doc=DocId(self.id)).to_value()
+
+    @classmethod
+    def __headwater_schema__(cls, _args: tuple[object, ...], _schema_of: Callable[[object], Schema]) -> Schema:
+        """As the result of a function, `hw.Piece[...]`: whoever reads it gets the piece."""
+        return PieceHandle()
+
+    def __repr__(self) -> str:
+        asleep = ", asleep" if self.asleep else ""
+        return f"<piece {self.title}: {self.status}{asleep}, generation {self.generation}>"
+
+    def __headwater_print__(self) -> tuple[object, ...]:
+        """For a function that names it: which piece, and what of it can be used."""
+        return ("piece", self.id, self.build.pattern.__wrapped__, self.build.outputs)
+
+
+class PieceHandle(Handle):
+    """Stored as a link to the piece's document; read as the piece that is at work."""
+
+    __slots__ = ()
+
+    always_link = True
+
+    def __init__(self) -> None:
+        super().__init__("Piece")
+
+    def store(self, value: object) -> Value:
+        """A piece becomes a link; one that was made of it before stays."""
+        if isinstance(value, Piece):
+            return value.__headwater_value__()
+        if is_link(value):
+            return cast("Value", value)
+        if isinstance(value, Invocation):
+            message = f"{value!r} is started only as the whole result"
+            raise RefusedError(f"{message}; within it, use hw.start({value.pattern.name}, key, ...)")
+        raise RefusedError(f"expected a piece, or a pattern with its inputs, got {shorten(safe_repr(value))}")
+
+    def load(self, value: Value, binder: object) -> object:
+        """The piece, as long as it is at work."""
+        at = bound(value, binder)
+        found = None if at is None else cast("BaseSpace", at.home).pieces.running.get(at.doc)
+        if found is None:
+            raise RefusedError("expected a piece that is at work: it was stopped, or not started here")
+        return found

@@ -1,0 +1,169 @@
+"""What stands in the document of a piece: its inputs, what it consists of, and links to its outputs.
+
+Must never know: when it is written, and by whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Final, cast
+
+from headwater.cells.document_class import Doc
+from headwater.declare.events.handler import Handler, Stream
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.sink import Sink
+from headwater.declare.patterns.pattern import ARGUMENTS, Invocation, Pattern
+from headwater.declare.patterns.piece import Piece, PieceStatus
+from headwater.declare.resources.resource import Resource
+from headwater.errors import DeclarationError, HeadwaterError
+from headwater.store.commit import DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.values.ids import DocId, DocKey
+from headwater.values.link import Link
+from headwater.values.patch import Add, PatchOp, Remove, Replace
+from headwater.values.tree import ABSENT, Maybe, Value, freeze, is_map, map_of, same
+
+GENERATION: Final = "generation"
+GIVEN: Final = "given"
+"""The inputs as they were given. A piece may write to an input that is a cell: that is not another input."""
+INTERNAL: Final = "internal"
+OUTPUTS: Final = "outputs"
+PRINT: Final = "print"
+STATUS: Final = "status"
+
+
+def record_of(  # noqa: PLR0917  # one field after another
+    pattern: Pattern[..., Any],
+    key: str,
+    print_: str,
+    sealed: Value,
+    internal: Mapping[str, str],
+    outputs: object,
+    stored: Maybe,
+) -> tuple[Value, int]:
+    """The document of a piece that is at work, and its generation. Raises DeclarationError."""
+    there = cast("Mapping[str, Value]", stored) if is_map(stored) else {}
+    manifest = freeze(dict(internal))
+    number = there.get(GENERATION)
+    number = number if isinstance(number, int) else 0
+    is_same = there.get(PRINT) == print_ and same(there.get(INTERNAL), manifest)
+    generation = number if is_same else number + 1
+    record: dict[str, Value] = {
+        "pattern": pattern.identity,
+        "key": key,
+        PRINT: print_,
+        ARGUMENTS: _arguments(there, sealed),
+        GIVEN: sealed,
+        INTERNAL: manifest,
+        OUTPUTS: map_of({name: _stored(pattern, name, each) for name, each in named_outputs(outputs).items()}),
+        STATUS: PieceStatus.RUNNING.value,
+        GENERATION: generation,
+    }
+    return map_of(record), generation
+
+
+def given_before(stored: Maybe) -> Value:
+    """The inputs that it was last started with; None if it never was."""
+    return stored.get(GIVEN) if is_map(stored) else None
+
+
+def stopped(stored: Maybe) -> Maybe:
+    """The same of one that is stopped."""
+    if not is_map(stored):
+        return stored
+    return map_of({**cast("Mapping[str, Value]", stored), STATUS: PieceStatus.STOPPED.value})
+
+
+def operations(doc: DocKey, before: Maybe, after: Maybe) -> Iterator[Operation]:
+    """What leads from one to the other: only where they differ, so that whoever has read the rest is left alone."""
+    if after is ABSENT:
+        if before is not ABSENT:
+            yield DeleteDoc(doc)
+    elif not is_map(before) or not is_map(after):
+        if not same(before, after):
+            yield SetDoc(doc, after)
+    else:
+        steps = tuple(_steps(before, after))
+        if steps:
+            yield PatchDoc(doc, steps)
+
+
+def _steps(before: Mapping[str, Value], after: Mapping[str, Value], path: tuple[str, ...] = ()) -> Iterator[PatchOp]:
+    for name, value in after.items():
+        place = (*path, name)
+        if name not in before:
+            yield Add(place, value)
+        elif not same(before[name], value):
+            if name == ARGUMENTS and is_map(before[name]) and is_map(value):
+                yield from _steps(cast("Mapping[str, Value]", before[name]), value, place)
+            else:
+                yield Replace(place, value)
+    for name in before:
+        if name not in after:
+            yield Remove((*path, name))
+
+
+def _arguments(there: Mapping[str, Value], sealed: Value) -> Value:
+    """Those that are given as before are what the piece has made of them."""
+    given, kept = there.get(GIVEN), there.get(ARGUMENTS)
+    if not is_map(given) or not is_map(kept) or not is_map(sealed):
+        return sealed
+    return map_of(
+        {
+            name: kept[name] if name in kept and name in given and same(given[name], value) else value
+            for name, value in cast("Mapping[str, Value]", sealed).items()
+        }
+    )
+
+
+def kind_of(thing: object) -> str:
+    """What something is that a piece consists of."""
+    if isinstance(thing, Doc):
+        return "document"
+    return "handler" if isinstance(thing, Handler) else type(thing).__name__.lower()
+
+
+def named_outputs(outputs: object) -> dict[str, object]:
+    """What a pattern's function has returned, by name."""
+    if outputs is None:
+        return {}
+    if isinstance(outputs, Mapping):
+        return dict(outputs)
+    if is_dataclass(outputs) and not isinstance(outputs, type | Piece):
+        return {each.name: getattr(outputs, each.name) for each in fields(outputs)}
+    names = getattr(type(outputs), "_fields", None) or getattr(type(outputs), "__struct_fields__", None)
+    if isinstance(names, tuple):
+        return {name: getattr(outputs, name) for name in names}
+    return {"result": outputs}
+
+
+def _stored(pattern: Pattern[..., Any], name: object, output: object) -> Value:
+    where = f"pattern {pattern.name}(), output {name!r}"
+    if not isinstance(name, str):
+        raise DeclarationError(f"{where}: outputs are named by texts, not by {type(name).__name__}", name=name)
+    if isinstance(output, Sink):
+        raise DeclarationError(f"{where}: a sink has nothing to be read; return what it shows", name=name)
+    if isinstance(output, Invocation):
+        message = f"{where}: {output!r} is started only by a computed that returns it"
+        raise DeclarationError(f"{message}; use p.start({output.pattern.name}, key, ...)", name=name)
+    try:
+        return freeze(_reference(output), where)
+    except HeadwaterError as error:
+        message = f"{where} cannot be stored: {error.message}; return cells, functions, pieces and plain values"
+        raise DeclarationError(message, **error.facts) from None
+
+
+def _reference(output: object) -> object:
+    """What stands for an output: a link to where it is kept; a plain value is itself."""
+    if isinstance(output, Computed):
+        return None if output.is_parametrised else Link(doc=DocId(output.doc)).to_value()
+    if isinstance(output, Handler | Stream):
+        return output.address
+    if isinstance(output, Resource):
+        # It has as many places as there are arguments.
+        return output.doc
+    if isinstance(output, Mapping):
+        return {str(name): _reference(each) for name, each in output.items()}
+    if isinstance(output, list | tuple):
+        return [_reference(each) for each in output]
+    return output

@@ -1,0 +1,1 @@
+"""Resources: values from outside the program, and clocks."""

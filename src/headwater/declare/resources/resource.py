@@ -1,0 +1,252 @@
+"""Declared resources: what `@app.resource` makes of an author's async function.
+
+Must never know: apps (an owner is whoever knows which space is meant), and when something is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from inspect import BoundArguments, Parameter
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
+
+from headwater.cells.cell import Cell
+from headwater.cells.context import UNTRACKED, Owner, find, sole_open
+from headwater.cells.cross_space import READ
+from headwater.cells.document_class import Doc
+from headwater.cells.reading import Readable
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status
+from headwater.declare.functions.function_code import signature_of
+from headwater.declare.functions.function_options import NOTHING_SAID, Declared
+from headwater.declare.functions.instances import Instances, Key, key_of, label_of, which_one
+from headwater.declare.resources.resource_options import Asking
+from headwater.declare.resources.resource_state import State
+from headwater.declare.resources.source import Source
+from headwater.errors import DeclarationError, HeadwaterError, UsageError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import Node
+from headwater.values.address import doc_key
+from headwater.values.hints import freeze_with, schema_of
+from headwater.values.schema import Schema
+
+if TYPE_CHECKING:
+    from headwater.declare.patterns.builder import Within
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Asked:
+    """Something that is asked for, and can tell why."""
+
+    why: Callable[..., str]
+    """Called with the arguments of a call: why it was asked for with these, or is not."""
+
+
+class Resource(Asked, Generic[P, R]):
+    """A declared async function: called to be read, which never waits. One document for each set of arguments.
+
+    Without an owner it is no app's: whichever space is open around the code is meant.
+    """
+
+    declared: Declared = NOTHING_SAID
+    """As other functions have it: it writes nothing besides."""
+
+    def __init__(
+        self, owner: Owner | None, fn: Callable[P, Coroutine[Any, Any, R]], name: str, doc: str, asking: Asking
+    ) -> None:
+        self.name = name
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = name
+        self.asking = asking
+        self._owner = owner
+        self._doc = doc
+        self._signature = signature_of(fn)
+        self._schema: Schema | None = None
+        # Of its arguments, by name; found with the other.
+        self._taken: dict[str, Schema] = {}
+        # builder: the piece it is part of, if it is part of one.
+        self.within: Within | None = None
+
+    @property
+    def owner(self) -> Owner | None:
+        """Whose it is."""
+        return self._owner
+
+    @property
+    def doc(self) -> str:
+        """Where its answers stand: this document, or with arguments, others that are named by it."""
+        return self._doc
+
+    def register(self, space: BaseSpace) -> None:
+        """Nothing stands for it before it is called; but what cannot be declared is told when it is opened."""
+        self._type()
+        if self._owner is not None:
+            space.fetcher.know(self)
+
+    def _type(self) -> Schema:
+        """Of its answers. At first use: what it returns may be declared after it."""
+        if self._schema is None:
+            where = f"the answer of {self.name}()"
+            try:
+                hints = get_type_hints(self.__wrapped__, include_extras=True)
+            except NameError as error:
+                message = f"{where}: its type cannot be resolved: {error}; declare or import it at module level"
+                raise DeclarationError(message, name=self.name) from None
+            self._schema = schema_of(hints.pop("return", Any), where=where)
+            for name, parameter in self._signature.parameters.items():
+                # Of several in one, and of what no cell could hold, nothing can be said.
+                if name in hints and parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+                    with suppress(DeclarationError):
+                        self._taken[name] = schema_of(hints[name], where=f"{name} of {self.name}()")
+        return self._schema
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> State[R]:
+        """What there is: `hw.Pending()`, `hw.Ready(value)`, or `hw.Failed(error, last)`.
+
+        Whoever reads it in a run runs again when there is something else. If there is nothing fresh, it is asked for.
+        """
+        home, tx = self._home()
+        successor = self._successor(home)
+        if successor is not None:
+            return successor(*args, **kwargs)
+        source = self._source(home, *args, **kwargs)
+        if tx is None and (home.news or home.restless):
+            home.catch_up()
+        home.fetcher.called(source, tx)
+        if tx is None and home.restless:
+            home.catch_up()
+        return source.state(home, tx)
+
+    def refresh(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Ask again, although there is an answer that is fresh, and also if nobody looks.
+
+        In a transaction: when that is on disk, and only then.
+        """
+        home, tx = self._home()
+        successor = self._successor(home)
+        if successor is not None:
+            successor.refresh(*args, **kwargs)
+            return
+        source = self._source(home, *args, **kwargs)
+        if tx is None:
+            home.fetcher.refresh(source)
+            home.catch_up()
+        elif tx.refusal(source.doc):
+            message = f"{self.name}.refresh() has something done, and this code may only read; do it in a handler"
+            raise UsageError(message, name=self.name)
+        else:
+            undone: list[bool] = []
+
+            def ask(ended: Transaction) -> None:
+                if ended.status is Status.COMMITTED and not undone:
+                    home.fetcher.refresh(source)
+
+            tx.follow(ask, lambda: undone.append(True))
+
+    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+        """Its node in an open space for these arguments, if it has been called with them."""
+        key = key_of(self._bound(*args, **kwargs).arguments)
+        found = None if key is None else home.fetcher.find(self, key)
+        return None if found is None else found.node
+
+    def why(self, *args: object, **kwargs: object) -> str:
+        """Why it was asked for with these arguments, or is not: `hw.why`."""
+        from headwater.runtime.resources.resource_captions import why_asked  # noqa: PLC0415  # rarely asked
+
+        home, _ = self._home(UNTRACKED)
+        try:
+            key = key_of(self._bound(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise which_one(f"why({self.name})", error, home.fetcher.labels(self)) from None
+        found = None if key is None else home.fetcher.find(self, key)
+        if found is None:
+            return f"{self.name}() with these arguments has not been called here, so nothing is known of it"
+        return why_asked(home, found)
+
+    def _home(self, use: str = READ) -> tuple[BaseSpace, Transaction | None]:
+        home, tx = sole_open(f"{self.name}()") if self._owner is None else find(self._owner, self.name, use)
+        assert isinstance(home, BaseSpace)
+        return home, tx
+
+    def _successor(self, home: BaseSpace) -> Resource[P, R] | None:
+        """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
+        if self._owner is None or home.fetcher.knows(self):
+            return None
+        return cast("Resource[P, R] | None", home.fetcher.successor(self._doc))
+
+    def _bound(self, *args: object, **kwargs: object) -> BoundArguments:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound
+
+    def _source(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Source:
+        """The one for these arguments, made if it is not there."""
+        bound = self._bound(*args, **kwargs)
+        key = key_of(bound.arguments)
+        if key is None:
+            message = (
+                f"{self.name}({label_of(bound.arguments)}): an argument cannot be told apart from others, so there is "
+                "no telling which answers are for it; give it plain values, documents or cells"
+            )
+            raise UsageError(message, name=self.name)
+        found = home.fetcher.find(self, key)
+        if found is not None:
+            return found
+        within = self.within
+        return home.fetcher.add(
+            self,
+            key,
+            self._made(home, key, bound),
+            origin=self.__wrapped__,
+            piece="" if within is None else within.piece,
+            parent=None if within is None else within.parent,
+        )
+
+    def _check(self, arguments: Mapping[str, object]) -> None:
+        """As inputs of patterns are. Raises SchemaError. Documents and cells are told by where they stand."""
+        for name, given in arguments.items():
+            schema = self._taken.get(name)
+            if schema is not None and _is_plain(given):
+                try:
+                    freeze_with(schema, given, name)
+                except HeadwaterError as error:
+                    message = error.message.replace("cannot store", f"{self.name}() cannot take", 1)
+                    raise type(error)(message, **error.facts) from None
+
+    def _made(self, home: BaseSpace, key: Key, bound: BoundArguments) -> Source:
+        schema = self._type()
+        self._check(bound.arguments)
+        doc = Instances.doc_of(self._doc, key) if key else self._doc
+        label = f"{self.name}({label_of(bound.arguments)})"
+        # It may be asked for again in an hour: by then a list may hold something else.
+        for name, given in bound.arguments.items():
+            bound.arguments[name] = _as_given(given)
+        fn, args, kwargs = self.__wrapped__, bound.args, bound.kwargs
+        value: Cell[Any] = Cell(home, doc, ("value",), schema=schema)
+        return Source(self.asking, label, doc_key(doc), lambda: fn(*args, **kwargs), value)
+
+    def __repr__(self) -> str:
+        return f"<resource {self._doc}>"
+
+
+def _is_plain(given: object) -> bool:
+    """It holds no document and no cell: to look at it does nothing."""
+    if isinstance(given, list | tuple):
+        return all(map(_is_plain, given))
+    if isinstance(given, Mapping):
+        return all(map(_is_plain, given.values()))
+    return not isinstance(given, Doc | Readable)
+
+
+def _as_given(given: object) -> object:
+    """What is in lists and dicts now, in others that nobody has hold of. Documents and cells are what they are."""
+    if isinstance(given, list):
+        return [_as_given(each) for each in given]
+    if isinstance(given, tuple):
+        return tuple(_as_given(each) for each in given)
+    return {name: _as_given(each) for name, each in given.items()} if isinstance(given, dict) else given

@@ -1,0 +1,172 @@
+"""The records: one resource with one set of arguments, and a request for it. And what stands in its document.
+
+Must never know: when something is asked for, and where that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.cells.cell import Cell
+from headwater.cells.transaction import Transaction
+from headwater.declare.resources.resource_state import Age, Failed, Pending, Ready, State
+from headwater.errors import ResourceError, SchemaError
+from headwater.runtime.timers import Timer
+from headwater.values.address import Depth
+from headwater.values.ids import DocKey
+from headwater.values.patch import Remove
+from headwater.values.tree import ABSENT, Maybe, Value, get, is_link, is_map, map_of, same
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from headwater.declare.resources.resource_options import Asking
+    from headwater.runtime.space_runtime import BaseSpace
+    from headwater.scheduler.graph.node import Node
+
+READY: Final = "ready"
+FAILED: Final = "failed"
+
+FAILED_MS: Final = 5000.0
+"""How long a failure counts for calls if there is no `fresh_for`: who asks in a circle does not ask a server that is
+down in a circle, and who has repaired it need not wait for long."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One request, from being asked for to its end. Written by the fetcher; `task` by where it runs."""
+
+    source: Source
+    # How much had been taken back when it was asked for.
+    rejected: int
+    # It waits for the disk; or it has left.
+    has_left: bool = False
+    # Nobody wants it any more, or it was asked for anew: whatever comes of it is dropped.
+    is_stopped: bool = False
+    task: Task[None] | None = None
+    # When it came to its end, by the clock on the wall.
+    ended_ms: float = 0.0
+    # What came of it: one of the two, or neither, if it was cancelled.
+    value: object = ABSENT
+    error: BaseException | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """One resource with one set of arguments, in one open space. Written by the fetcher, which has its turn."""
+
+    # Fixed when it is made.
+    asking: Asking
+    label: str
+    doc: DocKey
+    call: Callable[[], Coroutine[Any, Any, object]]
+    value: Cell[Any]
+    # Set once, when its node is registered.
+    node: Node = field(init=False)
+    # The number of the last call: of those that nobody looks at, the oldest go first.
+    used: int = 0
+    # Somebody called, whom the scheduler does not know as looking: wanted until there is an answer.
+    is_called: bool = False
+    # Somebody looks who did not before; what stands there cannot be read any more; it is asked for, fresh or not.
+    is_anew: bool = False
+    is_unfit: bool = False
+    is_forced: bool = False
+    # The one request that is under way.
+    request: Request | None = None
+    # Failures in a row since it was asked for, and the time at which it is tried again, on the clock nobody sets.
+    failures: int = 0
+    retry_at: float | None = None
+    timer: Timer | None = None
+    # While nobody looks: until when whoever has read it need not read it again.
+    ages_at: float | None = None
+    # How many requests have left, for people.
+    requests: int = 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Somebody looks, or waits for an answer."""
+        return (self.node.is_live or self.is_called) and not self.node.removed
+
+    def due_at(self, record: Maybe) -> float | None:
+        """How late it is on the wall when it is to be asked for; None: not by itself."""
+        state = get(record, ("state",))
+        if self.is_forced or self.is_unfit or state not in (READY, FAILED):
+            return 0.0
+        if state == FAILED and self.is_anew:
+            return 0.0
+        came = get(record, ("at" if state == READY else "failed_at",))
+        counts_ms = self.counts_ms(record)
+        return None if counts_ms is None or not isinstance(came, int | float) else came + counts_ms
+
+    def counts_ms(self, record: Maybe) -> float | None:
+        """For how long it is not asked for again after what stands there; None: for ever."""
+        fresh_ms = self.asking.fresh_ms
+        if fresh_ms is None and get(record, ("state",)) == FAILED and not self.node.is_live:
+            return FAILED_MS
+        return fresh_ms
+
+    def state(self, space: BaseSpace, tx: Transaction | None) -> State[Any]:
+        """What stands there, read in a transaction if there is one. When it came is not part of that."""
+        source = space.untracked if tx is None else tx
+        state = source.read(self.doc, ("state",))
+        if state not in (READY, FAILED):
+            return Pending()
+        try:
+            has_value = source.read(self.doc, ("value",), Depth.SHALLOW) is not ABSENT
+            value = self.value.value if has_value else None
+        except SchemaError:
+            # Of another type than it was when it came: as if it had not come.
+            space.fetcher.found_unfit(self)
+            return Pending()
+        if state == READY:
+            at = get(source.look(self.doc), ("at",))
+
+            def note() -> None:
+                if tx is not None and tx.is_open:
+                    tx.note(self.doc, ("at",), Depth.DEEP)
+
+            at_ms = float(at) if isinstance(at, int | float) else 0.0
+            return Ready(value, Age(at_ms, self.asking.fresh_ms, space.timers.wall, note))
+        told = source.read(self.doc, ("error",))
+        return Failed(self._error(told), value)
+
+    def _error(self, told: Maybe) -> ResourceError:
+        kind, text, tries = (get(told, (field,)) for field in ("kind", "text", "tries"))
+        times = f" {tries} times" if isinstance(tries, int) and tries > 1 else ""
+        message = f"{self.label} failed{times}: {text!s}"
+        return ResourceError(message, resource=self.asking.name, kind=kind, text=text, tries=tries)
+
+
+def ready_record(value: Value, at_ms: float) -> Value:
+    """An answer, and when it came."""
+    return map_of({"state": READY, "value": value, "at": int(at_ms)})
+
+
+def failed_record(before: Maybe, kind: str, text: str, tries: int, at_ms: float) -> Value:
+    """It could not be had. The last good answer stays, with its time."""
+    record: dict[str, Value] = {
+        "state": FAILED,
+        "error": map_of({"kind": kind, "text": text, "tries": tries}),
+        "failed_at": int(at_ms),
+    }
+    if is_map(before):
+        record |= {name: before[name] for name in ("value", "at") if name in before}
+    return map_of(record)
+
+
+def write_record(tx: Transaction, doc: DocKey, before: Maybe, record: Value) -> None:
+    """What is new of a record: an answer that comes out the same is not written again, however large it is."""
+    if not is_map(before) or not is_map(record):
+        tx.set(doc, (), record)
+        return
+    for name in [name for name in before if name not in record]:
+        tx.patch(doc, Remove((name,)))
+    for name, new in record.items():
+        old = before.get(name, ABSENT)
+        if is_map(old) and is_map(new) and old.keys() == new.keys() and not is_link(old):
+            for key in [key for key in new if not same(old[key], new[key])]:
+                tx.set(doc, (name, key), new[key])
+        elif not same(old, new):
+            tx.set(doc, (name,), new)

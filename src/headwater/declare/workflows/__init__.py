@@ -1,0 +1,1 @@
+"""Workflows: topics, producers, consumers, connectors and webhooks."""

@@ -1,0 +1,185 @@
+"""Connectors: the operations of an outside service, each declared as a read or as a mutation.
+
+    mail = flow.connector("mail")
+
+    @mail.read
+    def unread(since: str) -> list[str]: ...
+
+    @mail.mutation
+    def send(to: str, text: str, key: str = "") -> str: ...          # `key` is given the idempotency key
+
+    @send.reconcile
+    def was_sent(key: str, to: str) -> hw.Answer[str]: ...           # of what the call was, whatever it names
+
+Handlers call them with `run.call(send, "ann", "hello")`, which looks whether this phase may.
+
+Must never know: how runs are executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from inspect import Parameter
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, get_args, get_origin
+
+from headwater.cells.context import Owner
+from headwater.cells.detached_value import Sealed
+from headwater.cells.space_port import Home
+from headwater.declare.events.payload import Payload, hints_of
+from headwater.declare.functions.function_code import is_generator, signature_of
+from headwater.errors import DeclarationError, LogicError
+from headwater.values.codec import decode
+from headwater.values.hints import schema_of
+from headwater.values.schema import ANY
+from headwater.values.tree import Value
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+KEY: Final = "key"
+"""A parameter of this name is given the idempotency key of the call."""
+
+_UNNAMED: Final = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY)
+
+
+class Operation(Generic[P, R]):
+    """One operation. Outside of workflows, calling it is calling the function."""
+
+    def __init__(self, connector: Connector, fn: Callable[P, R], *, mutates: bool) -> None:
+        given: object = fn
+        kind = "mutation" if mutates else "read"
+        name = getattr(fn, "__name__", "")
+        if not callable(given) or isinstance(given, type) or is_generator(given):
+            raise DeclarationError(f"@{connector.name}.{kind} is put in front of a plain function, not of {fn!r}")
+        if not name or name == "<lambda>":
+            raise DeclarationError(f"@{connector.name}.{kind}: {fn!r} has no name to be kept under; write it with def")
+        self.connector = connector
+        self.fn = fn
+        self.name = f"{connector.name}.{name}"
+        self.mutates = mutates
+        self.reconciler: Callable[..., Any] | None = None
+        # What of the call the reconciler names; None: everything.
+        self._asked_by: tuple[str, ...] | None = ()
+        where = f"{self.name}()"
+        signature = signature_of(fn)
+        self.takes_key = mutates and KEY in signature.parameters
+        shown = [p for p in signature.parameters.values() if not (self.takes_key and p.name == KEY)]
+        hints = hints_of(fn, where) if mutates else {}
+        if mutates:
+            for parameter in signature.parameters.values():
+                if parameter.kind in _UNNAMED:
+                    raise DeclarationError(f"{where}: {parameter} cannot be kept by name; name what a mutation takes")
+        self._signature = signature.replace(parameters=shown)
+        # A read is not kept: neither what it is called with, nor what it returns.
+        self._payload = Payload(connector.owner, self.name, where, self._signature, hints) if mutates else None
+        schema = schema_of(_result(hints.get("return", Any)), where=f"{where} returns") if mutates else ANY
+        self.result: Sealed = Sealed(connector.owner, where, (), schema=schema)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        from headwater.declare.workflows.run_handle import CURRENT  # noqa: PLC0415  # it imports this module
+
+        run = CURRENT.get()
+        if run is not None:
+            run.check_direct(self)
+        if run is not None and not self.mutates:
+            return run.read(self, *args, **kwargs)
+        return self.fn(*args, **kwargs)
+
+    def params(self, *args: object, **kwargs: object) -> Value:
+        """What a call is kept as, by name. Raises LogicError: nothing was called."""
+        assert self._payload is not None
+        try:
+            return self._payload.seal(*args, **kwargs)
+        except TypeError as error:
+            raise LogicError(f"run.call({self.name}, ...): {error}") from None
+
+    def named(self, args: tuple[object, ...], kwargs: dict[str, object], key: str) -> dict[str, object]:
+        """What the function is called with: by name, so that `key` may stand anywhere among it."""
+        bound = self._signature.bind(*args, **kwargs)
+        return {**bound.arguments, **({KEY: key} if self.takes_key else {})}
+
+    def reconcile(self, fn: F) -> F:
+        """Declare what tells whether a call has happened: it is given what it names of the call, and `key`."""
+        if not self.mutates:
+            raise DeclarationError(f"{self.name}() only reads: there is nothing to be reconciled")
+        if self.reconciler is not None:
+            raise DeclarationError(f"{self.name}() has a reconcile already")
+        given: object = fn
+        if not callable(given) or is_generator(given):
+            raise DeclarationError(f"@{self.name}.reconcile is put in front of a function, not of {fn!r}")
+        self._asked_by = self._names_of(fn)
+        self.reconciler = fn
+        return fn
+
+    def _names_of(self, fn: Callable[..., Any]) -> tuple[str, ...] | None:
+        """What a reconciler names of the call; None: it takes everything."""
+        asked: list[str] = []
+        for parameter in signature_of(fn).parameters.values():
+            if parameter.kind is Parameter.VAR_KEYWORD:
+                return None
+            known = parameter.name == KEY or parameter.name in self._signature.parameters
+            if parameter.kind in _UNNAMED or (not known and parameter.default is Parameter.empty):
+                there = ", ".join([KEY, *self._signature.parameters])
+                message = f"@{self.name}.reconcile: nothing is known for {parameter.name}"
+                raise DeclarationError(f"{message}; of the call it may name {there}", operation=self.name)
+            if known:
+                asked.append(parameter.name)
+        return tuple(asked)
+
+    def question(self, home: Home, params: bytes, key: str) -> dict[str, object]:
+        """What the reconciler is called with: the call as it was kept, of its types."""
+        assert self._payload is not None
+        kept = cast("Mapping[str, Value]", decode(params))
+        fields = self._payload.fields
+        # What another version of the program has called with may have fewer parameters, or others.
+        found = {n: fields[n].unseal(home, home.untracked, value) for n, value in kept.items() if n in fields}
+        found[KEY] = key
+        return found if self._asked_by is None else {name: found[name] for name in self._asked_by if name in found}
+
+    def __repr__(self) -> str:
+        return f"<{'mutation' if self.mutates else 'read'} {self.name}>"
+
+
+def _result(hint: object) -> object:
+    """What comes of it: of a function that returns something to be awaited, what that comes to."""
+    if get_origin(hint) in (Awaitable, Coroutine):
+        hint = get_args(hint)[-1]
+    # A function that returns nothing may yet return something; whatever it is, it is kept.
+    return Any if hint in (None, type(None)) else hint
+
+
+class Connector:
+    """The operations of one outside service."""
+
+    def __init__(self, owner: Owner, name: str) -> None:
+        self.owner = owner
+        self.name = name
+        self.operations: dict[str, Operation[..., Any]] = {}
+
+    def read(self, fn: Callable[P, R]) -> Operation[P, R]:
+        """Declare an operation that changes nothing: for producers and `prepare`."""
+        return self._add(Operation(self, fn, mutates=False))
+
+    def mutation(self, fn: Callable[P, R]) -> Operation[P, R]:
+        """Declare one that changes something outside: for `mutate`, at most once in a run."""
+        return self._add(Operation(self, fn, mutates=True))
+
+    def _add(self, operation: Operation[P, R]) -> Operation[P, R]:
+        if operation.name in self.operations:
+            raise DeclarationError(f"connector {self.name} has {operation.name}() already; name it differently")
+        self.operations[operation.name] = operation
+        return operation
+
+    @property
+    def mutates(self) -> bool:
+        """Any of its operations does."""
+        return any(operation.mutates for operation in self.operations.values())
+
+    @property
+    def reconciles(self) -> bool:
+        """Of any of its operations, it can be asked whether it happened."""
+        return any(operation.reconciler is not None for operation in self.operations.values())
+
+    def __repr__(self) -> str:
+        return f"<Connector {self.name}: {', '.join(self.operations) or 'no operations'}>"

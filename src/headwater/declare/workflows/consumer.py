@@ -1,0 +1,233 @@
+"""Consumers, as authors write them: a class with up to four methods, one for each phase.
+
+Must never know: when they are called.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import get_close_matches
+from inspect import get_annotations, getattr_static, isabstract, isfunction, signature
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from headwater.cells.context import Owner
+from headwater.cells.detached_value import Sealed
+from headwater.declare.functions.function_code import is_generator
+from headwater.declare.workflows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
+from headwater.declare.workflows.run_handle import CURRENT, Run
+from headwater.errors import DeclarationError, UsageError
+from headwater.values.codec import encode
+from headwater.values.hints import freeze_with, schema_of
+from headwater.values.schema import ANY, Schema
+
+In = TypeVar("In")
+Data = TypeVar("Data")
+Result = TypeVar("Result")
+
+
+class Consumer(ABC, Generic[In, Data, Result]):
+    """What is done with the events of a topic: `prepare` decides, `mutate` acts once, `next` goes on from there.
+
+    The three types are those of the events, of what `prepare` hands to `mutate`, and of what `mutate` returns. A state
+    that is kept between runs is an attribute with a type and a default, `state: Cursor = Cursor()`: read it in
+    `prepare`, assign it in `next`.
+    """
+
+    state: Any = None
+    run: Run
+    """The run that a method is called in."""
+
+    @abstractmethod
+    def prepare(self, pending: Sequence[Event[In]]) -> Plan[Data] | Awaitable[Plan[Data]]:
+        """Choose events and decide everything. Only reads; may be called again."""
+
+    def mutate(
+        self, run: Run, data: Data
+    ) -> (
+        Result
+        | Applied[Result]
+        | NotApplied
+        | Unknown
+        | Awaitable[Result | Applied[Result] | NotApplied | Unknown | None]
+        | None
+    ):
+        """The one effect. Never called again for the same run; `run.key` names it for whoever is called."""
+
+    def reconcile(  # for those that have none
+        self,
+        run: Run,  # noqa: ARG002  # what those that have one are given
+        data: Data,  # noqa: ARG002  # likewise
+    ) -> Applied[Result] | NotApplied | Unknown | Awaitable[Applied[Result] | NotApplied | Unknown]:
+        """After a crash or a timeout: did it happen? Without this method, a person is asked."""
+        return Unknown(f"{type(self).__name__} has no reconcile")
+
+    def next(self, run: Run, data: Data, outcome: Outcome[Result]) -> Awaitable[None] | None:
+        """Publish, and write cells: that lands with the commit of the run, or not at all. May be called again."""
+
+    # Not for type checkers: they would take it that any attribute can be assigned.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            run = CURRENT.get() if name == "state" else None
+            if run is None or run.keeps_state(type(self).__name__):
+                object.__setattr__(self, name, value)
+
+
+def overrides(kind: type[Consumer[Any, Any, Any]], method: str) -> bool:
+    """Whether a class has its own."""
+    return getattr(kind, method) is not getattr(Consumer, method)
+
+
+_METHODS: Final = {"prepare": 1, "mutate": 2, "reconcile": 2, "next": 3}
+"""How many things each is given."""
+
+
+_CLOSE: Final = 0.8
+"""How alike names must be: `nxt` and `next` are, `text` and `next` are not."""
+
+
+def check_methods(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
+    """Refuse what could never be called. Raises DeclarationError."""
+    if isabstract(kind):
+        close = get_close_matches("prepare", _own_methods(kind), n=1, cutoff=_CLOSE)
+        hint = f"; did you mean prepare by {close[0]}?" if close else ""
+        raise DeclarationError(f"{where}: it has no prepare, which chooses events and returns a hw.Plan{hint}")
+    try:
+        signature(kind).bind()
+    except TypeError as error:
+        message = f"{where}: it is made anew for each run, without anything: {error}; keep what it needs elsewhere"
+        raise DeclarationError(message) from None
+    for name, count in _METHODS.items():
+        method = getattr(kind, name)
+        if not callable(method) or is_generator(method):
+            raise DeclarationError(f"{where}: {name} is {method!r}; a plain or async method is expected")
+        is_bound = isinstance(getattr_static(kind, name), staticmethod | classmethod)
+        try:
+            signature(method).bind(*range(count + (not is_bound)))
+        except TypeError as error:
+            parameters = signature(getattr(Consumer, name)).parameters
+            raise DeclarationError(f"{where}: write `def {name}({', '.join(parameters)})`: {error}") from None
+    _check_spelling(kind, where)
+
+
+def _own_methods(kind: type) -> dict[str, Callable[..., Any]]:
+    """Those of the author that others may call."""
+    found: dict[str, Callable[..., Any]] = {}
+    for parent in kind.__mro__:
+        if issubclass(parent, Consumer) and parent is not Consumer:
+            plain = {name: value for name, value in vars(parent).items() if isfunction(value) and name[0] != "_"}
+            found |= {name: value for name, value in plain.items() if name not in _METHODS}
+    return found
+
+
+def _check_spelling(kind: type[Consumer[Any, Any, Any]], where: str) -> None:
+    """A method that is named nearly like one that is missing, and takes what that is given."""
+    missing = [name for name in _METHODS if not overrides(kind, name)]
+    for name, method in _own_methods(kind).items():
+        for meant in get_close_matches(name.lower(), missing, n=1, cutoff=_CLOSE):
+            try:
+                signature(method).bind(*range(_METHODS[meant] + 1))
+            except TypeError:
+                continue
+            message = f"{where}: nobody would call {name}(); did you mean {meant}?"
+            raise DeclarationError(message, method=name, meant=meant)
+
+
+class Types:
+    """How what a consumer hands on is kept: by the types of its class, or as whatever JSON it is."""
+
+    def __init__(self, owner: Owner, kind: type[Consumer[Any, Any, Any]], where: str) -> None:
+        given = _type_arguments(kind)
+        # What it says that its events are; None: it does not say.
+        self.event: object = given[0]
+        self.data: Sealed = sealed_as(owner, f"{where}, data", given[1])
+        self.result: Sealed = sealed_as(owner, f"{where}, result", given[2])
+        hint = _class_hints(kind, where).get("state", Any)
+        self.state: Sealed = sealed_as(owner, f"{where}, state", hint)
+        self.default: bytes | None = default_of(getattr(kind, "state", None), hint, where)
+
+    def left(self, before: bytes | None, state: object) -> bytes | None:
+        """The state that `next` has left, as it is kept; None if it is the one there was."""
+        known = self.default if before is None else before
+        if state is None and known is None:
+            return None
+        kept = encode(self.state.seal(state))
+        return None if kept == known else kept
+
+
+def default_of(given: object, hint: object, where: str) -> bytes | None:
+    """What a state is before any was kept; None: nothing. Raises DeclarationError if it does not fit its type."""
+    if given is None and (hint is Any or hint is None):
+        return None
+    try:
+        # As it would be sealed, but for documents: none is open yet.
+        kept = encode(freeze_with(_schema(hint, where), given, f"the state of {where}"))
+    except UsageError as error:
+        if given is None:
+            name = getattr(hint, "__name__", hint)
+            message = f"{where}: its state is of type {name} and has no default: give it one, or write `{name} | None`"
+        else:
+            message = f"{where}: {given!r} cannot be the default of its state: {error.message}"
+        raise DeclarationError(message) from None
+    return None if given is None else kept
+
+
+def _type_arguments(kind: type, known: Mapping[object, object] | None = None) -> tuple[object, object, object]:
+    """What a class says in `hw.Consumer[In, Data, Result]`, itself or by one that it derives from."""
+    known = known or {}
+    for base in vars(kind).get("__orig_bases__", kind.__bases__):
+        origin = get_origin(base) or base
+        if not (isinstance(origin, type) and issubclass(origin, Consumer)):
+            continue
+        given = [_filled(argument, known) for argument in _resolved(kind, get_args(base))]
+        if origin is Consumer:
+            return cast("tuple[object, object, object]", tuple(given)) if given else (None, None, None)
+        parameters = getattr(origin, "__parameters__", ())
+        return _type_arguments(origin, dict(zip(parameters, given, strict=False)))
+    return None, None, None
+
+
+def _resolved(kind: type, hints: tuple[object, ...]) -> list[object]:
+    """Those that are written as text, as what they mean where the class stands."""
+    names = vars(sys.modules.get(kind.__module__, sys))
+    holder = SimpleNamespace(__annotations__={str(place): hint for place, hint in enumerate(hints)})
+    try:
+        return list(get_type_hints(holder, names, include_extras=True).values())
+    except NameError as error:
+        message = f"consumer {kind.__name__}: its types cannot be resolved: {error}; declare them first"
+        raise DeclarationError(message) from None
+
+
+def _filled(hint: Any, known: Mapping[object, object]) -> object:  # noqa: ANN401  # of any kind
+    """With what stands for its variables; what nothing stands for may be anything."""
+    if isinstance(hint, TypeVar):
+        return known.get(hint, Any)
+    parameters = getattr(hint, "__parameters__", ())
+    if parameters and not isinstance(hint, type):
+        return cast("object", hint[tuple(known.get(parameter, Any) for parameter in parameters)])
+    return cast("object", hint)
+
+
+def _class_hints(kind: type, where: str) -> dict[str, object]:
+    """The types of its attributes; those of Consumer itself are not the author's."""
+    found: dict[str, object] = {}
+    for parent in reversed(kind.__mro__):
+        if parent is Consumer or not issubclass(parent, Consumer):
+            continue
+        try:
+            found |= get_annotations(parent, eval_str=True)
+        except NameError as error:
+            raise DeclarationError(f"{where}: its types cannot be resolved: {error}; declare them first") from None
+    return found
+
+
+def sealed_as(owner: Owner, where: str, hint: object) -> Sealed:
+    """How something is kept: by its type; if it has none, as whatever JSON it is."""
+    return Sealed(owner, where, (), schema=_schema(hint, where))
+
+
+def _schema(hint: object, where: str) -> Schema:
+    return ANY if hint is None or hint is Any else schema_of(hint, where=where)

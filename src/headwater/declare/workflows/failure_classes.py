@@ -1,0 +1,196 @@
+"""Which class a failure is of: told by what was raised, where it was raised, and never by what it says.
+
+What goes wrong between two machines passes by itself: a timeout, a connection that broke, a name that was not found, a
+server that is busy. That holds for the errors of the standard library, of Headwater, and of the clients that most
+programs use, which are recognised without being imported.
+
+Must never know: what follows from it.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
+
+from headwater.errors import (
+    ApprovalError,
+    HeadwaterError,
+    HttpStatusError,
+    HttpUnreachableError,
+    InternalError,
+    InvariantError,
+    OfflineError,
+    Reject,
+    TransientError,
+)
+from headwater.values.author_text import clean, message_of, traceback_text
+from headwater.workflow.rows import Trouble
+from headwater.workflow.transitions import Failed
+from headwater.workflow.workflow_limits import RETRY_AFTER_MAX_MS, SERVICE_MAX
+
+T = TypeVar("T")
+
+_NO_SENDER = (
+    ". hw.Reject answers the sender of an event that a @app.handler handles, and a workflow has no sender: take the "
+    "event and do nothing about it, or raise hw.LogicError"
+)
+"""The hint for a phase that raises it."""
+
+
+class LateError(TransientError):
+    """A phase took longer than it may."""
+
+
+_NETWORK: Final[tuple[type[BaseException], ...]] = (
+    *(TimeoutError, ConnectionError, socket.gaierror, socket.herror),
+    *(HttpUnreachableError, OfflineError),
+)
+
+_ERRNO: Final = frozenset(
+    getattr(errno, name)
+    for name in ("ENETUNREACH", "ENETDOWN", "ENETRESET", "EHOSTUNREACH", "EHOSTDOWN", "ETIMEDOUT", "ENOTCONN")
+    if hasattr(errno, name)
+)
+"""Of an OSError that has no class of its own."""
+
+_CLIENTS: Final[dict[str, tuple[str, ...]]] = {
+    "http.client": ("IncompleteRead", "BadStatusLine"),
+    "ssl": ("SSLEOFError", "SSLZeroReturnError", "SSLSyscallError"),
+    "httpx": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
+    "requests.exceptions": ("ConnectionError", "Timeout", "ChunkedEncodingError"),
+    "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
+    "urllib3.exceptions": ("TimeoutError", "NewConnectionError", "ProtocolError", "MaxRetryError"),
+}
+"""By module, looked up only if it is loaded: what was raised by it comes from a module that is."""
+
+_BUSY: Final = (408, 425, 429)
+"""Statuses below 500 that say: later."""
+
+_ORDER: Final = (Trouble.INTERNAL, Trouble.LOGIC, Trouble.AUTH, Trouble.TRANSIENT)
+"""Of several errors at once, what the worst is."""
+
+
+def classified(error: BaseException, on: tuple[type[BaseException], ...], now: int) -> Failed:
+    """All that is known of a failure."""
+    kind = kind_of(error, on)
+    return Failed(
+        kind=kind,
+        message=text_of(error),
+        details=traceback_text(error),
+        service=_total(lambda: clean(error.service, SERVICE_MAX), "") if isinstance(error, ApprovalError) else "",
+        after_ms=_total(lambda: _after_ms(error, now), 0) if kind is Trouble.TRANSIENT else 0,
+    )
+
+
+def _total(work: Callable[[], T], otherwise: T) -> T:
+    """What an author's error says of itself. Its attributes are code: they may be missing, or raise anything."""
+    try:
+        return work()
+    except BaseException:  # noqa: BLE001  # see above
+        return otherwise
+
+
+def kind_of(  # noqa: PLR0911  # one for each class
+    error: BaseException, on: tuple[type[BaseException], ...]
+) -> Trouble:
+    """Which class an error is of."""
+    match error:
+        case LateError():
+            return Trouble.TRANSIENT
+        case _ if on and isinstance(error, on):
+            return Trouble.TRANSIENT
+        case TransientError():
+            return Trouble.TRANSIENT
+        case ApprovalError():
+            return Trouble.AUTH
+        case InternalError() | InvariantError():
+            return Trouble.INTERNAL
+        case BaseExceptionGroup():
+            kinds = {kind_of(each, on) for each in error.exceptions}
+            return next(kind for kind in _ORDER if kind in kinds)
+        case _:
+            return Trouble.TRANSIENT if _total(lambda: is_of_the_network(error), otherwise=False) else Trouble.LOGIC
+
+
+# --- the network ----------------------------------------------------------------------------------------------
+
+
+def is_of_the_network(error: BaseException) -> bool:
+    """It happened between two machines, or the other one is busy: the same request may succeed later."""
+    status = _status(error)
+    if status is not None:
+        return status >= 500 or status in _BUSY  # noqa: PLR2004  # as RFC 9110 has it
+    reason = _reason(error)
+    if reason is not None:
+        return not isinstance(reason, BaseException) or is_of_the_network(reason)
+    if isinstance(error, _NETWORK) or (type(error) is OSError and error.errno in _ERRNO):
+        return True
+    return any(isinstance(error, kind) for kind in _client_errors())
+
+
+def _client_errors() -> Iterator[type]:
+    for module, names in _CLIENTS.items():
+        loaded = sys.modules.get(module)
+        for name in names if loaded is not None else ():
+            kind = getattr(loaded, name, None)
+            if isinstance(kind, type):
+                yield kind
+
+
+def _reason(error: BaseException) -> object:
+    """What a URLError is about: the error of the socket, or a text."""
+    urllib = sys.modules.get("urllib.error")
+    if urllib is None or not isinstance(error, urllib.URLError):
+        return None
+    return error.reason
+
+
+def _status(error: BaseException) -> int | None:
+    """Of an answer over HTTP that was raised: of Headwater, urllib, httpx, requests and aiohttp."""
+    if isinstance(error, HttpStatusError):
+        return _number(error.facts.get("status"))
+    names = {each.__name__ for each in type(error).__mro__}
+    if "HTTPError" in names and _is_from(error, "urllib.error"):
+        return _number(getattr(error, "code", None))
+    if names & {"HTTPStatusError", "HTTPError"} and _is_from(error, "httpx", "requests"):
+        return _number(getattr(getattr(error, "response", None), "status_code", None))
+    if "ClientResponseError" in names and _is_from(error, "aiohttp"):
+        return _number(getattr(error, "status", None))
+    return None
+
+
+def _is_from(error: BaseException, *packages: str) -> bool:
+    """A class of one of these, or one that is made from it."""
+    modules = [each.__module__ for each in type(error).__mro__]
+    return any(module == name or module.startswith(f"{name}.") for module in modules for name in packages)
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _after_ms(error: BaseException, now: int) -> int:
+    """How long the service asks to wait: Retry-After, as a number of seconds or a date."""
+    if isinstance(error, HeadwaterError):
+        known = error.facts.get("retry_after_ms")
+        return int(min(max(known, 0), RETRY_AFTER_MAX_MS)) if isinstance(known, int | float) else 0
+    if _status(error) is None:
+        return 0
+    from headwater.http.http_headers import retry_after_ms  # noqa: PLC0415  # only where something was answered
+
+    headers = getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
+    found = retry_after_ms(headers.get("Retry-After"), now) if headers is not None else None
+    return int(min(max(found or 0, 0), RETRY_AFTER_MAX_MS))
+
+
+# --- words ----------------------------------------------------------------------------------------------------
+
+
+def text_of(error: BaseException) -> str:
+    """What went wrong, for people: also if the error cannot say it."""
+    if isinstance(error, Reject):
+        return f"{message_of(error)}{_NO_SENDER}"
+    return message_of(error)

@@ -1,0 +1,194 @@
+"""Producers and consumers as they were declared: the function or class, and the rules it runs by.
+
+Must never know: when they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dis import get_instructions
+from inspect import Parameter
+from types import CodeType
+from typing import Any, Literal, TypeAlias, get_args
+
+from headwater.cells.context import Owner
+from headwater.cells.detached_value import Sealed
+from headwater.declare.events.payload import hints_of
+from headwater.declare.functions.function_code import signature_of
+from headwater.declare.workflows.connector import Connector
+from headwater.declare.workflows.consumer import Consumer, Types, default_of, overrides, sealed_as
+from headwater.declare.workflows.event_types import check_events
+from headwater.declare.workflows.run_handle import Run
+from headwater.declare.workflows.topic import Topic
+from headwater.errors import DeclarationError, UsageError
+from headwater.values.duration import Duration, to_ms
+from headwater.workflow.retry_policy import Retry
+from headwater.workflow.schedule import Schedule
+from headwater.workflow.workflow_limits import PHASE_MS
+from headwater.workflow.workflow_spec import ConsumerSpec, ProducerSpec
+
+PhaseName: TypeAlias = Literal["produce", "prepare", "mutate", "next", "reconcile"]
+Timeout: TypeAlias = Duration | Mapping[PhaseName, Duration]
+"""How long each phase may take: the same for all, or one for each."""
+
+
+class Producer:
+    """A function that polls the outside and publishes what it finds."""
+
+    def __init__(  # noqa: PLR0917  # made in one place
+        self,
+        owner: Owner,
+        fn: Callable[..., Any],
+        name: str,
+        schedule: Schedule | None,
+        retry: Retry,
+        timeout: Timeouts,
+    ) -> None:
+        self.fn = fn
+        self.name = name
+        self.schedule = schedule
+        self.retry = retry
+        self.timeouts = timeout
+        self.uses: tuple[Connector, ...] = ()
+        # What a repairer has written, if one has.
+        self.source: str | None = None
+        where = f"producer {name}()"
+        # Which parameters take the run and the state, if any do.
+        self.run_at: str | None = None
+        self.state_at: str | None = None
+        self.state: Sealed | None = None
+        self.default: bytes | None = None
+        parameters = signature_of(fn).parameters.values()
+        hints = hints_of(fn, where) if parameters else {}
+        for parameter in parameters:
+            is_named = parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+            if is_named and hints.get(parameter.name) is Run and self.run_at is None:
+                self.run_at = parameter.name
+            elif is_named and self.state_at is None and hints.get(parameter.name) is not Run:
+                self.state_at = parameter.name
+                hint = hints.get(parameter.name)
+                self.state = sealed_as(owner, f"{where}, state", hint)
+                given = None if parameter.default is Parameter.empty else parameter.default
+                self.default = default_of(given, hint, where)
+            else:
+                message = (
+                    f"{where} takes {parameter}: a producer takes its state, and a run (annotated hw.Run), or neither"
+                )
+                raise DeclarationError(message, name=name)
+
+    @property
+    def spec(self) -> ProducerSpec:
+        """As it is kept."""
+        return ProducerSpec(name=self.name, schedule=self.schedule)
+
+
+_RUN_AT = 1
+"""Which parameter of mutate takes the run: self, run, data."""
+
+
+def _looks_at(code: CodeType, name: str) -> bool:
+    """Whether a function, or one in it, uses what it was given under a name, or finds it in itself."""
+    if name in code.co_cellvars or "run" in code.co_names:
+        return True
+    return any(each.opname.startswith("LOAD_FAST") and each.argval == name for each in get_instructions(code))
+
+
+class Declared:
+    """A consumer's class, and the rules it runs by."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        kind: type[Consumer[Any, Any, Any]],
+        name: str,
+        topics: tuple[Topic[Any], ...],
+        *,
+        retry: Retry,
+        timeout: Timeouts,
+        peek: int,
+        uses: tuple[Connector, ...],
+        acts: bool | None = None,
+    ) -> None:
+        self.name = name
+        self.acts = acts
+        self.topics = {topic.name: topic for topic in topics}
+        self.retry = retry
+        self.timeouts = timeout
+        self.peek = peek
+        self.uses = uses
+        # What a repairer has written, if one has.
+        self.source: str | None = None
+        self.use(kind, Types(owner, kind, f"consumer {name}"))
+
+    def use(self, kind: type[Consumer[Any, Any, Any]], types: Types) -> None:
+        """The class whose methods are called. Raises DeclarationError if its events are of another type."""
+        check_events(types.event, {name: topic.kind for name, topic in self.topics.items()}, f"consumer {self.name}")
+        self.kind = kind
+        self.types = types
+        self.has_mutate = overrides(kind, "mutate")
+        self.has_next = overrides(kind, "next")
+        self.has_reconcile = overrides(kind, "reconcile")
+
+    @property
+    def by_call(self) -> bool:
+        """Its mutate only says which operation of a connector is to be called.
+
+        Not if it has a reconcile of its own, or never looks at its run: then it acts, whatever else the connectors that
+        it uses can do.
+        """
+        if self.acts is not None:
+            return not self.acts
+        return any(connector.mutates for connector in self.uses) and not self.has_reconcile and self._uses_its_run
+
+    @property
+    def _uses_its_run(self) -> bool:
+        code = getattr(self.kind.mutate, "__code__", None)
+        # Of a function that is none of Python's, nothing can be told.
+        return code is None or code.co_argcount < _RUN_AT + 1 or _looks_at(code, code.co_varnames[_RUN_AT])
+
+    def check(self) -> None:
+        """Refuse a mutate of which it cannot be told whether it acts, or says what is to be called."""
+        code = getattr(self.kind.mutate, "__code__", None)
+        is_clear = self.acts is not None or not self.has_reconcile or code is None or "call" not in code.co_names
+        if is_clear or not any(connector.mutates for connector in self.uses):
+            return
+        names = ", ".join(connector.name for connector in self.uses if connector.mutates)
+        message = (
+            f"consumer {self.name} uses {names}, which has mutations: its mutate names a call, and it has its own "
+            "reconcile, so it cannot be told whether it acts itself or says what to call; say acts=True, or acts=False"
+        )
+        raise DeclarationError(message, name=self.name)
+
+    @property
+    def spec(self) -> ConsumerSpec:
+        """As it is kept."""
+        return ConsumerSpec(
+            name=self.name,
+            topics=tuple(self.topics),
+            peek=self.peek,
+            mutates=self.has_mutate,
+            reconciles=self.has_reconcile or (self.by_call and any(each.reconciles for each in self.uses)),
+        )
+
+
+class Timeouts:
+    """How long each phase may take, in seconds."""
+
+    def __init__(self, given: Timeout | None, where: str) -> None:
+        self.seconds: dict[str, float] = dict.fromkeys(get_args(PhaseName), PHASE_MS / 1000)
+        if given is None:
+            return
+        phases = given if isinstance(given, Mapping) else dict.fromkeys(self.seconds, given)
+        for phase, duration in phases.items():
+            if phase not in self.seconds:
+                known = ", ".join(self.seconds)
+                raise DeclarationError(f"{where}: timeout= names {phase!r}, which is no phase; there is {known}")
+            try:
+                ms = to_ms(duration, f"{where}, timeout")
+            except UsageError as error:
+                raise DeclarationError(error.message, **error.facts) from None
+            if not ms:
+                raise DeclarationError(
+                    f'{where}: timeout={given!r} leaves no time at all; write "30s", or leave it out'
+                )
+            self.seconds[phase] = ms / 1000

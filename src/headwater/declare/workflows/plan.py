@@ -1,0 +1,288 @@
+"""What authors give and get in the phases of a consumer: events, a plan, and what became of it.
+
+Must never know: where any of it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Generic, Never, TypeAlias, TypeVar, cast, overload
+
+from headwater.errors import LogicError, UsageError
+from headwater.values.author_text import safe_repr
+from headwater.values.duration import Duration, to_ms
+from headwater.values.ids import Millis
+from headwater.workflow.retry_policy import clamp_wake
+from headwater.workflow.rows import EventRow
+from headwater.workflow.workflow_limits import WAKE_MAX_MS
+
+T_co = TypeVar("T_co", covariant=True)
+D_co = TypeVar("D_co", covariant=True)
+R_co = TypeVar("R_co", covariant=True)
+
+Wake: TypeAlias = datetime | Duration
+"""When to look again: a moment (a datetime with a zone, or ISO 8601), or how long from now."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Event(Generic[T_co]):
+    """One event of a topic, as a consumer is shown it."""
+
+    __slots__ = ("_data", "_made", "_open", "at", "attempt", "id", "number", "topic")
+
+    def __init__(  # noqa: PLR0917  # one for each column
+        self, number: int, message: str, topic: str, attempt: int, at: datetime, opened: Callable[[], T_co]
+    ) -> None:
+        self.number: int = number
+        self.id: str = message
+        """What its publisher calls it."""
+        self.topic: str = topic
+        self.attempt: int = attempt
+        """1, and one more each time that a run gave it back."""
+        self.at: datetime = at
+        """When it was published."""
+        self._open = opened
+        self._made = False
+        self._data: T_co | None = None
+
+    @property
+    def data(self) -> T_co:
+        """What was published."""
+        if not self._made:
+            self._data, self._made = self._open(), True
+        return cast("T_co", self._data)
+
+    def __repr__(self) -> str:
+        return f"<Event {self.id} of {self.topic}>"
+
+
+class Pending(Sequence[Event[T_co]]):
+    """Events that wait, oldest first: each is made when it is looked at, and all but the first are read then."""
+
+    __slots__ = ("_made", "_make", "_more", "_rows")
+
+    def __init__(
+        self,
+        rows: Sequence[EventRow],
+        make: Callable[[EventRow], Event[T_co]],
+        more: Callable[[], Sequence[EventRow]] | None = None,
+    ) -> None:
+        self._rows = list(rows)
+        self._make = make
+        # Reads those that are not read yet, if there are any.
+        self._more = more
+        self._made: dict[int, Event[T_co]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def __len__(self) -> int:
+        if self._more is not None:
+            more, self._more = self._more, None
+            self._rows += more()
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Event[T_co]]:
+        index = 0
+        while index < len(self._rows) or index < len(self):
+            yield self._at(index)
+            index += 1
+
+    @overload
+    def __getitem__(self, index: int) -> Event[T_co]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event[T_co]]: ...
+    def __getitem__(self, index: int | slice) -> Event[T_co] | list[Event[T_co]]:
+        if isinstance(index, slice):
+            return [self._at(each) for each in range(*index.indices(len(self)))]
+        if 0 <= index < len(self._rows):
+            return self._at(index)
+        return self._at(range(len(self))[index])
+
+    def _at(self, index: int) -> Event[T_co]:
+        event = self._made.get(index)
+        if event is None:
+            event = self._made[index] = self._make(self._rows[index])
+        return event
+
+    def stray(self, taken: Iterable[Event[Any]]) -> Event[Any] | None:
+        """One of those that is none of these, if there is any: its number may mean something else here."""
+        ours = {id(event) for event in self._made.values()}
+        return next((event for event in taken if id(event) not in ours), None)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} pending events>"
+
+
+class Plan(Generic[D_co]):
+    """What `prepare` has decided: what is to be done, with which events, and what it is called for people.
+
+    With `ask`, a person is asked before `mutate`. `wake` says when to look again if no event comes before.
+    """
+
+    __slots__ = ("ask", "data", "is_idle", "take", "title", "wake")
+
+    def __init__(
+        self,
+        data: D_co,
+        *,
+        take: Sequence[Event[Any]] = (),
+        title: str = "",
+        ask: bool = False,
+        wake: Wake | None = None,
+    ) -> None:
+        self.take: tuple[Event[Any], ...] = _events(take)
+        self.data: D_co = data
+        self.title: str = str(title or "")
+        self.ask: bool = bool(ask)
+        self.wake: Wake | None = check_wake(wake)
+        self.is_idle: bool = False
+
+    @classmethod
+    def idle(cls, wake: Wake | None = None) -> Plan[Never]:
+        """Nothing to do now: neither `mutate` nor `next` is called."""
+        plan = Plan(cast("Never", None), wake=wake)
+        plan.is_idle = True
+        return plan
+
+    def __repr__(self) -> str:
+        return "<Plan: idle>" if self.is_idle else f"<Plan {self.title!r}: takes {len(self.take)}>"
+
+
+def _events(take: object) -> tuple[Event[Any], ...]:
+    """What a plan takes, each once. Raises LogicError."""
+    if isinstance(take, Event) or not isinstance(take, Iterable):
+        raise LogicError(f"hw.Plan(take=...) takes a list of events, not {take!r}; write take=[event], or take=pending")
+    found: list[Event[Any]] = []
+    known: set[int] = set()
+    for event in cast("Iterable[object]", take):
+        if not isinstance(event, Event):
+            raise LogicError(f"hw.Plan(take=...) takes events that prepare was given, not {event!r}")
+        if id(event) in known:
+            raise LogicError(f"hw.Plan(take=...) takes {event!r} twice; take each event once")
+        known.add(id(event))
+        found.append(event)
+    return tuple(found)
+
+
+def check_wake(wake: Wake | None) -> Wake | None:
+    """What a plan asks for, if it is a time. Raises LogicError: what is dropped in silence is never looked at again."""
+    if wake is None:
+        return None
+    try:
+        _wake_at(wake, 0)
+    except (ValueError, TypeError, UsageError):
+        said = f"wake={safe_repr(wake)} is no time"
+        if isinstance(wake, datetime):
+            said = f"wake={wake!r} has no time zone; write datetime.now(UTC) + ..., or .replace(tzinfo=...)"
+        raise LogicError(
+            f'hw.Plan: {said}: a datetime with a zone, ISO 8601 text, a timedelta or text as "10m" is expected'
+        ) from None
+    return wake
+
+
+def wake_ms(wake: Wake | None, now: int) -> Millis | None:
+    """W12: as a time that is kept, within what the host allows. What is past is as soon as possible."""
+    return None if wake is None else Millis(clamp_wake(int(_wake_at(wake, now)), now))
+
+
+def _wake_at(wake: object, now: int) -> float:
+    """In milliseconds since 1970, bounded so far that it is a number. Raises ValueError, TypeError or UsageError."""
+    found = wake
+    if isinstance(found, str) and (text := found.strip()):
+        if text.startswith("-"):
+            # A duration that is past. No date begins so.
+            return now - to_ms(text[1:], "wake")
+        found = datetime.fromisoformat(text) if "-" in text or ":" in text else text
+    if isinstance(found, datetime):
+        if found.tzinfo is None:
+            raise ValueError("it has no time zone")
+        # Not `timestamp`, which fails far from now.
+        return (found - _EPOCH) / timedelta(milliseconds=1)
+    if isinstance(found, timedelta):
+        return now + found / timedelta(milliseconds=1)
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        # A number is seconds here, of any size: it is bounded before it is counted with.
+        if found != found:  # noqa: PLR0124  # what is no number
+            raise ValueError("it is no number")
+        span = min(abs(found), WAKE_MAX_MS) * 1000
+        return now + span if found >= 0 else now - span
+    return now + to_ms(cast("str", found), "wake")
+
+
+def moment(ms: int) -> datetime:
+    """As authors get times."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+# --- what became of it ----------------------------------------------------------------------------------------
+
+
+class Applied(Generic[R_co]):
+    """The effect is there. `reconcile` answers so, with what `mutate` would have returned."""
+
+    __match_args__ = ("result",)
+    __slots__ = ("result",)
+
+    def __init__(self, result: R_co) -> None:
+        self.result: R_co = result
+
+    def __repr__(self) -> str:
+        return f"Applied({self.result!r})"
+
+
+class NotApplied:
+    """The effect is surely not there, and will not be: it may be done anew."""
+
+    __match_args__ = ("reason",)
+    __slots__ = ("reason",)
+    result: None = None
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason: str = reason
+
+    def __repr__(self) -> str:
+        return f"NotApplied({self.reason!r})"
+
+
+class Unknown:
+    """It cannot be told yet: ask again later."""
+
+    __match_args__ = ("reason",)
+    __slots__ = ("reason",)
+    result: None = None
+
+    def __init__(self, reason: str = "") -> None:
+        self.reason: str = reason
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.reason!r})"
+
+
+class Skipped:
+    """A person has decided that it is not done: told to `next`."""
+
+    __slots__ = ()
+    result: None = None
+
+    def __repr__(self) -> str:
+        return "Skipped()"
+
+
+class Nothing:
+    """There was nothing to call: told to `next`."""
+
+    __slots__ = ()
+    result: None = None
+
+    def __repr__(self) -> str:
+        return "Nothing()"
+
+
+Answer: TypeAlias = Applied[R_co] | NotApplied | Unknown
+"""What `reconcile` says."""
+
+Outcome: TypeAlias = Applied[R_co] | Skipped | Nothing
+"""What `next` is told."""

@@ -1,0 +1,79 @@
+"""What `publish` returns: the id of the event, and a way to wait until it is on disk.
+
+Must never know: how an event is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from headwater.cells.transaction_states import SETTLED
+from headwater.errors import EventRefusedError, UnavailableError, UsageError
+from headwater.workflow.table_transaction import Part, Ride
+
+if TYPE_CHECKING:
+    from headwater.cells.transaction import Transaction
+    from headwater.runtime.workflows.hub import Hub
+
+
+class Published(str):  # noqa: SLOT000  # what it waits for
+    """The id of an event that was published. The event is on disk when `sync()` returns, or when it was awaited.
+
+    In a transaction, a handler, a producer or `next`, it lands with the commit of that: wait after it has ended.
+    """
+
+    _hub: Hub
+    _ride: Ride
+    _part: Part
+    _tx: Transaction | None
+
+    @classmethod
+    def of(cls, message: str, hub: Hub, ride: Ride, part: Part, tx: Transaction | None) -> Published:
+        """On its way, alone or with a transaction."""
+        made = cls(message)
+        made._hub, made._ride, made._part, made._tx = hub, ride, part, tx
+        return made
+
+    @property
+    def id(self) -> str:
+        """The same, as plain text."""
+        return str.__str__(self)
+
+    def sync(self, timeout: float | None = None) -> bool:
+        """Wait until the event is on disk; whether it is new. Raises what refused it.
+
+        Raises UnavailableError after `timeout` seconds: it may still land.
+        """
+        if self._tx is not None and self._tx.is_open:
+            around = self._tx.name or "the transaction"
+            message = f"{self.id} lands with the commit of {around} around this code, which has not ended"
+            raise UsageError(f"{message}; wait for it after that", event=self.id)
+        self._hub.wait(timeout)
+        ride = self._ride
+        if not ride.is_decided:
+            if self._tx is not None and self._tx.status in SETTLED:
+                raise self._refused()
+            raise UnavailableError(f"{self.id} is not on disk yet; it is still tried", event=self.id)
+        if ride.error is None and not ride.is_kept:
+            raise self._refused()
+        self._hub.settled(ride)
+        if self._part not in ride.parts:
+            # Only the part of the transaction that it was published in was rolled back.
+            raise self._refused()
+        is_new: bool = ride.answers[ride.parts.index(self._part)]
+        return is_new
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """A copy, or what another process gets, is the id: waiting is for this process."""
+        return str, (self.id,)
+
+    def _refused(self) -> EventRefusedError:
+        message = f"{self.id} was not published: the transaction that it was part of was rolled back"
+        return EventRefusedError(message, event=self.id)
+
+    def __await__(self) -> Generator[Any, Any, bool]:
+        """As `sync`, without holding up the event loop."""
+        from asyncio import to_thread  # noqa: PLC0415  # plain programs need not load it
+
+        return to_thread(self.sync).__await__()

@@ -1,0 +1,172 @@
+"""The run that handlers are called in: what it is, and the operations that its phase allows.
+
+The phase matrix is enforced here: reads belong to producers and `prepare`, the one mutation to `mutate`, publishing to
+producers and `next`. What is done against it ends the run, whatever the author's code catches.
+
+Must never know: how a phase is called, and when.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from enum import StrEnum
+from inspect import iscoroutinefunction
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+from headwater.declare.workflows.connector import Connector, Operation
+from headwater.declare.workflows.failure_classes import kind_of
+from headwater.errors import PhaseError
+from headwater.runtime.error_report import log
+from headwater.workflow.rows import FlowRow, RunRow, Trouble
+from headwater.workflow.run_rows import key_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Doing(StrEnum):
+    """What of an author's is being called."""
+
+    PRODUCE = "a producer"
+    PREPARE = "prepare"
+    MUTATE = "mutate"
+    RECONCILE = "reconcile"
+    NEXT = "next"
+
+
+PHASES: Final[dict[Doing | None, str]] = {
+    Doing.PRODUCE: "produce",
+    Doing.PREPARE: "prepare",
+    Doing.MUTATE: "mutate",
+    Doing.RECONCILE: "reconcile",
+    Doing.NEXT: "next",
+}
+"""As authors name them, in `timeout=`."""
+
+
+class Acted(BaseException):  # no error: mutate has said what is to be done, and ends with it
+    """Leaves `mutate` with its one call, past whatever the author catches."""
+
+
+class Run:
+    """One attempt, as its handlers see it."""
+
+    def __init__(
+        self, flow: FlowRow, row: RunRow, uses: tuple[Connector, ...], on: tuple[type[BaseException], ...] = ()
+    ) -> None:
+        self.id: int = row.id
+        self.workflow: str = flow.name
+        self.handler: str = row.handler
+        self.attempt: int = row.attempt
+        """1, and one more for each run of its chain."""
+        self.why: str = str(row.why)
+        """What it was started for: event, wake, schedule, manual, retry, recovery, ..."""
+        self.version: int = row.version
+        self.title: str = row.title
+        self._flow = flow
+        self._call = row.call
+        self._uses = uses
+        self._on = on
+        self.doing: Doing | None = None
+        # Broken against the phases: the run ends with this, whatever its code has caught.
+        self.violation: PhaseError | None = None
+        # What a read of this phase failed with, unless it is for the author to deal with: the run ends with this, too.
+        self.failed: BaseException | None = None
+        # The one mutation that `mutate` has asked for. It is made when `mutate` has ended, by whoever performs the run.
+        self.asked: tuple[Operation[..., Any], tuple[object, ...], dict[str, object]] | None = None
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of the effect: give it to whoever is called."""
+        # Of the run of the chain that has made the call, if it is another.
+        return key_of(self._flow, self._call)
+
+    def call(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call an operation of a connector. A mutation is the end of `mutate`: nothing after it is executed."""
+        self._check(operation)
+        if not operation.mutates:
+            return self.read(operation, *args, **kwargs)
+        self.asked = (operation, args, kwargs)
+        raise Acted
+
+    def read(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a read. That a service is away, or wants a sign-in, is not for the author's code to catch."""
+        if iscoroutinefunction(operation.fn):
+            reading: Any = self._awaited(operation, *args, **kwargs)
+            # For the warning that it was never awaited.
+            reading.__qualname__ = operation.name
+            return cast("R", reading)
+        try:
+            return operation.fn(*args, **kwargs)
+        except BaseException as error:
+            self._read_failed(error)
+            raise
+
+    async def _awaited(self, operation: Operation[P, Any], *args: P.args, **kwargs: P.kwargs) -> object:
+        try:
+            return await operation.fn(*args, **kwargs)
+        except BaseException as error:
+            self._read_failed(error)
+            raise
+
+    def _read_failed(self, error: BaseException) -> None:
+        if isinstance(error, Exception) and kind_of(error, self._on) is not Trouble.LOGIC:
+            self.failed = self.failed or error
+
+    def _check(self, operation: Operation[P, R]) -> None:
+        if not isinstance(cast("object", operation), Operation):
+            raise self.violated(
+                f"run.call takes an operation of a connector, not {operation!r}; declare it with @connector.read or "
+                "@connector.mutation"
+            )
+        if operation.connector not in self._uses:
+            name = operation.connector.name
+            raise self.violated(
+                f"{self.handler} calls {operation.name}() and does not say that it uses {name}: declare uses={name}"
+            )
+        allowed = (Doing.MUTATE,) if operation.mutates else (Doing.PRODUCE, Doing.PREPARE, Doing.RECONCILE)
+        if self.doing not in allowed:
+            kind = "a mutation" if operation.mutates else "a read"
+            where = " or ".join(allowed)
+            raise self.violated(
+                f"{operation.name}() is {kind} and cannot be called in {self.doing or 'no phase'}; call it in {where}"
+            )
+        # W4: one call in a run.
+        if operation.mutates and self.asked is not None:
+            raise self.violated(f"{self.handler} has asked for its one mutation; {operation.name}() would be a second")
+
+    def check_direct(self, operation: Operation[P, R]) -> None:
+        """An operation is called as a plain function. A mutation that nobody has written down first is none of a run's.
+
+        The one effect of a class that acts itself may be one, and so may a part of the one that was asked for.
+        """
+        acts_itself = not any(connector.mutates for connector in self._uses)
+        if operation.mutates and not (self.doing is Doing.MUTATE and (acts_itself or self.asked is not None)):
+            short = operation.name.rpartition(".")[2]
+            raise self.violated(
+                f"{operation.name}() is a mutation, and {self.handler} calls it directly in {self.doing or 'no phase'}"
+                f"; write run.call({short}, ...) in mutate"
+            )
+
+    def keeps_state(self, whose: str) -> bool:
+        """Whether a state that is assigned now is kept; where that is still no harm, it is an error that it is not."""
+        if self.doing in (None, Doing.NEXT):
+            return True
+        message = f"{whose} assigns its state in {self.doing}, where it is not kept: assign it in next"
+        if self.doing is Doing.PREPARE:
+            raise self.violated(message)
+        # Something may have happened outside: that matters more.
+        log.warning("run %s: %s", self.id, message)
+        return False
+
+    def violated(self, message: str) -> PhaseError:
+        """Remember what was done against the phases, and tell it."""
+        self.violation = self.violation or PhaseError(message, run=self.id)
+        return self.violation
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {self.workflow}.{self.handler}, attempt {self.attempt}>"
+
+
+CURRENT: Final[ContextVar[Run | None]] = ContextVar("headwater-run", default=None)
+"""The run that this code is called in."""

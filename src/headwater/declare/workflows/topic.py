@@ -1,0 +1,165 @@
+"""Topics: where events of a workflow wait, and how they are published.
+
+In a producer, in `next`, in a handler or a transaction, what is published lands with its commit or not at all;
+elsewhere it is a transaction of its own.
+
+Must never know: who consumes what is published.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from headwater.cells.context import HERE, UNTRACKED, Frame, Owner, check_crossing, find
+from headwater.cells.detached_value import Sealed
+from headwater.cells.transaction import Transaction
+from headwater.declare.workflows.published import Published
+from headwater.declare.workflows.run_handle import CURRENT, Doing
+from headwater.declare.workflows.webhook import Webhook
+from headwater.errors import AddressError, ClosedError, NotFoundError, UsageError, WriteError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.values.codec import decode, encode
+from headwater.values.hints import schema_of
+from headwater.values.schema import ANY
+from headwater.values.tree import Value, freeze
+from headwater.workflow.publication import Publication, publish
+from headwater.workflow.tables import Book
+
+if TYPE_CHECKING:
+    from headwater.declare.workflows.workflow import Workflow
+    from headwater.runtime.workflows.hub import Hub
+
+T = TypeVar("T")
+
+_ID_MAX = 1000
+"""Characters of an event's id: of a name, not of a document."""
+
+TITLE_MAX = 500
+"""Characters of what people are told that came in: a line, not a letter."""
+
+
+class Topic(Generic[T]):
+    """Events of one kind, each with an id that its source gives it."""
+
+    def __init__(self, owner: Owner, flow: Workflow, name: str, kind: object, webhook: Webhook | None = None) -> None:
+        self._owner = owner
+        self._flow = flow
+        self.name = name
+        self.kind = kind
+        self.webhook = webhook
+        schema = ANY if kind is Any else schema_of(kind, where=f"topic {name}")
+        self.payload: Sealed = Sealed(owner, f"{flow.full_name}.{name}", (), schema=schema)
+
+    @property
+    def address(self) -> str:
+        """Its name, in full."""
+        return f"{self._flow.full_name}.{self.name}"
+
+    def publish(self, value: T, /, *, id: str, title: str = "") -> Published:  # noqa: A002  # as authors say it
+        """Publish an event. The same id again is the same event: while it waits it gets the new value, then never.
+
+        `title` is what people are told that came in. Returns the id, before the event is on disk: it lands with the
+        commit around this code, or a moment later. `.sync()` of what is returned waits for the disk and says whether
+        the event is new; so does `await`.
+        """
+        event = self.publication(self.payload.seal(value), id, title)
+        space, tx = find(self._owner, self, UNTRACKED)
+        assert isinstance(space, BaseSpace)
+        return self._put(space, tx, event)
+
+    def publication(
+        self, value: Value, message: object, title: str, source: str = "", *, is_pinned: bool = False
+    ) -> Publication:
+        """An event as it is kept. Raises UsageError."""
+        message = check_id(self.address, message)
+        run = CURRENT.get()
+        if run is not None and run.doing not in (Doing.PRODUCE, Doing.NEXT):
+            raise run.violated(
+                f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
+            )
+        origin = "" if run is not None and run.doing is Doing.NEXT else source or self.name
+        return Publication(
+            self._flow.full_name, self.name, message, encode(value), str(title)[:TITLE_MAX], origin, is_pinned
+        )
+
+    def from_json(self, space: BaseSpace, given: object) -> Value:
+        """What comes from outside of Python, checked. Raises SchemaError."""
+        frozen = freeze(given, f"what is published to {self.address}")
+        return self.payload.seal(self.payload.unseal(space, space.untracked, frozen))
+
+    def _put(self, space: BaseSpace, tx: Transaction | None, event: Publication) -> Published:
+        hub = space.flows
+        self._check_deployed(hub)
+        run, frame = CURRENT.get(), HERE.get()
+        # A number of a run means something in its own file only.
+        run_id = None if run is None or not _shares(_outermost(frame), hub) else run.id
+
+        def part(book: Book) -> bool:
+            return publish(book, event, None if run_id is None else book.run(run_id))
+
+        if tx is None and frame is not None and _shares(frame, hub):
+            # Of another app, whose file this is, too: then it lands together all the same.
+            tx = frame.tx
+        if tx is None or (frame is not None and frame.tx is not tx):
+            check_crossing(space, self, "published to")
+        if tx is None:
+            return Published.of(event.message, hub, hub.post(part), part, None)
+        if not tx.is_open:
+            message = f"cannot publish to {self.address}: {tx.name or 'the transaction'} of this code has ended"
+            raise ClosedError(f"{message}; publish before it does, or outside of it")
+        refused = tx.refusal(space.key(self._flow.full_name, "space"))
+        if refused or (frame is not None and frame.read_only):
+            name = tx.name or "this code"
+            raise WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
+        ride = hub.along(tx)
+        ride.parts.append(part)
+        # Else whoever ends it finds that there is nothing to commit.
+        tx.wrote = True
+        tx.launch(lambda: ride.parts.remove(part))
+        return Published.of(event.message, hub, ride, part, tx)
+
+    def _check_deployed(self, hub: Hub) -> None:
+        """Said here: nobody listens when it is found out that there is no such topic."""
+        hosted = hub.hosted.get(self._flow.full_name)
+        if hosted is None or self.name not in hosted.spec.topics:
+            message = (
+                f"{self.address}.publish(): the topic was declared after the app was opened, and is not deployed; "
+                "declare workflows and topics at module level, and open the app then"
+            )
+            raise NotFoundError(message, topic=self.name)
+
+    def opened(self, space: BaseSpace, payload: bytes) -> T:
+        """What was published, as authors get it."""
+        try:
+            value: Any = self.payload.unseal(space, space.untracked, decode(payload))
+        except AddressError as error:
+            raise UsageError(error.message) from error
+        found: T = value
+        return found
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.address}>"
+
+
+def check_id(address: str, message: object) -> str:
+    """The id of an event. Raises UsageError."""
+    if not isinstance(message, str) or not message or len(message) > _ID_MAX or not message.isprintable():
+        raise UsageError(
+            f"{address}.publish(..., id={message!r}): a stable id is expected, as its source has it: "
+            f"printable text of up to {_ID_MAX} characters",
+            topic=address.rpartition(".")[2],
+        )
+    return message
+
+
+def _outermost(frame: Frame | None) -> Frame | None:
+    """Of a run: the one that it is executed in."""
+    while frame is not None and frame.outer is not None:
+        frame = frame.outer
+    return frame
+
+
+def _shares(frame: Frame | None, hub: Hub) -> bool:
+    """Whether what is around the code is in the same file."""
+    home = None if frame is None else frame.home
+    return isinstance(home, BaseSpace) and home.is_main and home.flows is hub

@@ -1,0 +1,353 @@
+"""Workflows, as authors declare them: topics, producers, consumers, connectors, and who repairs them.
+
+Must never know: when anything of it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import blake2b
+from inspect import getsource
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, get_args
+
+import msgspec
+
+from headwater.cells.context import UNTRACKED, Owner, find
+from headwater.cells.document_class import Doc, declare_doc
+from headwater.cells.list_and_map import Map
+from headwater.declare.functions.function_code import is_generator
+from headwater.declare.workflows.connector import Connector, Operation
+from headwater.declare.workflows.consumer import Consumer, check_methods
+from headwater.declare.workflows.handler_specs import Declared, Producer, Timeout, Timeouts
+from headwater.declare.workflows.topic import Topic
+from headwater.declare.workflows.webhook import Webhook
+from headwater.errors import DeclarationError, NameRefusedError, WriteError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.runtime.workflows.controls import Controls
+from headwater.runtime.workflows.external_calls import answered_bytes
+from headwater.values.duration import Duration
+from headwater.workflow.deployment import check
+from headwater.workflow.retry_policy import DEFAULT, Retry
+from headwater.workflow.rows import CallRow, RunRow
+from headwater.workflow.schedule import in_words, make_schedule
+from headwater.workflow.workflow_limits import KEEP_RUNS, PEEK, PEEK_MAX
+from headwater.workflow.workflow_spec import FlowSpec, OnPoison
+
+if TYPE_CHECKING:
+    from headwater.runtime.workflows.hub import Hub
+    from headwater.runtime.workflows.repair import Broken
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+C = TypeVar("C", bound=type[Consumer[Any, Any, Any]])
+
+_MANY: Final = 200
+
+
+class Status(Doc):
+    """How a workflow is: a live document, which cells, functions and commands read like any other."""
+
+    state: str = "Stopped"
+    """Running, Idle, Needs attention or Stopped."""
+    sentence: str = "Not deployed yet."
+    version: int = 0
+    next_at: int | None = None
+    """When a producer runs next, in milliseconds since 1970."""
+    retry_at: int | None = None
+    """When what has failed is tried again."""
+    run: int | None = None
+    """The run that is at work, or that has to be finished first."""
+    pending: Map[str, int] = Map()
+    """Events that are not done with, by topic: that wait, or that a run holds. Who reads one is not told of others."""
+    parked: int = 0
+    """Events that were put aside because they fail."""
+    recent: list[dict[str, str | int]] = []  # noqa: RUF012  # a field
+    """What was done last, newest first: `at` and `text`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """It says how things are: that is changed by changing them."""
+        if not name.startswith("_"):
+            message = f"the status of a workflow is written by its host, and {name} cannot be assigned"
+            raise WriteError(f"{message}; use flow.pause(), flow.resume(), flow.now() and the like", field=name)
+        super().__setattr__(name, value)
+
+
+Fixer: TypeAlias = "Callable[[Broken], str | Awaitable[str | None] | None]"
+"""Who repairs handlers: given what is broken, returns new source for it, or None to give up."""
+
+F = TypeVar("F", bound=Fixer)
+
+
+class Workflow(Controls):
+    """A workflow of an app. `@flow.producer` polls, `flow.topic` holds, `@flow.consumer` acts."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        name: str,
+        full_name: str,
+        *,
+        on_poison: OnPoison = "block",
+        keep_runs: int | None = KEEP_RUNS,
+        version: str | int = "",
+    ) -> None:
+        self._check_name(name, "workflow")
+        poison: object = on_poison
+        if poison not in get_args(OnPoison):
+            raise DeclarationError(f"app.workflow({name!r}): on_poison={on_poison!r}; 'block' or 'park' is expected")
+        if keep_runs is not None and (type(keep_runs) is not int or keep_runs < 0):
+            raise DeclarationError(f"app.workflow({name!r}): keep_runs={keep_runs!r} is no number of runs, nor None")
+        self.owner = owner
+        self.name = name
+        self.full_name = full_name
+        self.on_poison: OnPoison = on_poison
+        self.keep_runs = keep_runs
+        self.version = version
+        self.topics: dict[str, Topic[Any]] = {}
+        self.producers: dict[str, Producer] = {}
+        self.consumers: dict[str, Declared] = {}
+        self.connectors: dict[str, Connector] = {}
+        self.fixed_by: Fixer | None = None
+        self.status: Status = declare_doc(Status, owner, full_name)
+        """How it is: a live document."""
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self.full_name}: {len(self.producers)} producers, {len(self.consumers)} consumers>"
+
+    # -- declaring -----------------------------------------------------------------------------------------
+
+    def topic(self, name: str, kind: type[T], *, webhook: Webhook | None = None) -> Topic[T]:
+        """Where events of a kind wait: `notes = flow.topic("notes", Note)`.
+
+        `webhook` says how a service that posts here over HTTP names, writes and signs its events.
+        """
+        self._check_name(name, "topic")
+        if name in self.topics:
+            raise DeclarationError(f"workflow {self.name} has a topic {name!r} already; name it differently")
+        given: object = webhook
+        if not isinstance(given, Webhook | None):
+            message = f"topic {name!r}: webhook= is a hw.Webhook, such as hw.Webhook.github(secret), not {webhook!r}"
+            raise DeclarationError(message)
+        made: Topic[T] = Topic(self.owner, self, name, kind, webhook)
+        self.topics[name] = made
+        return made
+
+    def producer(
+        self,
+        bare: None = None,
+        /,
+        *,
+        every: Duration | None = None,
+        cron: str | None = None,
+        zone: str | None = None,
+        name: str | None = None,
+        retry: Retry = DEFAULT,
+        timeout: Timeout | None = None,
+        uses: Connector | Sequence[Connector] = (),
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Declare a function that polls: every so often, or by cron in a time zone (UTC if none is named).
+
+        It may take its state, and returns the new one; the first time, that is the parameter's default. What it
+        publishes and the state land together.
+        """
+        if cast("object", bare) is not None:
+            raise DeclarationError(
+                f'@flow.producer is written with parentheses: @flow.producer(every="5m"), not {bare!r}'
+            )
+
+        def declare(fn: Callable[P, R]) -> Callable[P, R]:
+            chosen = self._function_name(fn, name, "producer")
+            where = f"@flow.producer {chosen}()"
+            schedule = make_schedule(where, every=every, cron=cron, zone=zone)
+            made = Producer(self.owner, fn, chosen, schedule, _policy(retry, where), Timeouts(timeout, where))
+            made.uses = _connectors(uses, where)
+            self.producers[chosen] = made
+            return fn
+
+        return declare
+
+    def consumer(
+        self,
+        *topics: Topic[Any],
+        name: str | None = None,
+        retry: Retry = DEFAULT,
+        timeout: Timeout | None = None,
+        peek: int = PEEK,
+        uses: Connector | Sequence[Connector] = (),
+        acts: bool | None = None,
+    ) -> Callable[[C], C]:
+        """Declare a class that consumes topics. `peek`: pending events that it is shown at once.
+
+        With `uses`, its methods may `run.call` the operations of those connectors; if any of these is a mutation, and
+        `mutate` names a `run.call`, then it says which one to call instead of acting itself. `acts` says which of the
+        two it is, where that cannot be told.
+        """
+        self._check_topics(topics)
+
+        def declare(kind: C) -> C:
+            given: object = kind
+            if not (isinstance(given, type) and issubclass(given, Consumer)):
+                raise DeclarationError(f"@flow.consumer is put in front of a class of hw.Consumer, not of {kind!r}")
+            chosen = self._function_name(kind, name, "consumer")
+            where = f"@flow.consumer {chosen}"
+            check_methods(kind, where)
+            if type(peek) is not int or not 1 <= peek <= PEEK_MAX:
+                raise DeclarationError(f"{where}: peek={peek!r}; a number from 1 to {PEEK_MAX} is expected")
+            self.consumers[chosen] = Declared(
+                self.owner,
+                kind,
+                chosen,
+                topics,
+                retry=_policy(retry, where),
+                timeout=Timeouts(timeout, where),
+                peek=peek,
+                uses=_connectors(uses, where),
+                acts=acts,
+            )
+            return kind
+
+        return declare
+
+    def _check_topics(self, topics: tuple[object, ...]) -> None:
+        if not topics:
+            raise DeclarationError(
+                "@flow.consumer() consumes nothing; write @flow.consumer(notes), notes being a topic"
+            )
+        for topic in topics:
+            if isinstance(topic, type) and issubclass(topic, Consumer):
+                message = f"@flow.consumer is written with parentheses: @flow.consumer(notes), not {topic!r}"
+                raise DeclarationError(message)
+            if not isinstance(topic, Topic):
+                message = f"@flow.consumer({topic!r}): a topic is expected, made with notes = flow.topic(...)"
+                raise DeclarationError(message)
+            if self.topics.get(topic.name) is not topic:
+                message = f"@flow.consumer({topic.address}): this is {self.full_name}, and that a topic of another"
+                raise DeclarationError(f"{message} workflow; publish to a topic of this one")
+        if len(set(topics)) < len(topics):
+            raise DeclarationError(f"@flow.consumer: a topic is named twice in {topics!r}; once is enough")
+
+    def connector(self, name: str) -> Connector:
+        """The operations of an outside service, to be declared as reads and mutations."""
+        self._check_name(name, "connector")
+        if name in self.connectors:
+            raise DeclarationError(f"workflow {self.name} has a connector {name!r} already; name it differently")
+        made = self.connectors[name] = Connector(self.owner, name)
+        return made
+
+    def fixer(self, fn: F) -> F:
+        """Declare who repairs handlers that are wrong: gets a `hw.Broken`, returns new source for the handler, or None.
+
+        Never asked about calls whose outcome is unknown; after two repairs in a row a person is.
+        """
+        if self.fixed_by is not None:
+            raise DeclarationError(f"workflow {self.name} has a fixer already; keep one of them")
+        given: object = fn
+        if not callable(given) or isinstance(given, type) or is_generator(given):
+            raise DeclarationError(f"flow.fixer takes a function that returns source text or None, not {fn!r}")
+        self.fixed_by = fn
+        return fn
+
+    def _function_name(self, fn: object, name: str | None, kind: str) -> str:
+        if not callable(fn) or is_generator(fn) or (kind == "producer" and isinstance(fn, type)):
+            what = "plain function, which publishes what it finds" if kind == "producer" else "class of hw.Consumer"
+            raise DeclarationError(f"@flow.{kind} is put in front of a {what}, not of {fn!r}")
+        found = name or getattr(fn, "__name__", "")
+        if not found or found == "<lambda>":
+            raise DeclarationError(f"@flow.{kind} needs a name for {fn!r}: give it one with name=...")
+        self._check_name(found, kind)
+        if found in self.producers or found in self.consumers:
+            raise DeclarationError(f"workflow {self.name} has {found!r} already; choose another name with name=...")
+        return cast("str", found)
+
+    def _check_name(self, name: object, kind: str) -> None:
+        if (
+            not isinstance(name, str)
+            or not name
+            or not name.isprintable()
+            or set("./! ") & set(name)
+            or len(name) > _MANY
+        ):
+            message = f"{name!r} is not a name for a {kind}: printable characters without '.', '/', '!' and spaces"
+            raise NameRefusedError(message, name=name)
+
+    # -- as it is kept -------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> FlowSpec:
+        """What is kept with each version."""
+        return FlowSpec(
+            name=self.full_name,
+            topics=tuple(self.topics),
+            producers=tuple(producer.spec for producer in self.producers.values()),
+            consumers=tuple(consumer.spec for consumer in self.consumers.values()),
+            on_poison=self.on_poison,
+            has_fixer=self.fixed_by is not None,
+            keep_runs=self.keep_runs,
+        )
+
+    def check(self) -> None:
+        """Refuse what could never work. Raises DeclarationError."""
+        check(self.spec)
+        for consumer in self.consumers.values():
+            consumer.check()
+
+    def print(self) -> str:
+        """What stands for the code: the text of the modules that its handlers are in, and what was declared."""
+        handlers = [p.fn for p in self.producers.values()] + [c.kind for c in self.consumers.values()]
+        texts = sorted({_text_of(handler) for handler in handlers})
+        body = [*texts, str(self.version), msgspec.json.encode(self.spec).decode()]
+        return blake2b("\0".join(body).encode(errors="backslashreplace"), digest_size=12).hexdigest()
+
+    @property
+    def schedule(self) -> str:
+        """When it runs, in words."""
+        found = [f"{p.name} {in_words(p.schedule)}" for p in self.producers.values()]
+        return "; ".join(found) or "when something is published"
+
+    def _kept(self, run: RunRow, call: CallRow | None, result: object) -> bytes:
+        """By the type that `mutate`, or the operation that was called, returns."""
+        handler = self.consumers.get(run.handler)
+        if handler is None or call is None:
+            return super()._kept(run, call, result)
+        return answered_bytes(handler, call, result)
+
+    def _place(self) -> tuple[Hub, str]:
+        return self._space().flows, self.full_name
+
+    def _space(self) -> BaseSpace:
+        space, _ = find(self.owner, self.full_name, UNTRACKED)
+        assert isinstance(space, BaseSpace)
+        return space
+
+    def _actor(self, by: str) -> str:
+        return by or self._space().actor or super()._actor(by)
+
+
+def _policy(retry: object, where: str) -> Retry:
+    if not isinstance(retry, Retry):
+        raise DeclarationError(f"{where}: retry={retry!r}; hw.Retry(...) is expected")
+    return retry
+
+
+def _connectors(uses: object, where: str) -> tuple[Connector, ...]:
+    found = (uses,) if isinstance(uses, Connector) else uses
+    if not isinstance(found, list | tuple) or not all(isinstance(each, Connector) for each in found):
+        raise DeclarationError(f"{where}: uses={uses!r}; connectors, made with flow.connector(...), are expected")
+    return tuple(found)
+
+
+def _text_of(handler: object) -> str:
+    """The text of its module; of what has none, such as a notebook's, its own, or its code."""
+    module = sys.modules.get(getattr(handler, "__module__", ""))
+    for thing in (module, handler):
+        try:
+            return getsource(cast("Any", thing))
+        except (OSError, TypeError):
+            continue
+    code = getattr(handler, "__code__", None)
+    return repr(handler) if code is None else repr((code.co_code, code.co_consts, code.co_names))
+
+
+__all__ = ["Connector", "Declared", "Operation", "Producer", "Status", "Timeouts", "Topic", "Workflow"]

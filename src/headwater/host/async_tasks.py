@@ -1,0 +1,197 @@
+"""Async functions under way: each in a task, its transaction around it, and whoever waits for it told when it lands.
+
+What a function has read is known to the scheduler whenever it waits. Landing only notes what came of it: the space
+takes it in between two awaits, when it has its turn.
+
+Must never know: which function runs when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any, Literal, TypeAlias, cast
+
+from headwater.cells.context import HERE, Frame
+from headwater.declare.patterns.pattern import Invocation
+from headwater.host.console_capture import LISTENERS, run_begins, run_ends
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.passes.attempt import RetryImmediately
+from headwater.scheduler.passes.steps import Call
+
+Landing: TypeAlias = Literal["ended", "cancelled", "again"]
+"""By itself; stopped from outside; or it asks to be run again."""
+
+
+class Watched:
+    """A coroutine that tells whenever it waits."""
+
+    __slots__ = ("_coroutine", "_on_wait")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, object], on_wait: Callable[[], None]) -> None:
+        self._coroutine = coroutine
+        self._on_wait = on_wait
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        coroutine = self._coroutine
+        sent: Any = None
+        raised: BaseException | None = None
+        try:
+            while True:
+                try:
+                    waits_for = coroutine.send(sent) if raised is None else coroutine.throw(raised)
+                except StopIteration as end:
+                    return end.value
+                self._on_wait()
+                sent, raised = None, None
+                try:
+                    sent = yield waits_for
+                except BaseException as error:  # noqa: BLE001  # handed on: it is meant for whoever waits
+                    raised = error
+        finally:
+            coroutine.close()
+
+
+class Flights:
+    """The async attempts of one space."""
+
+    def __init__(
+        self, home: BaseSpace, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]
+    ) -> None:
+        self._home = home
+        self._loop = loop
+        self._context = context
+        self._tell = tell
+        self._tasks: dict[Call, asyncio.Task[None]] = {}
+        # Asked for by threads: the loop has not come to start them yet.
+        self._asked: deque[Call] = deque()
+        # Told to stop: once is enough, also for one that takes its time to clean up.
+        self._stopping: set[Call] = set()
+        self._ended = False
+        # For the space to take in: attempts that wait once more, and those that have landed, with how.
+        self.waits: deque[Call] = deque()
+        self.landed: deque[tuple[Call, Landing]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks or self.landed or self._asked)
+
+    def start(self, attempt: Call) -> None:
+        """Have it run; it goes on when it can. From any thread: whoever asks first for a value starts it."""
+        attempt.suspended = True
+        if self._ended:
+            # The space is being closed: it would only be stopped.
+            return
+        attempt.cancel = lambda: self._cancel(attempt)  # type: ignore[method-assign]  # as it is meant
+        if _is_running_here(self._loop):
+            self._launch(attempt)
+        else:
+            self._asked.append(attempt)
+            self._tell()
+
+    def launch(self) -> None:
+        """Have those run that threads have asked for. In the loop, when nobody else has the turn."""
+        while self._asked:
+            self._launch(self._asked.popleft())
+
+    def _launch(self, attempt: Call) -> None:
+        # One that is stopped before its first step never comes to say how it landed.
+        how: list[Landing] = ["cancelled"]
+        # What is around the code that asks for a pass is not around what runs in it.
+        task = self._loop.create_task(self._fly(attempt, how), name=attempt.title, context=self._context.copy())
+        self._tasks[attempt] = task
+        task.add_done_callback(lambda task: self._land(attempt, task, how[0]))
+        if attempt in self._stopping:
+            task.cancel()
+
+    def _land(self, attempt: Call, task: asyncio.Task[None], how: Landing) -> None:
+        del self._tasks[attempt]
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
+            # These end the loop; of what else is no error of the author's, the loop is told.
+            self._loop.call_exception_handler({"message": f"{attempt.title} raised", "exception": error})
+        if attempt in self._stopping:
+            # Whatever it made of being told: half a result is none.
+            self._stopping.remove(attempt)
+            how = "cancelled"
+        if how != "cancelled" or not self._ended:
+            self.landed.append((attempt, how))
+        self._tell()
+
+    def _cancel(self, attempt: Call) -> None:
+        """From any thread; a loop that is closed has cancelled it already."""
+        is_under_way = attempt in self._tasks or attempt in self._asked
+        if is_under_way and attempt not in self._stopping and not self._loop.is_closed():
+            self._stopping.add(attempt)
+            self._loop.call_soon_threadsafe(self._stop, attempt)
+
+    def _stop(self, attempt: Call) -> None:
+        task = self._tasks.get(attempt)
+        if task is not None:
+            task.cancel()
+
+    async def _fly(self, attempt: Call, how: list[Landing]) -> None:
+        if LISTENERS:
+            run_begins(self._home)
+        HERE.set(Frame(self._home, attempt.tx, None))
+        limit = attempt.timeout_ms
+        timer = asyncio.timeout(None if limit is None else limit / 1000)
+        try:
+            async with timer:
+                coroutine = cast("Coroutine[Any, Any, object]", attempt.fn(*attempt.arguments))
+                attempt.result = await Watched(coroutine, lambda: self._wait(attempt))
+            if type(attempt.result) is Invocation:
+                attempt.result = self._home.started_by(attempt, attempt.result)
+            how[0] = "ended"
+        except asyncio.CancelledError as stop:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():
+                # Nobody has told it to stop: something that it waited for was.
+                error = RuntimeError(f"{attempt.title} waited for something that was cancelled")
+                error.__cause__ = stop
+                attempt.error = error
+                how[0] = "ended"
+        except RetryImmediately:
+            how[0] = "again"
+        except TimeoutError as error:
+            title = attempt.title
+            attempt.error = TimeoutError(f"{title} did not end within {limit:g} ms") if timer.expired() else error
+            how[0] = "ended"
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            attempt.error = error
+            how[0] = "ended"
+        finally:
+            if LISTENERS:
+                run_ends(attempt.tx)
+
+    def _wait(self, attempt: Call) -> None:
+        self.waits.append(attempt)
+        self._tell()
+
+    def is_inside(self) -> bool:
+        """Whether this code is that of an attempt under way."""
+        return asyncio.current_task() in self._tasks.values()
+
+    async def next_landing(self) -> None:
+        """Until one has landed."""
+        if self._tasks and not self.landed:
+            await asyncio.wait(list(self._tasks.values()), return_when=asyncio.FIRST_COMPLETED)
+
+    async def end(self) -> None:
+        """Stop all, start no more, and wait for their end. What has ended by itself is still to be taken in."""
+        self._ended = True
+        self._asked.clear()
+        self._stopping.update(attempt for attempt, task in self._tasks.items() if not task.done())
+        while self._tasks:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.wait(list(self._tasks.values()))
+        self.waits.clear()
+
+
+def _is_running_here(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

@@ -1,0 +1,152 @@
+"""A replica whose store is in this process, and the box its outcomes wait in until its own thread takes them.
+
+Must never know: how commits are decided.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sized
+from contextlib import suppress
+from typing import Protocol, TypeAlias
+
+from headwater.cells.journal import Mark
+from headwater.cells.pending_commit import Failure, Pulled
+from headwater.cells.replica import Replica
+from headwater.store.commit import Committed, Outcome, PendingRead, Read, Submission
+from headwater.store.document import Found
+from headwater.values.address import Depth
+from headwater.values.ids import BranchId, DocKey, Seq, SessionId
+from headwater.values.tree import Maybe, Path
+
+Decided: TypeAlias = list[Outcome | Failure]
+Delivered: TypeAlias = list[Outcome | Failure | Pulled] | Decided
+"""What waits to be taken in. From elsewhere documents may come as they are, too."""
+
+
+class Space(Protocol):
+    """What a replica and its port ask of the storage."""
+
+    def load(self, branch: BranchId, doc: DocKey, through: Seq) -> Found | None:
+        """A document as of a place in the log; None if it does not exist, or will arrive by itself."""
+
+    def submit(self, submission: Submission, *, helps: bool) -> None:
+        """Queue a commit."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return when everything submitted before is decided."""
+
+    def detach(self, port: Port) -> None:
+        """Deliver nothing more there."""
+
+
+class Receiver(Protocol):
+    """Whoever is told what was decided."""
+
+    def deliver(self, decided: Decided) -> None:
+        """Called by whoever decides, who has to go on."""
+
+
+class Port:
+    """A replica's connection to the storage: its way in, and the box its outcomes wait in for the replica's thread."""
+
+    def __init__(self, storage: Space, branch: BranchId, wake: Callable[[], None] | None) -> None:
+        self._storage = storage
+        self._branch = branch
+        self._wake = wake
+        self.inbox: deque[Delivered] = deque()
+
+    def load(self, doc: DocKey, through: Seq) -> Found | None:
+        """The document as of a place in the log; from the engine's cache if it has not moved on since."""
+        return self._storage.load(self._branch, doc, through)
+
+    def submit(self, submission: Submission) -> None:
+        """Queue a commit. A plain program helps to decide a full group; one with an event loop is never held up."""
+        self._storage.submit(submission, helps=self._wake is None)
+
+    def deliver(self, decided: Delivered) -> None:
+        """Called by the storage's thread."""
+        self.inbox.append(decided)
+        if self._wake is not None:
+            # Whose event loop is closed cannot be woken; that is no reason to hold up the others.
+            with suppress(Exception):
+                self._wake()
+
+    def take(self) -> list[Outcome | Failure | Pulled]:
+        """Everything delivered so far, in order."""
+        taken: list[Outcome | Failure | Pulled] = []
+        while self.inbox:
+            taken += self.inbox.popleft()
+        return taken
+
+
+class AttachedReplica(Replica):
+    """A replica whose store is in this process. `refresh` takes in what was decided since; so does every `sync`."""
+
+    def __init__(self, storage: Space, port: Port, session: SessionId, branch: BranchId, seq: Seq) -> None:
+        super().__init__(port, session, branch=branch, seq=seq)
+        self._storage = storage
+        self._port = port
+        # Whoever reads what is not here may be held up until it is: not in an event loop of its own.
+        self.waits = True
+        # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
+        self.turn = self._turn = threading.RLock()
+
+    def read(self, doc: DocKey) -> Maybe:
+        """The document as it looks from here."""
+        with self._turn:
+            return super().read(doc)
+
+    def hold(self, doc: DocKey) -> tuple[Maybe, Mark]:
+        """The document as it looks now, and which version that is."""
+        # In one piece: a transaction looks at every document this way.
+        with self._turn:
+            record = self._documents.get(doc) or self._load(doc)
+            return record.visible, Mark(record.seq, record.layers, len(record.layers))
+
+    def read_mark(self, doc: DocKey, path: Path, depth: Depth = Depth.DEEP) -> Read | PendingRead:
+        """What a commit has to name when it is made from what `read` returned."""
+        with self._turn:
+            return super().read_mark(doc, path, depth)
+
+    def expect_new(self, doc: DocKey) -> None:
+        """Nobody can have written this document."""
+        with self._turn:
+            super().expect_new(doc)
+
+    def let_go(self, doc: DocKey) -> None:
+        """Hold a document no longer."""
+        with self._turn:
+            super().let_go(doc)
+
+    @property
+    def inbox(self) -> Sized:
+        """What waits to be taken in: empty, or not."""
+        return self._port.inbox
+
+    def has_only_good_news(self) -> bool:
+        """Nothing is being taken in, and of what waits for that nothing was taken back. Asked by whoever delivers."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            waiting = [each for decided in self._port.inbox for each in decided]
+            return all(type(each) is Outcome and type(each.verdict) is Committed for each in waiting)
+        finally:
+            self._turn.release()
+
+    def refresh(self) -> None:
+        """Take in what others committed and what became of our own commits."""
+        with self._turn:
+            decided = self._port.take()
+            if decided:
+                self.integrate(decided)
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Return when every commit made so far is decided, and if accepted, on disk."""
+        self._storage.wait(timeout)
+        self.refresh()
+
+    def detach(self) -> None:
+        """Hear no more. Commits under way are still decided."""
+        self._storage.detach(self._port)

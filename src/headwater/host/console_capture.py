@@ -1,0 +1,388 @@
+"""What authors' functions print and log, handed to `space.on_console` together with whose it is.
+
+While any space listens, `sys.stdout` and `sys.stderr` are wrapped, and log records are made through here. A text
+belongs to the run that is around the code that writes it, which is looked up only then: what others in the process
+write goes its way. While no space listens, nothing is wrapped.
+
+Must never know: when a function runs, apps.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from inspect import iscoroutinefunction
+from types import FrameType
+from typing import Final, Literal, NamedTuple, TextIO, TypeAlias, cast
+
+import msgspec
+
+from headwater.cells.context import HERE, Frame
+from headwater.cells.space_port import Home
+from headwater.cells.transaction import Transaction
+from headwater.errors import UsageError, UserCodeError
+from headwater.scheduler.events.event import Event, Handler
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.inspect.function_errors import facts_of
+from headwater.values.address import address_text
+from headwater.values.author_text import describe, safe_repr
+
+Stream: TypeAlias = Literal["stdout", "stderr", "log"]
+
+PART_MAX: Final = 8192
+"""Characters of a line that wait for its end; of a longer one, they are handed over as a part."""
+
+NO_LEVEL: Final = -1
+"""Below the level of every log handler: a record that none of them takes."""
+
+READ_ONLY: Final = (
+    "on_console may not write {}: it is called in the middle of a run; keep the text, and write when the run is over"
+)
+
+
+class Console(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that a function printed, or a message that it logged, and in which run."""
+
+    text: str
+    """Without the end of the line."""
+    stream: Stream
+    level: int | None = None
+    """Of what was logged, as in `logging`: 20 is INFO."""
+    logger: str | None = None
+    """Of what was logged: the name of the logger."""
+    node: str
+    """The function; one with parameters is named with its arguments."""
+    piece: str
+    """Which piece of an app the function belongs to; empty if the app is of one piece."""
+    space: str
+    event: str | None = None
+    """The event that is handled, if the function is a handler."""
+    triggers: tuple[str, ...]
+    """The addresses whose change is the reason for the run; none if it is the first one."""
+    run: int
+    """The first run of the function in this opening is 1."""
+
+
+OnConsole: TypeAlias = Callable[[Console], str | None]
+"""Returns what is forwarded: None for the text as it is, other text instead of it, "" for nothing."""
+
+
+class Listener:
+    """The handler of one space."""
+
+    def __init__(self, home: Home, handler: OnConsole, report: Callable[[UserCodeError], None]) -> None:
+        self.home = home
+        self.handler = handler
+        self._report = report
+        self._has_failed = False
+
+    def ask(
+        self, run: Run, text: str, stream: Stream, level: int | None = None, logger: str | None = None
+    ) -> str | None:
+        """Hand a text over. Returns what is to be forwarded; None: the text as it is."""
+        node = run.node
+        heard = Console(
+            text=text,
+            stream=stream,
+            level=level,
+            logger=logger,
+            node=node.name,
+            piece=node.piece if isinstance(node, Voice) else node.spec.piece,
+            space=self.home.name,
+            event=run.tx.event.id if isinstance(run.tx.event, Event) else None,
+            triggers=tuple(address_text(*place) for place in run.tx.triggers),
+            run=node.runs,
+        )
+        with _apart(self.home):
+            try:
+                answer: object = self.handler(heard)
+            except Exception as error:  # noqa: BLE001  # a function of the author's, which stops nothing
+                self.fails(run, f"raised {describe(error)}", error)
+                return None
+            if answer is None or isinstance(answer, str):
+                return answer
+            self.fails(run, f"returned {safe_repr(answer)}, where None or text is expected", None)
+            return None
+
+    def fails(self, run: Run, how: str, error: Exception | None) -> None:
+        """Tell of it, once: a handler that fails for one line may well fail for all."""
+        if self._has_failed:
+            return
+        self._has_failed = True
+        name, title = self.home.name, run.node.title
+        message = (
+            f"on_console in space {name!r} {how}. What {title} wrote is forwarded as it is, and this is not told again"
+        )
+        facts = {} if isinstance(run.node, Voice) else facts_of(run.node, run.tx.triggers)
+        told = UserCodeError(message, space=name, **facts)
+        told.__cause__ = error
+        self._report(told)
+
+
+class Voice:
+    """Who speaks in a run of a workflow: as of a function, so much as is told of it."""
+
+    event: str | None = None
+
+    def __init__(self, name: str, runs: int) -> None:
+        self.name = self.title = name
+        self.runs = runs
+        self.piece = ""
+
+
+class Run(NamedTuple):
+    """A run of a function in a space that listens."""
+
+    listener: Listener
+    tx: Transaction
+    node: Node | Handler | Voice
+
+
+LISTENERS: Final[dict[Home, Listener]] = {}
+"""Who listens. Nothing here costs anything while it is empty."""
+
+_LOCK: Final = threading.RLock()
+"""For what stands in LISTENERS and _parts, and for the wrapping. Nobody is called while it is held."""
+
+
+# -- for spaces ------------------------------------------------------------------------------------------------
+
+
+def check_handler(handler: object) -> None:
+    """Refuse what cannot be called in the middle of a `print`."""
+    if handler is not None and (not callable(handler) or iscoroutinefunction(handler)):
+        raise UsageError(f"on_console takes a plain function, or None, not {handler!r}")
+
+
+def listen(home: Home, handler: OnConsole | None, report: Callable[[UserCodeError], None]) -> None:
+    """From now on, or with None no longer."""
+    check_handler(handler)
+    if home in LISTENERS:
+        _hand_over(lambda run: run.listener.home is home)
+    with _LOCK:
+        if handler is None:
+            if LISTENERS.pop(home, None) is not None and not LISTENERS:
+                _unwrap()
+        else:
+            LISTENERS[home] = Listener(home, handler, report)
+            _wrap()
+
+
+def handler_of(home: Home) -> OnConsole | None:
+    """Who is told of what is printed there."""
+    listener = LISTENERS.get(home)
+    return None if listener is None else listener.handler
+
+
+def run_begins(home: Home) -> None:
+    """Others may have put streams of their own in the place of ours since."""
+    with _LOCK:
+        if home in LISTENERS:
+            _wrap()
+
+
+def run_ends(tx: Transaction) -> None:
+    """What it printed last may have no end of a line. So may what a thread wrote while another run was ending."""
+    if _parts:
+        _hand_over(lambda run: run.tx is tx or not run.tx.is_open)
+
+
+# -- whose text it is ------------------------------------------------------------------------------------------
+
+
+class _Busy(threading.local):
+    """This thread is handing something over: what is written meanwhile is not heard."""
+
+    on = False
+
+
+_busy: Final = _Busy()
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """What is written by this thread meanwhile is nobody's."""
+    before, _busy.on = _busy.on, True
+    try:
+        yield
+    finally:
+        _busy.on = before
+
+
+@contextmanager
+def _apart(home: Home) -> Iterator[None]:
+    """Not in the run that is around this code: what is read is not the function's, and nothing may be written."""
+    tx = Transaction(home.replica, "on_console", read_only=READ_ONLY)
+    token = HERE.set(Frame(home, tx, None, is_bounded=False))
+    try:
+        with unheard():
+            yield
+    finally:
+        HERE.reset(token)
+        if tx.is_open:
+            tx.abort()
+
+
+def _run_here() -> Run | None:
+    """The run that is around this code, if its space listens. What outlives its run, as a task may, is in none."""
+    if not LISTENERS or _busy.on:
+        return None
+    frame = HERE.get()
+    while frame is not None:
+        tx = frame.tx
+        node = None if tx is None else tx.voice or tx.node
+        if tx is not None and isinstance(node, Node | Handler | Voice):
+            listener = LISTENERS.get(frame.home)
+            return Run(listener, tx, node) if listener is not None and tx.is_open else None
+        frame = frame.outer
+    return None
+
+
+_LOGS: Final = logging.Logger.callHandlers.__code__
+
+
+def _is_log(run: Run) -> bool:
+    """Whether a log handler is writing, for the function of this run: that was heard when the record was made."""
+    node = run.node
+    function = None if isinstance(node, Voice) else getattr(node.spec.origin or node.spec.fn, "__code__", None)
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # there is no other way to tell
+    while frame is not None and frame.f_code is not function:
+        if frame.f_code is _LOGS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+# -- what is printed -------------------------------------------------------------------------------------------
+
+
+class Wrapped:
+    """Stands for `sys.stdout` or `sys.stderr`. All but the text of listened runs goes on as it comes."""
+
+    def __init__(self, inner: TextIO, stream: Stream) -> None:
+        self.hw_inner = inner
+        self.hw_stream = stream
+
+    def write(self, text: str) -> int:
+        """Whole lines are handed over, the rest waits: until its line, or the run, comes to its end."""
+        run = _run_here()
+        if run is None or not isinstance(cast("object", text), str) or _is_log(run):
+            return self.hw_inner.write(text)
+        key = (run.tx, self, threading.get_ident())
+        with _LOCK:
+            before = _parts.pop(key, None)
+            *lines, rest = (text if before is None else before[1] + text).split("\n")
+            if rest and len(rest) <= PART_MAX:
+                _parts[key] = (run, rest)
+                rest = ""
+        for line in lines:
+            self.hw_forward(run, line, "\n")
+        if rest:
+            self.hw_forward(run, rest, "")
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """As for every stream: no ends of lines are added."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Somebody wants to see it now, with the end of its line or without."""
+        if _parts and (run := _run_here()) is not None:
+            with _LOCK:
+                part = _parts.pop((run.tx, self, threading.get_ident()), None)
+            if part is not None:
+                self.hw_forward(run, part[1], "")
+        self.hw_inner.flush()
+
+    def hw_forward(self, run: Run, text: str, end: str) -> None:
+        """Ask what is to become of it, and do that."""
+        answer = run.listener.ask(run, text, self.hw_stream)
+        if answer != "":
+            with unheard():
+                self.hw_inner.write((text if answer is None else answer) + end)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.hw_inner, name)
+
+    def __repr__(self) -> str:
+        return f"<heard by headwater: {self.hw_inner!r}>"
+
+
+_parts: Final[dict[tuple[Transaction, Wrapped, int], tuple[Run, str]]] = {}
+"""Lines that have no end yet: of which run, on which stream, from which thread."""
+
+
+def _hand_over(is_meant: Callable[[Run], bool]) -> None:
+    """Lines that will have no end."""
+    with _LOCK:
+        meant = [(key, *part) for key, part in _parts.items() if is_meant(part[0])]
+        for key, _, _ in meant:
+            del _parts[key]
+    for (_, stream, _), run, text in meant:
+        try:
+            stream.hw_forward(run, text, "")
+        except Exception as error:  # noqa: BLE001  # the function that could be told has ended
+            with _apart(run.listener.home):
+                run.listener.fails(run, f"could not forward text: {describe(error)}", error)
+
+
+# -- what is logged --------------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """Makes log records as whatever was asked before, and hands over those of listened runs."""
+
+    def __init__(self, inner: Callable[..., logging.LogRecord]) -> None:
+        self.inner = inner
+
+    def __call__(self, *args: object, **kwargs: object) -> logging.LogRecord:
+        run = _run_here()
+        if run is None:
+            return self.inner(*args, **kwargs)
+        with unheard():
+            record = self.inner(*args, **kwargs)
+        name: object = record.name
+        if isinstance(name, str):
+            self._hear(run, record)
+        return record
+
+    @staticmethod
+    def _hear(run: Run, record: logging.LogRecord) -> None:
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001  # arguments that do not fit: logging tells of that when it shows the record
+            text = record.msg if isinstance(record.msg, str) else safe_repr(record.msg)
+        answer = run.listener.ask(run, text, "log", record.levelno, record.name)
+        if answer:
+            record.msg, record.args = answer, ()
+        elif answer is not None:
+            record.levelno = NO_LEVEL
+
+
+# -- around everything -----------------------------------------------------------------------------------------
+
+
+def _wrap() -> None:
+    """Stand in the way, unless we do. Whoever stands there now is behind us."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and type(stream) is not Wrapped:
+            setattr(sys, name, Wrapped(stream, name))
+    factory = logging.getLogRecordFactory()
+    if type(factory) is not Recorder:
+        logging.setLogRecordFactory(Recorder(factory))
+
+
+def _unwrap() -> None:
+    """Go out of the way. Where others stand in front of us by now we stay behind them, and let everything through."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if type(stream) is Wrapped:
+            setattr(sys, name, stream.hw_inner)
+    factory = logging.getLogRecordFactory()
+    if type(factory) is Recorder:
+        logging.setLogRecordFactory(factory.inner)

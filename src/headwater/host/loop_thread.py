@@ -1,0 +1,104 @@
+"""An event loop for async handlers of workflows, beside the threads that execute runs.
+
+Must never know: runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, Final
+from weakref import WeakSet
+
+from headwater.errors import TransitionError
+from headwater.runtime.error_report import log
+
+LOOPS: Final[WeakSet[asyncio.AbstractEventLoop]] = WeakSet()
+"""Those of all spaces. What runs in them is the code of a run, which has its space around it: not a stranger."""
+
+
+class ElapsedError(Exception):
+    """It took too long. Not a TimeoutError: authors raise those."""
+
+
+class Loop:
+    """An event loop for async handlers, in a thread of its own; made when one is needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:  # noqa: ANN401  # what it comes to
+        """To its end. After so long it is cancelled; ElapsedError is raised when it has ended, and not before.
+
+        For until then it may act. If it comes to something all the same, then to that.
+        """
+        future = asyncio.run_coroutine_threadsafe(_bounded(work, seconds), self._started())
+        try:
+            result, error = future.result()
+        except CancelledError:
+            # By `close`: nobody else does that.
+            raise TransitionError("the host ends before this has come to its end", stopped=True) from None
+        except BaseException:
+            future.cancel()
+            raise
+        if error is not None:
+            raise error
+        return result
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                LOOPS.add(self._loop)
+                self._thread = threading.Thread(target=self._loop.run_forever, name="headwater-async", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def close(self) -> None:
+        """Stop it. What is under way in it is cancelled."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        with_all = asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
+        try:
+            with_all.result(1)
+        except TimeoutError:
+            log.warning("an async handler does not end; it is left behind")
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(1)
+        if not thread.is_alive():
+            loop.close()
+
+
+async def _bounded(work: Coroutine[Any, Any, Any], seconds: float) -> tuple[Any, BaseException | None]:
+    task = asyncio.ensure_future(_caught(work))
+    done, _ = await asyncio.wait({task}, timeout=seconds)
+    if not done:
+        task.cancel()
+        await asyncio.wait({task})
+    if not task.cancelled():
+        return task.result()
+    return None, CancelledError("it was cancelled") if done else ElapsedError()
+
+
+async def _caught(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """What would end the loop, and with it everything else that runs there, is handed over like any error."""
+    try:
+        return await work, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001  # raised again, where it was waited for
+        return None, error
+
+
+async def _cancel_all() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

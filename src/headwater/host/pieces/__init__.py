@@ -1,1 +1,0 @@
-"""Graphs that are started many times: patterns, what builds them, and the pieces that come of them."""

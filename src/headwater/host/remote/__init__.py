@@ -1,1 +1,0 @@
-"""Spaces that a server has: the connection, and a replica that lives by it."""

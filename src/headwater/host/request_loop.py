@@ -1,0 +1,113 @@
+"""Where requests run: in the event loop of an async space, or in one of their own beside a plain one.
+
+Must never know: why something is asked for, and what becomes of an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context
+from typing import Final
+
+from headwater.cells.context import HERE, Frame
+from headwater.cells.space_port import Home
+from headwater.declare.resources.source import Request
+from headwater.host.loop_thread import Loop
+from headwater.runtime.error_report import log
+
+PATIENCE_S: Final = 1.0
+"""How long closing waits for requests that were cancelled to clean up. One that does not end then is left behind."""
+
+
+class BesideLoop(Loop):
+    """An event loop in a thread of its own, for a space whose code has none."""
+
+    def started(self) -> asyncio.AbstractEventLoop:
+        """Running."""
+        return self._started()
+
+
+class Performing:
+    """Runs the requests of one space. `landed` is called in the loop, with each that has ended."""
+
+    def __init__(
+        self, home: Home, loop: Callable[[], asyncio.AbstractEventLoop], landed: Callable[[Request], None]
+    ) -> None:
+        self._home = home
+        self._loop = loop
+        self._landed = landed
+        self._requests: set[Request] = set()
+
+    def prepare(self) -> None:
+        """Have a loop, if there is none. By whoever has the turn."""
+        self._loop()
+
+    def start(self, request: Request) -> None:
+        """Have it run. From any thread."""
+        with suppress(RuntimeError):
+            # A loop that is closed runs nothing any more.
+            self._loop().call_soon_threadsafe(self._launch, request)
+
+    def cancel(self, request: Request) -> None:
+        """Have it stopped; it lands all the same. From any thread."""
+        with suppress(RuntimeError):
+            self._loop().call_soon_threadsafe(self._cancel, request)
+
+    @staticmethod
+    def _cancel(request: Request) -> None:
+        if request.task is not None:
+            request.task.cancel()
+
+    def _launch(self, request: Request) -> None:
+        if request.is_stopped:
+            self._landed(request)
+            return
+        # What is around the code that looks is not around what is asked for because of it.
+        context = Context()
+        context.run(HERE.set, Frame(self._home, None, None))
+        self._requests.add(request)
+        request.task = self._loop().create_task(_perform(request), name=request.source.label, context=context)
+        request.task.add_done_callback(lambda _: self._land(request))
+
+    def _land(self, request: Request) -> None:
+        self._requests.discard(request)
+        self._landed(request)
+
+    def is_inside(self) -> bool:
+        """Whether this code is that of a request."""
+        task = asyncio.current_task()
+        return any(request.task is task for request in self._requests)
+
+    async def end(self) -> None:
+        """Stop all, and let them clean up. In the loop."""
+        tasks = [request.task for request in self._requests if request.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=PATIENCE_S)
+            for task in left:
+                log.warning("the request %s does not end although it was cancelled; it is left behind", task.get_name())
+
+
+async def _perform(request: Request) -> None:
+    asking = request.source.asking
+    limit = asking.timeout_ms
+    timer = asyncio.timeout(None if limit is None else limit / 1000)
+    try:
+        async with timer:
+            request.value = await request.source.call()
+    except asyncio.CancelledError as stop:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        error = RuntimeError(f"{request.source.label} waited for something that was cancelled")
+        error.__cause__ = stop
+        request.error = error
+    except TimeoutError as error:
+        message = f"{request.source.label} did not answer within {limit or 0:g} ms"
+        request.error = TimeoutError(message) if timer.expired() else error
+    except BaseException as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+        # Also what would end a program: it would end a loop that is shared by all requests.
+        request.error = error

@@ -1,1 +1,0 @@
-"""What is outside, as values: resources that are asked for when somebody looks, and the time."""

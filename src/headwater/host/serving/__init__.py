@@ -1,1 +1,0 @@
-"""The server: who may do what to which space, what is heard of it, and the sockets in front."""

@@ -1,0 +1,356 @@
+"""From a URL to an open space: where data lives is a URL, never a code change.
+
+`x.db` is one space in one file, `folder/` many spaces with a file each, `memory:` a space that ends with the process.
+In a folder the file's name is made from the space's name so that no name can lead outside, and no two names, not even
+two that differ only in case, share a file.
+
+Must never know: what is in a space.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import threading
+import tomllib
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, cast, get_args
+from weakref import WeakSet
+
+from headwater.errors import CorruptError, HeadwaterError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
+from headwater.host.storage import GROUP_MAX, Storage
+from headwater.host.system_clock import SystemClock, SystemEntropy
+from headwater.runtime.storage_port import Place
+from headwater.store.backend import Backend
+from headwater.store.backends.memory_backend import MemoryBackend
+from headwater.store.backends.sqlite import SqliteBackend
+from headwater.store.backends.sqlite_file import Durability
+
+DEFAULT_SPACE: Final = "main"
+_NAME_MAX: Final = 200
+_SPACE_BYTES_MIN: Final = 512
+"""The smallest page of a SQLite file."""
+_SERVER: Final = ("ws:", "wss:")
+_LATER: Final = ("postgresql:", "postgres:")
+_held: Final[dict[str, str]] = {}
+"""Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
+a file drops all of a process's locks on it."""
+_held_lock: Final = threading.Lock()
+_shared: Final[dict[str, _Share]] = {}
+"""Spaces that were opened to be shared within this process, by their real path."""
+_sharing: Final = threading.Lock()
+_open: Final[WeakSet[Storage]] = WeakSet()
+"""Spaces to close when the program ends: one that forgets to does not lose its last commits."""
+_vfs: str | None = None
+"""What SQLite opens files through; None: its own."""
+
+
+@dataclass(slots=True, eq=False)
+class _Share:
+    """One file of this process. Opening and closing it take turns: who opens it again waits until it is closed."""
+
+    turn: threading.Lock = field(default_factory=threading.Lock)
+    # How many have it, or wait for their turn.
+    count: int = 0
+    storage: Storage | None = None
+    durability: Durability = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One space's place. No path: in memory."""
+
+    space: str
+    path: Path | None
+
+
+def default_url() -> str:
+    """Where data lives when nobody says: HEADWATER_URL, headwater.toml, the only *.db here; else it is asked for."""
+    if url := os.environ.get("HEADWATER_URL"):
+        return url
+    settings = Path("headwater.toml")
+    if settings.is_file():
+        try:
+            url = tomllib.loads(settings.read_text(encoding="utf-8")).get("url")
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            message = f"cannot read headwater.toml: {error}"
+            raise UsageError(message) from None
+        if isinstance(url, str) and url:
+            return url
+    found = sorted(Path().glob("*.db"))
+    if len(found) == 1:
+        return str(found[0])
+    names = ", ".join(map(str, found[:5])) or "none"
+    message = (
+        f"which space? There are several *.db files here ({names})" if found else "which space? There is no *.db here"
+    )
+    raise UsageError(f"{message}; name one with --url FILE.db, or set HEADWATER_URL", found=tuple(map(str, found)))
+
+
+def locate(url: str, space: str | None = None) -> Location:
+    """Which file a URL and a space's name mean."""
+    if not isinstance(cast("object", url), str):
+        message = f"{url!r} is not a URL: the text FILE.db, FOLDER/, memory: or ws://HOST:PORT/SPACE is expected"
+        raise UsageError(message, url=url)
+    if url == "memory:":
+        return Location(_check_name(DEFAULT_SPACE if space is None else space), None)
+    if url.startswith(_SERVER):
+        message = (
+            f"{url} is a server's, and this needs the file itself. Programs open servers with app.open(...); of the "
+            "commands get, ls, set, watch, backup and doctor do"
+        )
+        raise UsageError(message, url=url)
+    if url.startswith(_LATER):
+        message = f"cannot open {url}: this version opens files, folders, memory: and ws://; PostgreSQL comes later"
+        raise UsageError(message, url=url)
+    if not url or "\0" in url or "://" in url:
+        message = f"{url!r} is not a URL: FILE.db, FOLDER/, memory: or ws://HOST:PORT/SPACE is expected"
+        raise UsageError(message, url=url)
+    path = Path(url)
+    if url.endswith(("/", os.sep)) or path.is_dir():
+        name = _check_name(DEFAULT_SPACE if space is None else space)
+        main = path / file_name(name)
+        if space is None and not main.exists() and len(found := spaces_in(path)) == 1:
+            # Not named, and there is no choice: the only one. Its own name is in it.
+            return Location(name, found[0])
+        return Location(name, main)
+    return Location(_check_name((path.stem or DEFAULT_SPACE) if space is None else space), path)
+
+
+def _check_name(space: str) -> str:
+    if (
+        not space
+        or len(space) > _NAME_MAX
+        or not space.isprintable()
+        or space != space.strip()
+        or "/" in space
+        or "\\" in space
+    ):
+        message = f"{space!r} is not a name for a space: up to 200 printable characters without slashes are expected"
+        raise NameRefusedError(message, space=space)
+    return space
+
+
+def file_name(space: str) -> str:
+    """Readable, and one-to-one whatever the file system thinks of case, dots and reserved words."""
+    slug = re.sub(r"[^a-z0-9]+", "-", space.lower()).strip("-")[:40] or "space"
+    return f"{slug}-{sha256(space.encode()).hexdigest()[:10]}.db"
+
+
+def spaces_in(folder: Path) -> list[Path]:
+    """The files of a folder that may be spaces, in order."""
+    return sorted(path for path in folder.glob("*.db") if path.is_file() and not path.is_symlink())
+
+
+def files_of(space: Path) -> list[Path]:
+    """The file of a space, and those that SQLite keeps beside it, as far as they are there."""
+    beside = (space.with_name(space.name + side) for side in ("-wal", "-shm", "-journal"))
+    return [space, *(path for path in beside if path.exists())]
+
+
+def open_space(
+    url: str,
+    space: str | None = None,
+    *,
+    create: bool = True,
+    durability: Durability = "full",
+    group_max: int = GROUP_MAX,
+) -> Storage:
+    """Open a space for this process. Raises SpaceHeldError, naming the process, if another has it."""
+    location = locate(url, space)
+    if durability not in get_args(Durability):
+        # It would go into a pragma, and SQLite takes whatever it does not know for less than is asked.
+        known = " or ".join(map(repr, get_args(Durability)))
+        raise UsageError(f"durability={durability!r} is not known: {known} is expected", durability=durability)
+    if location.path is None:
+        return _storage(MemoryBackend(), location.space, group_max, None)
+    path = location.path
+    if not create and not path.exists():
+        message = f"there is no space {location.space!r} at {url} (looked for {path})"
+        raise NotFoundError(message, url=url, path=str(path))
+    if not create and path.is_file() and (size := path.stat().st_size) < _SPACE_BYTES_MIN:
+        # SQLite takes it for a new database, and would make one of it.
+        message = f"{path} has {size} bytes: there is no space in it; if there was one, restore a backup"
+        raise NotFoundError(message, url=url, path=str(path))
+    if path.is_symlink():
+        message = f"{path} is a symbolic link; name the file itself"
+        raise UsageError(message, path=str(path))
+    if url.endswith(("/", os.sep)) and create:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    real = str(path.resolve())
+    with _held_lock:
+        holding = next((held for held in _held if _is_same_file(held, real)), None)
+        if holding is not None:
+            message = (
+                f"{path} is open in this process ({os.getpid()}) already, as space {_held[holding]!r}; "
+                "attach another replica to that one instead"
+            )
+            raise SpaceHeldError(message, path=str(path), pid=os.getpid())
+        _held[real] = location.space
+    try:
+        backend = SqliteBackend(str(path), durability=durability, vfs=_vfs, create=create)
+        storage = _storage(backend, location.space, group_max, real)
+        if space is not None and storage.name != space:
+            storage.close()
+            message = (
+                f"{path} holds the space {storage.name!r}, not {space!r}; leave out the name, or name another file"
+            )
+            raise NotFoundError(message, path=str(path), found=storage.name)
+        return storage
+    except BaseException:
+        _release(real)
+        raise
+
+
+class Lease:
+    """A share in an open space: the last of a process that lets go closes it."""
+
+    def __init__(self, storage: Place, real: str | None) -> None:
+        self.storage = storage
+        self.path = real
+        # What is to be let go, once.
+        self._held: list[str | None] = [real]
+
+    @property
+    def local(self) -> Storage:
+        """The store in this process. Raises UsageError if a server has it."""
+        storage = self.storage
+        if not isinstance(storage, Storage):
+            message = (
+                f"this cannot be had through a server: open space {storage.name!r} where its file is, there for "
+                "instance with `headwater run MODULE:APP --url FILE.db`"
+            )
+            raise UsageError(message, space=storage.name)
+        return storage
+
+    def release(self) -> None:
+        """Let go. The space is closed when nobody in this process is left. Once more is no harm."""
+        try:
+            real = self._held.pop()
+        except IndexError:
+            return
+        if real is None:
+            self.storage.close()
+        else:
+            _leave(real)
+
+
+def share_space(url: str, space: str | None = None, *, create: bool = True, durability: Durability = "full") -> Lease:
+    """Open a space for this process, or take part in the opening there is: several apps, or several times one."""
+    path = locate(url, space).path
+    if path is None:
+        return Lease(open_space(url, space, durability=durability), None)
+    real = str(path.resolve())
+    with _sharing:
+        share = _shared.setdefault(real, _Share())
+        share.count += 1
+    try:
+        with share.turn:
+            if share.storage is None:
+                share.storage = open_space(url, space, create=create, durability=durability)
+                share.durability = durability
+            elif durability == "full" and share.durability != "full":
+                message = (
+                    f"{path} is open in this process already, with durability={share.durability!r}, which is less than "
+                    "is asked for now; open it with the same durability everywhere"
+                )
+                raise UsageError(message, path=str(path), durability=share.durability)
+            elif space is not None and share.storage.name != space:
+                message = f"{path} holds the space {share.storage.name!r}, not {space!r}; leave out the name"
+                raise NotFoundError(message, path=str(path), found=share.storage.name)
+            else:
+                # What others here have written is decided: the newcomer sees it from the start.
+                share.storage.wait()
+            return Lease(share.storage, real)
+    except BaseException:
+        _leave(real)
+        raise
+
+
+def _leave(real: str) -> None:
+    share = _shared.get(real)
+    if share is None:
+        return  # disowned
+    with share.turn:
+        with _sharing:
+            share.count -= 1
+            if share.count:
+                return
+        # Somebody may come while it is being closed, and then waits for the turn.
+        storage, share.storage = share.storage, None
+        try:
+            if storage is not None:
+                storage.close()
+        finally:
+            with _sharing:
+                if not share.count:
+                    del _shared[real]
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    """By name, or two names of one file: a hard link, a folder mounted twice."""
+    try:
+        return one == other or Path(one).samefile(other)
+    except OSError:
+        return False
+
+
+def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> Storage:
+    try:
+        name = backend.meta("space")
+        if name is None:
+            backend.set_meta("space", space)
+        elif real is not None and Path(real).name == file_name(space) and name != space:
+            message = f"{real} holds the space {name!r}, not {space!r}: the file was swapped; put the right one back"
+            raise CorruptError(message, path=real, found=name)
+        storage = Storage(
+            backend,
+            SystemClock(),
+            SystemEntropy(),
+            name=name or space,
+            group_max=group_max,
+            on_close=lambda: _release(real),
+        )
+        _open.add(storage)
+        return storage
+    except BaseException:
+        backend.close()
+        raise
+
+
+def _release(real: str | None) -> None:
+    if real is not None:
+        with _held_lock:
+            _held.pop(real, None)
+
+
+def use_vfs(name: str | None) -> None:
+    """From now on, open files through a VFS that was registered with SQLite; None: SQLite's own.
+
+    For tests and measurements, which register theirs and say so here: the product knows none of them.
+    """
+    global _vfs  # noqa: PLW0603  # one for the process, as SQLite's own default is
+    _vfs = name
+
+
+def _disown_all() -> None:
+    """In a forked child: what the parent has open is the parent's. Here it only would look as if it worked."""
+    _held.clear()
+    _shared.clear()
+    for storage in list(_open):
+        storage.disown()
+
+
+if hasattr(os, "register_at_fork"):  # not where there is no fork
+    os.register_at_fork(after_in_child=_disown_all)
+
+
+@atexit.register
+def _close_all() -> None:
+    for storage in list(_open):
+        with suppress(HeadwaterError):
+            storage.close()

@@ -1,0 +1,170 @@
+"""The workflows of an open space: serial within one, fair and concurrent across them, and asleep when nothing is due.
+
+`drain` executes what is due in the calling thread; a host stays, see `turns`.
+
+Must never know: phases.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.cells.context import HERE, Frame
+from headwater.errors import StoreError
+from headwater.host.loop_thread import Loop
+from headwater.host.timed_call import Watched
+from headwater.host.workflow_threads import Host
+from headwater.runtime.error_report import log
+from headwater.runtime.workflows.hub import Hosted, Hub
+from headwater.runtime.workflows.reconciliation import ask_again
+from headwater.runtime.workflows.repair import repair
+from headwater.runtime.workflows.run_executor import Performance
+from headwater.values.author_text import describe
+from headwater.values.duration import Duration, to_ms
+from headwater.workflow import transitions
+from headwater.workflow.planner import Rest
+from headwater.workflow.run_recovery import recover
+from headwater.workflow.transitions import Ask, Begun, Next, Repair
+from headwater.workflow.workflow_limits import CONCURRENCY, STOP_MS
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+class Workflows:
+    """The workflows of an open space: run what is due now with `drain`, or `start` a host that stays."""
+
+    def __init__(self, space: BaseSpace, hub: Hub) -> None:
+        self._space = space
+        self.hub = hub
+        self._loop = Loop()
+        self._host: Host | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Those that are deployed by this opening."""
+        return list(self.hosted)
+
+    @property
+    def hosted(self) -> dict[str, Hosted]:
+        """The same, by name."""
+        return self.hub.of(self._space)
+
+    def drain(self, limit: int | None = None) -> int:
+        """Execute everything that is due, here and now, one run after the other; how many there were.
+
+        What is due later stays: `wake_at` says when that is.
+        """
+        done = 0
+        line = deque(self.names)
+        while line and (limit is None or done < limit):
+            name = line.popleft()
+            hosted = self.hosted[name]
+            found: Next | None = self._next(hosted)
+            while found is not None and not isinstance(found, Rest):
+                done += isinstance(found, Begun)
+                goes_on = not line and (limit is None or done < limit)
+                found = self.perform(hosted, found, goes_on=goes_on)
+                self._space.catch_up()
+            if isinstance(found, Rest):
+                continue
+            line.append(name)
+            # What one publishes may be for another.
+            line.extend(other for other in self.names if other not in line)
+        return done
+
+    @property
+    def wake_at(self) -> int | None:
+        """When something is due, in milliseconds since 1970; None: not before something happens."""
+        times = [self._until(hosted) for hosted in self.hosted.values()]
+        return min((at for at in times if at is not None), default=None)
+
+    def _until(self, hosted: Hosted) -> int | None:
+        found = self.hub.look(lambda book: transitions.peek(book, hosted.spec.name, hosted.spec, hosted.flags))
+        return found.until
+
+    def start(self, concurrency: int = CONCURRENCY) -> None:
+        """Have a host execute runs in the background, until the space is closed. Once more is no harm."""
+        if self._host is None and self.names:
+            self._host = Host(self, concurrency)
+            self._host.start()
+
+    @property
+    def is_running(self) -> bool:
+        """A host is at work."""
+        return self._host is not None
+
+    @property
+    def wakeups(self) -> int:
+        """Times that the host looked whether something is due."""
+        return 0 if self._host is None else self._host.wakeups
+
+    def stop(self, timeout: Duration = f"{STOP_MS}ms") -> bool:
+        """Let runs come to an end, or to where they can stop; whether all did. Never in the middle of a call."""
+        host, self._host = self._host, None
+        ended = host is None or host.stop(to_ms(timeout, "workflows.stop(...)") / 1000)
+        self._loop.close()
+        return ended
+
+    def after_run(self) -> None:
+        """What follows from a run in a space that nobody wakes: nobody else might come for it."""
+        if not self._space.is_woken:
+            self._space.nudge()
+
+    # -- one thing at a time -------------------------------------------------------------------------------
+
+    def _next(self, hosted: Hosted) -> Next:
+        spec, flags = hosted.spec, hosted.flags
+        return self.hub.do(lambda book: transitions.begin(book, spec.name, spec, flags))
+
+    def perform(
+        self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None = None, *, goes_on: bool = False
+    ) -> Next | None:
+        """Execute what was begun. Whatever happens in it, the run is not left as if somebody were at it.
+
+        If it `goes_on`, the next run is begun in the transaction that ends this one: that is returned.
+        """
+        # The app may be open more than once: what is kept and opened outside of any phase means this space, too.
+        token = HERE.set(Frame(hosted.space, None, None))
+        try:
+            return self._perform(hosted, found, host, goes_on=goes_on)
+        finally:
+            HERE.reset(token)
+
+    def _perform(self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None, *, goes_on: bool) -> Next | None:
+        watch: Callable[[Watched], None] = _unwatched if host is None else host.watch
+        if isinstance(found, Ask):
+            ask_again(self.hub, hosted, found, self._loop.run, watch)
+            return None
+        if isinstance(found, Repair):
+            repair(self.hub, hosted, found, self._loop.run, watch)
+            return None
+        hub, run_id = self.hub, found.run.id
+        hub.alive.add(run_id)
+        try:
+            performance = Performance(hub, hosted, found, self._loop.run)
+            if goes_on:
+                spec, flags = hosted.spec, hosted.flags
+                performance.then = lambda handler, book: transitions.begin_after(book, handler, spec.name, spec, flags)
+            watch(performance)
+            performance.execute()
+            return performance.followed_by
+        except StoreError:
+            raise
+        except BaseException as error:
+            log.error("run %s of %s was left in the middle: %s", run_id, hosted.spec.name, describe(error))
+            hub.do(lambda book: recover(book, run_id))
+            if host is None:
+                raise
+            return None
+        finally:
+            hub.alive.discard(run_id)
+
+
+def _unwatched(_: Watched) -> None:
+    """In the thread that calls `drain`, a plain function cannot be cut off."""
+
+
+__all__ = ["Host", "Workflows"]

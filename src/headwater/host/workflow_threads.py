@@ -1,0 +1,265 @@
+"""The host: threads that take turns with workflows, and one that keeps the times.
+
+A thread keeps the times; workers execute runs. A workflow that has had its turn goes to the end of the line. Nothing
+is polled: each commit wakes the host, and the next time something is due is known. A worker that does not come back in
+time is left alone, and replaced.
+
+Must never know: phases.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from headwater.errors import HeadwaterError
+from headwater.host.timed_call import Watched
+from headwater.runtime.error_report import log
+from headwater.values.author_text import describe
+from headwater.workflow import transitions
+from headwater.workflow.planner import Rest
+from headwater.workflow.transitions import Ask, Next
+from headwater.workflow.workflow_limits import CLOCK_MS
+
+if TYPE_CHECKING:
+    from headwater.host.workflow_host import Workflows
+
+_SOON_S: Final = 0.05
+"""Before something that could not be given up is looked at again."""
+
+EARLY_MS: Final = 1
+"""A time that is so near has come: clocks and waits do not agree to the microsecond."""
+
+
+class Host:
+    """Threads that execute what is due."""
+
+    def __init__(self, workflows: Workflows, concurrency: int) -> None:
+        self._workflows = workflows
+        self._hub = workflows.hub
+        self._concurrency = max(1, concurrency)
+        self._changed = threading.Condition()
+        # Workflows that may have something to do, in the order of their turns; and those at work.
+        self._names = frozenset(workflows.names)
+        self._line: deque[str] = deque(workflows.names)
+        self._busy: set[str] = set()
+        # Rung while they were at work.
+        self._again: set[str] = set()
+        self._times: dict[str, int] = {}
+        # By the thread it is under way in; and threads that did not come back in time.
+        self._watched: dict[int, Watched] = {}
+        self._lost: set[int] = set()
+        self._workers: list[threading.Thread] = []
+        self._waiting = 0
+        self._planned: float | None = None
+        # What time it was at the last look.
+        self._seen = 0
+        self.is_stopping = False
+        self.wakeups = 0
+        self._timer = threading.Thread(target=self._keep_time, name="headwater-workflows", daemon=True)
+
+    def start(self) -> None:
+        self._hub.wakers.append(self)
+        self._timer.start()
+        with self._changed:
+            self._hire()
+
+    # -- being told ----------------------------------------------------------------------------------------
+
+    def wake(self, name: str) -> None:
+        """A workflow may have something to do. Called at each commit; does not block."""
+        with self._changed:
+            if name in self._busy:
+                self._again.add(name)
+            elif name not in self._line and name in self._names:
+                self._line.append(name)
+                self._hire()
+
+    def watch(self, watched: Watched) -> None:
+        """See that it does not take longer than it may. Called by the thread that it is under way in."""
+        watched.on_deadline = self._deadline
+        with self._changed:
+            self._watched[threading.get_ident()] = watched
+            watched.is_stopping = self.is_stopping
+
+    def _deadline(self, at: float) -> None:
+        with self._changed:
+            if self._planned is None or at < self._planned:
+                self._changed.notify_all()
+
+    def _hire(self) -> None:
+        """A worker for the queue. The condition is held."""
+        if self._waiting:
+            self._changed.notify_all()
+        elif len(self._workers) - len(self._lost) < self._concurrency and not self.is_stopping:
+            worker = threading.Thread(target=self._work, name=f"headwater-run-{len(self._workers)}", daemon=True)
+            self._workers.append(worker)
+            worker.start()
+
+    # -- working -------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        me = threading.get_ident()
+        while True:
+            with self._changed:
+                self._waiting += 1
+                while not self._line and not self.is_stopping:
+                    self._changed.wait()
+                self._waiting -= 1
+                if self.is_stopping:
+                    self._changed.notify_all()
+                    return
+                name = self._line.popleft()
+                self._busy.add(name)
+                self._times.pop(name, None)
+                if self._line:
+                    self._hire()
+            try:
+                self._turn(name)
+            except BaseException as error:  # noqa: BLE001  # whatever an author raises, this thread has others to serve
+                log.error("workflow %s stops here: %s", name, describe(error))
+                with self._changed:
+                    self._busy.discard(name)
+            if me in self._lost:
+                # Another took its place long ago.
+                with self._changed:
+                    self._lost.discard(me)
+                    late = self._watched.pop(me)
+                    self._workers.remove(threading.current_thread())
+                    self._changed.notify_all()
+                with suppress(HeadwaterError):
+                    # What became of its call can be asked now; not if the space was closed meanwhile.
+                    self._hub.do(partial(transitions.came_back, run_id=late.run_id))
+                self._hub.ring(name)
+                return
+
+    def _turn(self, name: str) -> None:
+        """One run of one workflow; then it is the others' turn."""
+        self.wakeups += 1
+        hosted = self._workflows.hosted.get(name)
+        if hosted is None:
+            self._leave(name, None, more=False)
+            return
+        found: Next | None = self._workflows._next(hosted)  # noqa: SLF001  # two halves of one thing
+        while found is not None and not isinstance(found, Rest):
+            if isinstance(found, Ask) and self._is_acting(found.run.id):
+                # Its call has not come back: it may still have its effect. When it has, it rings.
+                found = Rest()
+                break
+            try:
+                # A workflow that waits for its turn gets one; else the next run is begun with the end of this one.
+                found = self._workflows.perform(hosted, found, self, goes_on=not self._line and not self.is_stopping)
+            except BaseException:
+                if not self._is_lost():
+                    self._leave(name, None, more=False)
+                raise
+            if self._is_lost():
+                # The workflow has gone on without it.
+                self._workflows.after_run()
+                return
+            self._workflows.after_run()
+        self._leave(name, found.until if isinstance(found, Rest) else None, more=found is None)
+
+    def _is_lost(self) -> bool:
+        """This thread was given up, and the workflow is no longer its own. If not, it is not watched any more."""
+        me = threading.get_ident()
+        with self._changed:
+            if me not in self._lost:
+                self._watched.pop(me, None)
+            return me in self._lost
+
+    def _is_acting(self, run_id: int) -> bool:
+        with self._changed:
+            return any(watched.run_id == run_id and watched.acts for watched in self._watched.values())
+
+    def _leave(self, name: str, until: int | None, *, more: bool) -> None:
+        with self._changed:
+            self._busy.discard(name)
+            if until is not None:
+                self._times[name] = until
+            if more or name in self._again:
+                self._again.discard(name)
+                if name not in self._line:
+                    self._line.append(name)
+                self._hire()
+            # For the time, or for a caller that waits for the end.
+            self._changed.notify_all()
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def _keep_time(self) -> None:
+        while True:
+            with self._changed:
+                if self.is_stopping and not self._watched:
+                    return
+                late = [(thread, each) for thread, each in self._watched.items() if each.is_late(monotonic())]
+                now = self._hub.now()
+                # W11: the clock was set back: all of them are looked at anew.
+                is_back, self._seen = now < self._seen, now
+                for name, at in list(self._times.items()):
+                    if (at <= now + EARLY_MS or is_back) and name not in self._line and name not in self._busy:
+                        del self._times[name]
+                        self._line.append(name)
+                        self._hire()
+                if not late:
+                    self._planned = self._next_time(now)
+                    wait = None if self._planned is None else max(self._planned - monotonic(), 0.001)
+                    self._changed.wait(wait)
+                    continue
+            for thread, watched in late:
+                self._give_up(thread, watched)
+
+    def _next_time(self, now: int) -> float | None:
+        waits = [at - now for name, at in self._times.items() if name not in self._busy]
+        # W11: by the clock on the wall, which may be put ahead at any time.
+        times = [monotonic() + min(*waits, CLOCK_MS) / 1000] if waits else []
+        times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]
+        return min(times, default=None)
+
+    def _give_up(self, thread: int, watched: Watched) -> None:
+        """It is late. Its thread is left to itself, and the workflow goes on without it."""
+        try:
+            watched.give_up()
+        except HeadwaterError as error:
+            # It has moved on in the last moment, and goes on; or it cannot be written now, and is looked at again.
+            log.info("run %s: %s", watched.run_id, error.message)
+            with self._changed:
+                self._changed.wait(_SOON_S)
+            return
+        with self._changed:
+            is_lost = self._watched.get(thread) is watched
+            if is_lost:
+                self._lost.add(thread)
+                self._leave(watched.workflow, None, more=True)
+        if not is_lost:
+            # It has come back meanwhile, and its thread goes on by itself: what became of its call can be asked now.
+            with suppress(HeadwaterError):
+                self._hub.do(partial(transitions.came_back, run_id=watched.run_id))
+            self._hub.ring(watched.workflow)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def stop(self, timeout: float) -> bool:
+        """Start nothing more; wait for runs to end or to stop before they act."""
+        end = monotonic() + timeout
+        with self._changed:
+            self.is_stopping = True
+            for watched in self._watched.values():
+                watched.is_stopping = True
+            self._changed.notify_all()
+            # Also one that is about to begin something, which is not watched yet.
+            while (self._busy and monotonic() < end) or any(map(_is_waited_for, self._watched.values())):
+                self._changed.wait(0.1 if monotonic() > end else max(end - monotonic(), 0.01))
+            ended = not self._busy
+        if self in self._hub.wakers:
+            self._hub.wakers.remove(self)
+        return ended
+
+
+def _is_waited_for(watched: Watched) -> bool:
+    """One that acts, for as long as it may take."""
+    return watched.acts and not watched.is_given_up

@@ -1,0 +1,205 @@
+"""`hw.http.Client`: what may be asked, within which bounds, and the verbs to ask with.
+
+Must never know: how a request is made, and when.
+"""
+
+from __future__ import annotations
+
+import ssl
+from builtins import bytes as Bytes  # noqa: N812  # a client has a verb of that name
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Generic, Never, TypeVar
+from weakref import WeakValueDictionary
+
+from headwater.declare.resources.resource import Asked
+from headwater.declare.resources.resource_options import declare_asking
+from headwater.declare.resources.resource_state import State
+from headwater.errors import DeclarationError, HttpRefusedError, UsageError
+from headwater.http.http_headers import Given, check_headers, digest, merged
+from headwater.http.http_limits import BYTES_MAX, FRESH_FOR_MS, TIMEOUT_MS
+from headwater.http.http_request import Answer, Fetcher
+from headwater.http.http_resource import HttpResource, Sealed
+from headwater.http.http_retry import DEFAULT
+from headwater.http.network import Network, SystemNetwork
+from headwater.http.response_body import as_json, as_text
+from headwater.http.url_policy import Policy
+from headwater.http.url_target import read_url
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import Node
+from headwater.values.causal import derive_id
+from headwater.values.duration import Duration, to_ms
+from headwater.values.value_limits import DOCUMENT_BYTES_MAX
+from headwater.workflow.retry_policy import Retry
+
+T = TypeVar("T")
+
+FRESH_FOR: Final = f"{FRESH_FOR_MS}ms"
+"""In seconds, as a duration."""
+
+
+_SHARED: Final[WeakValueDictionary[tuple[object, ...], HttpResource[Any]]] = WeakValueDictionary()
+"""Clients with the same settings ask for the same things: each document has one writer, whoever made a client anew."""
+
+
+OF_CLIENTS: Final = frozenset({"allow", "private", "max_bytes", "timeout", "tls", "network"})
+"""What is said of a client, and of no single call."""
+
+
+class Verb(Asked, Generic[T]):
+    """`client.json(url)`: what the server answers, as a resource. `client.json.refresh(url)` has it asked again."""
+
+    def __init__(self, client: Client, name: str, accept: str, read: Callable[[Answer], object]) -> None:
+        self.name = name
+        self._client = client
+        self._accept = accept
+        self._read = read
+        # By what was said of them: each is a resource of its own.
+        self._resources: dict[tuple[object, ...], HttpResource[T]] = {}
+
+    def __call__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        fresh_for: Duration | None = FRESH_FOR,
+        retry: Retry | None = DEFAULT,
+        **others: Never,
+    ) -> State[T]:
+        """`hw.Pending()`, `hw.Ready(value)` or `hw.Failed(error, last)`; in a run, whoever reads it runs again then.
+
+        `fresh_for`: how long an answer is current; None: for ever. `retry`: how often it is tried again, by default
+        twice and for what may pass. `headers` are for the server of the URL, and are kept in memory only.
+        """
+        if others:
+            raise self._not_taken(others)
+        return self._resource(fresh_for, retry)(*self._key(url, headers))
+
+    def refresh(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        fresh_for: Duration | None = FRESH_FOR,
+        retry: Retry | None = DEFAULT,
+        **others: Never,
+    ) -> None:
+        """Ask again, although there is an answer that is fresh. With the options of the call that reads it."""
+        if others:
+            raise self._not_taken(others)
+        self._resource(fresh_for, retry).refresh(*self._key(url, headers))
+
+    def node_in(
+        self,
+        home: BaseSpace,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        fresh_for: Duration | None = FRESH_FOR,
+        retry: Retry | None = DEFAULT,
+    ) -> Node | None:
+        """Its node in an open space, if it has been called so."""
+        return self._resource(fresh_for, retry).node_in(home, *self._key(url, headers))
+
+    def why(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        fresh_for: Duration | None = FRESH_FOR,
+        retry: Retry | None = DEFAULT,
+    ) -> str:
+        """Why it was asked, or is not: `hw.why(hw.http.json, url)`, with the options of the call that reads it."""
+        return self._resource(fresh_for, retry).why(*self._key(url, headers))
+
+    def _not_taken(self, others: Mapping[str, object]) -> UsageError:
+        name = next(iter(others))
+        where = f"hw.http.{self.name}()"
+        message = f"{where} takes no {name}=; url, headers=, fresh_for= and retry= are expected"
+        if name in OF_CLIENTS:
+            message = f"{where} takes no {name}=: that is said once, of a client: hw.http.Client({name}=...)"
+        elif name == "params":
+            message = f"{where} takes no params=: write them into the URL, with urllib.parse.urlencode"
+        return UsageError(message, option=name)
+
+    def _key(self, url: str, headers: Mapping[str, str] | None) -> tuple[str, Sealed]:
+        given = merged(self._client.given, check_headers(headers, f"hw.http.{self.name}(headers=...)"))
+        try:
+            # All spellings of a URL are one.
+            return read_url(url).url, Sealed.of(given)
+        except HttpRefusedError:
+            # It is an answer like others that it may not be asked.
+            return url, Sealed.of(given)
+
+    def _resource(self, fresh_for: Duration | None, retry: Retry | None) -> HttpResource[T]:
+        where = f"hw.http.{self.name}()"
+        asking = declare_asking(where, f"http.{self.name}", fresh_for=fresh_for, retry=retry)
+        tried = asking.retry
+        said = [asking.fresh_ms, tried.tries, tried.backoff_ms, tried.max_ms, tried.jitter]
+        named = [f"{kind.__module__}.{kind.__qualname__}" for kind in tried.on]
+        found = self._resources.get((*said, *tried.on))
+        if found is None:
+            # One that is asked in another way is another: each has an age of its own.
+            doc = str(derive_id(f"headwater.http.{self.name}", self._client.settings, said, named))
+            made = HttpResource[T](self._client.fetcher, asking, doc, accept=self._accept, read=self._read)
+            found = _SHARED.setdefault((doc, *self._client.means), made)
+            self._resources[*said, *tried.on] = found
+        return found
+
+    def __headwater_print__(self) -> Iterator[object]:
+        """What stands for it in the print of a function that names it."""
+        yield self.name
+        yield self._client
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {self._client!r}>"
+
+
+class Client:
+    """`hw.http.Client(allow=["api.example.com"])`: asks within bounds. Of `json`, `text`, `bytes` see `Verb`.
+
+    `allow`: hosts, such as "api.example.com", "*.example.com", "example.com:8443"; without it, all. `private`: also
+    addresses of this machine and of local networks. `max_bytes` of one answer, unpacked. `timeout` for one request with
+    all its redirects. `headers` for every request. `tls` for authorities of your own. `network` is for tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Iterable[str] | None = None,
+        private: bool = False,
+        max_bytes: int = BYTES_MAX,
+        timeout: Duration = f"{TIMEOUT_MS}ms",
+        headers: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+        network: Network | None = None,
+    ) -> None:
+        bound: object = max_bytes
+        if not isinstance(bound, int) or isinstance(bound, bool) or not 0 < bound <= DOCUMENT_BYTES_MAX:
+            message = f"hw.http.Client(max_bytes={max_bytes!r}): a number from 1 to {DOCUMENT_BYTES_MAX:,} is expected"
+            raise DeclarationError(f"{message}, which is what a document may hold")
+        try:
+            timeout_ms = to_ms(timeout, "hw.http.Client(timeout=...)")
+            self.given: Given = check_headers(headers, "hw.http.Client(headers=...)")
+        except UsageError as error:
+            raise DeclarationError(error.message, **error.facts) from None
+        if timeout_ms <= 0:
+            raise DeclarationError(f"hw.http.Client(timeout={timeout!r}) leaves no time for an answer")
+        policy = Policy(allow, private=private)
+        listed = None if policy.rules is None else sorted(rule.written for rule in policy.rules)
+        # What tells clients apart, in this process and the next. Headers are part of what each call is told by.
+        self.settings: tuple[object, ...] = (listed, bool(private), max_bytes, timeout_ms, tls is not None)
+        self.means: tuple[object, ...] = (network, tls)
+        self.fetcher = Fetcher(policy, network or SystemNetwork(), bytes_max=max_bytes, timeout_ms=timeout_ms, tls=tls)
+        self._shown = "any host" if listed is None else ", ".join(listed) or "nothing"
+        self.json: Verb[Any] = Verb(self, "json", "application/json", lambda got: as_json(got.body, got.shown))
+        self.text: Verb[str] = Verb(self, "text", "text/*, */*;q=0.5", lambda got: as_text(got.body, got.charset))
+        self.bytes: Verb[Bytes] = Verb(self, "bytes", "*/*", lambda got: got.body)
+
+    def __headwater_print__(self) -> Iterator[object]:
+        """What stands for it in the print of a function that names it: the same in every process."""
+        yield self.settings
+        yield digest(self.given)
+
+    def __repr__(self) -> str:
+        # Never the headers.
+        return f"<hw.http.Client for {self._shown}>"

@@ -1,0 +1,108 @@
+"""Headers of a request: which may be given, which go along to another origin, and what stands for them in a store.
+
+Their values are secrets until proved otherwise: no message, name or key holds one.
+
+Must never know: where a request goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from hashlib import pbkdf2_hmac
+from typing import Final, TypeAlias
+
+from headwater.errors import UsageError
+from headwater.http.http_limits import DIGEST_ROUNDS, HEADER_MAX, TOLD_MAX
+
+Given: TypeAlias = tuple[tuple[str, str], ...]
+"""Names in lower case, sorted, each once; with their values."""
+
+_OURS: Final = {
+    **dict.fromkeys(("host", "content-length"), "it follows from the URL"),
+    **dict.fromkeys(
+        ("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "http2-settings"),
+        "it is about the connection, which is ours",
+    ),
+    **dict.fromkeys(
+        ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range"),
+        "it is set when what is kept is asked for anew",
+    ),
+    "accept-encoding": "it says what we can unpack",
+}
+
+_HARMLESS: Final = frozenset({"accept", "accept-language", "user-agent"})
+"""All that another origin is sent. Keys stand in headers of any name, not only in Authorization and Cookie."""
+
+_NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?")
+_SHORT: Final = 6
+"""Characters of a value from which on it is looked for in what people are told. Less is in every sentence."""
+
+
+def check_headers(headers: Mapping[str, str] | None, where: str) -> Given:
+    """Headers as they are sent. Raises UsageError, which never shows a value."""
+    found: dict[str, str] = {}
+    for name, value in (headers or {}).items():
+        given: tuple[object, object] = (name, value)
+        if not isinstance(given[0], str) or _NAME.fullmatch(name.lower()) is None:
+            raise UsageError(f"{where}: {name!r} is no name of a header")
+        lower = name.lower()
+        reason = _OURS.get(lower) or ("it is for proxies, and none is asked" if lower.startswith("proxy-") else None)
+        if reason is not None:
+            raise UsageError(f"{where}: {name} may not be given: {reason}", header=name)
+        if not isinstance(given[1], str) or len(value) > HEADER_MAX or _VALUE.fullmatch(value) is None:
+            message = f"{where}: the value of {name} cannot be sent: printable ASCII is expected, without line ends"
+            raise UsageError(f"{message}, up to {HEADER_MAX:,} characters", header=name)
+        if lower in found:
+            raise UsageError(f"{where}: {name} is given twice", header=name)
+        found[lower] = value
+    return tuple(sorted(found.items()))
+
+
+def merged(base: Given, more: Given) -> Given:
+    """Both; the second wins."""
+    return tuple(sorted((dict(base) | dict(more)).items()))
+
+
+def for_other_origin(given: Given) -> Given:
+    """What is left for another server than the one they were given for."""
+    return tuple((name, value) for name, value in given if name in _HARMLESS)
+
+
+@lru_cache(maxsize=256)
+def digest(given: Given) -> str:
+    """What stands for headers in names and stores: equal for equal ones, and nobody reads them from it."""
+    if not given:
+        return ""
+    text = "\n".join(f"{name}:{value}" for name, value in given)
+    return pbkdf2_hmac("sha256", text.encode(), b"headwater.http", DIGEST_ROUNDS, 12).hex()
+
+
+def told(text: str, given: Given) -> str:
+    """What a server said, for people: in one line, short, and without the secrets that it was asked with."""
+    shown = text
+    for name, value in given:
+        if name not in _HARMLESS:
+            for part in sorted({value, *value.split()}, key=len, reverse=True):
+                shown = shown.replace(part, "***") if len(part) >= _SHORT else shown
+    return " ".join(shown.split())[:TOLD_MAX]
+
+
+def retry_after_ms(value: str | None, now_ms: float) -> float | None:
+    """How long a server wants to be left alone: seconds, or until a date. None if it does not say, or not so."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        # Whoever says a number with a hundred digits means "never", and is bounded by whoever asks.
+        return float(text[:12]) * 1000
+    try:
+        date = parsedate_to_datetime(text)
+        at_ms = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(at_ms - now_ms, 0.0)

@@ -1,0 +1,86 @@
+"""How often a server is asked again, and when: as its author says, and no sooner than the server does.
+
+Must never know: what is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from math import ceil
+from typing import Final
+
+from headwater.declare.resources.resource_options import Asking
+from headwater.errors import HttpStatusError, HttpUnreachableError
+from headwater.http.http_limits import RETRIES, RETRY_AFTER_MAX_MS, RETRY_BACKOFF_S
+from headwater.workflow.retry_policy import Retry
+
+DEFAULT: Final = Retry(RETRIES, backoff=f"{RETRY_BACKOFF_S}s", jitter=0.5)
+"""Unless an author says otherwise. With some chance: all that a server failed at once would come back at once."""
+
+PASSING: Final = frozenset({
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.TOO_EARLY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+})  # fmt: skip
+"""What may be otherwise in a moment. Of the others, asking again tells nothing new."""
+
+
+RESTING: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+"""With these a server may say for how long."""
+
+
+class Patience(Retry):
+    """The waits of one resource with one set of arguments, which a server may make longer."""
+
+    __slots__ = ("asked_ms",)
+
+    def __init__(self, like: Retry) -> None:
+        super().__init__(
+            like.tries,
+            backoff=timedelta(milliseconds=like.backoff_ms),
+            max=timedelta(milliseconds=like.max_ms),
+            on=like.on,
+            jitter=like.jitter,
+        )
+        # What the server wants to be left alone for; `HttpAsking` writes it before each wait.
+        self.asked_ms = 0.0
+
+    def delay_ms(self, failures: int, chance: float = 0.0) -> int:
+        """As long as the author says, or as long as the server does."""
+        return max(super().delay_ms(failures, chance), ceil(self.asked_ms))
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class HttpAsking(Asking):
+    """The options of one resource with one set of arguments."""
+
+    retry: Patience
+
+    def is_retried(self, error: BaseException, failures: int) -> bool:
+        """What may pass by itself, unless the author has named errors; and not if the server wants a longer rest."""
+        asked_ms = rest_ms(error)
+        self.retry.asked_ms = asked_ms
+        if failures > self.retry.tries or asked_ms > RETRY_AFTER_MAX_MS:
+            return False
+        return isinstance(error, self.retry.on) if self.retry.on else may_pass(error)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same request may have an answer in a moment."""
+    if isinstance(error, HttpStatusError):
+        return error.facts.get("status") in PASSING
+    return isinstance(error, HttpUnreachableError)
+
+
+def rest_ms(error: BaseException) -> float:
+    """How long a server wants to be left alone, if it says that it is asked too often, or not there."""
+    if not isinstance(error, HttpStatusError) or error.facts.get("status") not in RESTING:
+        return 0.0
+    found = error.facts.get("retry_after_ms")
+    return float(found) if isinstance(found, int | float) else 0.0

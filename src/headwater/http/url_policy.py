@@ -1,0 +1,136 @@
+"""Which targets may be asked: hosts by a list, addresses by what they are.
+
+Must never know: sockets, names of the DNS, and what time it is. It is handed addresses, and decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from headwater.errors import DeclarationError, HttpRefusedError
+from headwater.http.http_limits import ADDRESSES_MAX
+from headwater.http.ip_addresses import INSIDE, Address, Kind, kind_of, plain
+from headwater.http.url_target import PORTS, Target, read_host, read_port
+
+ANY_PORT: Final = "*"
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list: `api.example.com`, `*.example.com:8443`, `https://example.com`, `127.0.0.1:*`."""
+
+    written: str
+    # None: both.
+    scheme: str | None
+    # A host; ".example.com" for what ends so; "" for all.
+    host: str
+    # None: that of the scheme. 0: any.
+    port: int | None
+    # It names an address: that one is meant, whatever it is.
+    is_address: bool = False
+
+    def takes(self, target: Target) -> bool:
+        """Whether it speaks of this target."""
+        if self.scheme not in (None, target.scheme):
+            return False
+        if self.port != 0 and target.port != (self.port or PORTS[target.scheme]):
+            return False
+        if self.is_address or not self.host.startswith("."):
+            return not self.host or target.host == self.host
+        # Addresses have dots, too, and are below no name.
+        return target.address is None and target.host.endswith(self.host)
+
+
+class Policy:
+    """What a client may ask. Without a list any host; without `private`, on the public internet only."""
+
+    def __init__(self, allow: Iterable[str] | None = None, *, private: bool = False) -> None:
+        if isinstance(allow, str):
+            raise DeclarationError(f"allow={allow!r}: a list of hosts is expected, such as allow=[{allow!r}]")
+        self.rules: tuple[Rule, ...] | None = None if allow is None else tuple(map(read_rule, allow))
+        self.private: bool = private
+
+    def check(self, target: Target) -> None:
+        """Refuse a host that is not on the list, and an address that may not be asked. Raises HttpRefusedError."""
+        rule = self._rule_for(target)
+        if self.rules is not None and rule is None:
+            listed = ", ".join(rule.written for rule in self.rules) or "nothing"
+            message = (
+                f"{target.shown} is not allowed: allow= has {listed}; add {target.host_header!r} if it may be asked"
+            )
+            raise HttpRefusedError(message, url=target.shown, host=target.host)
+        if target.address is not None:
+            self.check_addresses(target, [target.address])
+
+    def check_addresses(self, target: Target, found: Sequence[Address]) -> None:
+        """Refuse a target if one of its addresses is none to be asked: not the next one is tried, it is a trap."""
+        if not found or len(found) > ADDRESSES_MAX:
+            message = f"{target.host} has {len(found)} addresses; one to {ADDRESSES_MAX} are expected"
+            raise HttpRefusedError(message, url=target.shown, host=target.host)
+        rule = self._rule_for(target)
+        if rule is not None and rule.is_address:
+            # By its own name: whoever wrote it down has seen what it is.
+            assert [str(plain(address)) for address in found] == [rule.host]
+            return
+        for address in found:
+            kind = kind_of(address)
+            if kind is not Kind.PUBLIC and not (self.private and kind in INSIDE):
+                raise self._refused(target, address, kind)
+
+    def _rule_for(self, target: Target) -> Rule | None:
+        taking = [rule for rule in self.rules or () if rule.takes(target)]
+        return next((rule for rule in taking if rule.is_address), taking[0] if taking else None)
+
+    @staticmethod
+    def _refused(target: Target, address: Address, kind: Kind) -> HttpRefusedError:
+        leads = f"it leads to {address}, which" if target.address is None else "its address"
+        message = f"{target.shown} is refused: {leads} is {kind.value}"
+        named = f"[{plain(address)}]" if ":" in str(plain(address)) else str(plain(address))
+        if kind in INSIDE:
+            message += "; if it is meant, ask with hw.http.Client(private=True, allow=[...])"
+        else:
+            message += f"; if it is meant, name it: hw.http.Client(allow=[{f'{named}:{target.port}'!r}])"
+        return HttpRefusedError(message, url=target.shown, address=str(address), kind=kind.name.lower())
+
+
+def read_rule(written: str) -> Rule:
+    """One line of a list. Raises DeclarationError."""
+    found: object = written
+    if not isinstance(found, str):
+        raise DeclarationError(f"allow=[{written!r}]: a host is text")
+    try:
+        return _read_rule(written)
+    except HttpRefusedError as error:
+        message = f"allow=[{written!r}]: {error.message}; a host is expected, such as 'api.example.com', "
+        raise DeclarationError(f"{message}'*.example.com', 'example.com:8443', '127.0.0.1:*'") from None
+
+
+def _read_rule(written: str) -> Rule:
+    scheme, mark, rest = written.rpartition("://")
+    if mark and scheme not in PORTS:
+        raise HttpRefusedError(f"its scheme is {scheme!r}")
+    host, port = _split(rest)
+    number = None if port is None else 0 if port == ANY_PORT else read_port(port, "")
+    kind = scheme if mark else None
+    if host == "*":
+        return Rule(written=written, scheme=kind, host="", port=number)
+    is_below = host.startswith("*.")
+    name, address = read_host(host.removeprefix("*.") if is_below else host, "")
+    if is_below and address is not None:
+        raise HttpRefusedError("an address has none below it")
+    shown = f".{name}" if is_below else name
+    return Rule(written=written, scheme=kind, host=shown, port=number, is_address=address is not None)
+
+
+def _split(rest: str) -> tuple[str, str | None]:
+    if rest.startswith("["):
+        inner, closed, behind = rest.partition("]")
+        if not closed or (behind and not behind.startswith(":")):
+            raise HttpRefusedError(f"{rest!r} is no host")
+        return f"{inner}]", behind[1:] or None
+    host, mark, port = rest.partition(":")
+    if mark and not port:
+        raise HttpRefusedError("its port is missing")
+    return host, port or None

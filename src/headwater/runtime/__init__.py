@@ -1,0 +1,1 @@
+"""One open space over ports: functions, events, restoring, pieces, resources, workflow runs. No IO of its own."""

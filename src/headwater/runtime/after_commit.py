@@ -1,0 +1,39 @@
+"""Functions that are to be called when a transaction is on disk, and only then.
+
+Must never know: what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.cells.context import HERE
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status
+from headwater.errors import UsageError
+from headwater.runtime.space_runtime import BaseSpace
+
+
+def after_commit(fn: Callable[[], object]) -> None:
+    """Call a function when the transaction around this code is on disk, or confirmed by the server; never if it is not.
+
+    For what leaves the system: a mail, a request. In a handler that is called again because somebody was faster, only
+    that of the call that counts is called. It is called once at most: not if the process ends just then.
+    """
+    if not callable(fn):
+        raise UsageError(f"hw.after_commit takes a function without parameters, not {fn!r}")
+    frame = HERE.get()
+    tx = None if frame is None else frame.tx
+    if frame is None or tx is None or not tx.is_open or not isinstance(frame.home, BaseSpace):
+        message = "hw.after_commit(fn) is for code in a handler or a transaction, and there is none around this"
+        raise UsageError(f"{message}; wrap it in `with space.transaction():`")
+    if tx.read_only or frame.read_only:
+        message = f"{tx.name or 'this code'} only reads, and is run as often as needed; hw.after_commit is for handlers"
+        raise UsageError(message)
+    home, left = frame.home, [fn]
+
+    def ended(tx: Transaction) -> None:
+        if left and tx.status is Status.COMMITTED:
+            home.call_soon(left.pop())
+
+    tx.follow(ended, left.clear)

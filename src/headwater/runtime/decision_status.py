@@ -1,0 +1,66 @@
+"""Whether what is shown is decided: `pending` as long as the store, or the server, has not said so.
+
+Must never know: how it is decided.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from headwater.cells.cell import Cell
+from headwater.cells.display import shorten
+from headwater.cells.document_class import Doc
+from headwater.cells.document_operations import home_of, place_of
+from headwater.cells.list_and_map import List, Map
+from headwater.cells.reading import Readable
+from headwater.cells.transaction import Transaction
+from headwater.errors import UsageError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.scheduler.graph.node import Node
+from headwater.values.author_text import safe_repr
+from headwater.values.ids import DocKey
+from headwater.values.tree import same
+
+
+class Status(StrEnum):
+    """Of a document. It prints as its word."""
+
+    PENDING = "pending"
+    """Something that was written here is not decided yet: it may be taken back."""
+    CONFIRMED = "confirmed"
+    """What is shown is what is stored."""
+
+
+def status(thing: Doc | Cell[Any] | List[Any] | Map[Any, Any]) -> Status:
+    """Whether what a cell or document shows is decided: `pending` or `confirmed`. Of a part: of its whole document.
+
+    In a sink or a computed function this is noted: when it is otherwise, the function runs again.
+    """
+    given: object = thing
+    if not isinstance(given, Doc | Readable):
+        message = f"hw.status takes a cell or a document, not {shorten(safe_repr(given))}"
+        raise UsageError(f"{message}; for a field of a document, give the document")
+    home, tx = home_of(given, "hw.status(...)")
+    assert isinstance(home, BaseSpace)
+    doc, _ = place_of(given, home)
+    if tx is None:
+        if home.news:
+            home.catch_up()
+        if home.gate is not None:
+            home.gate(doc)
+        return Status.PENDING if home.replica.is_layered(doc) else Status.CONFIRMED
+    if tx.gate is not None:
+        tx.gate(doc)
+    with home.replica.turn:
+        is_pending = home.replica.is_layered(doc) or _is_written(tx, doc)
+        if isinstance(tx.node, Node):
+            # The answer is of this moment and of this replica: nobody can take it over.
+            tx.reaches_out = True
+            home.scheduler.statuses.ask(tx.node, doc, pending=is_pending)
+    return Status.PENDING if is_pending else Status.CONFIRMED
+
+
+def _is_written(tx: Transaction, doc: DocKey) -> bool:
+    """Whether the transaction that is under way makes another of it."""
+    return any(each == doc and not same(tx.first_look(doc), value) for each, value in tx.written())

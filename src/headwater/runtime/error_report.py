@@ -1,0 +1,102 @@
+"""How authors are told of an error that nobody is there to be raised to. Telling never stops whoever tells.
+
+Must never know: what went wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Literal
+
+from headwater.cells.context import HERE, without_transactions
+from headwater.errors import UserCodeError
+from headwater.runtime.tracebacks import author_calls
+from headwater.values.author_text import describe, is_printable, text_of, traceback_text
+
+log: Final = logging.getLogger("headwater")
+
+OnError = Callable[[UserCodeError], None]
+ErrorMode = Literal["raise", "log"]
+"""What is done with them instead: logged; or logged, and the first raised when the opening ends."""
+
+
+def log_error(error: UserCodeError) -> None:
+    """What happens where nothing else was said."""
+    log_raised(error.__cause__, text_of(error))
+
+
+def log_raised(error: BaseException | None, message: str) -> None:
+    """Log what an author's function raised, with its traceback: also of an exception that `logging` cannot show."""
+    if error is None or is_printable(error):
+        log.error("%s", message, exc_info=None if error is None else (type(error), error, author_calls(error)))
+    else:
+        log.error("%s\n%s", message, traceback_text(error, author_calls(error)))
+
+
+class RaisedLater:
+    """`on_error="raise"`: each error is logged when it happens, and the first is raised when the space is closed.
+
+    Not at the line that happened to wake the function, and not before what is committed is on disk. An event that
+    failed is not among them: it is kept, and its ticket raises it.
+    """
+
+    def __init__(self) -> None:
+        self._first: UserCodeError | None = None
+        self._count = 0
+
+    def __call__(self, error: UserCodeError) -> None:
+        """Remember the first; log it."""
+        if error.facts.get("event") is None:
+            self._first = self._first or error
+            self._count += 1
+        log_error(error)
+
+    def take(self) -> UserCodeError | None:
+        """The first, once."""
+        first, self._first = self._first, None
+        if first is not None:
+            if first.__cause__ is not None and not is_printable(first.__cause__):
+                # The log has it as far as it can be shown; whatever prints this one need not know how.
+                first.__cause__ = None
+            rest = self._count - 1
+            also = "1 more was" if rest == 1 else f"{rest:,} more were"
+            more = f" {also} logged, too." if rest else ""
+            first.add_note(
+                f"Logged when it happened, and raised now that the space is closed: what was committed is kept.{more} "
+                'Open it with on_error="log" to have such errors logged only, or with a function that takes them.'
+            )
+        return first
+
+
+def chosen(on_error: OnError | ErrorMode | None) -> OnError:
+    """The function to call with each error."""
+    if on_error == "raise":
+        return RaisedLater()
+    return log_error if on_error is None or on_error == "log" else on_error
+
+
+def raise_later(on_error: OnError, *, unless: bool = False) -> None:
+    """The opening has ended: raise what was to be raised then, unless another error is on its way."""
+    first = on_error.take() if isinstance(on_error, RaisedLater) else None
+    if first is not None and not unless:
+        raise first
+
+
+def tell(on_error: OnError, error: UserCodeError) -> None:
+    """Call the author's error handler. If that raises, both errors are logged; an interrupt goes on."""
+    # It is no part of a run that happens to be around: what it writes is not that run's.
+    around = HERE.set(without_transactions(HERE.get()))
+    try:
+        on_error(error)
+    except Exception as failed:  # noqa: BLE001  # a function of the author's, which stops nothing
+        # Nothing is left to report that logging fails, or that the class of what was raised refuses a context.
+        with suppress(Exception):
+            if failed.__context__ is None and failed.__cause__ is not error:
+                # So that the traceback shows both.
+                failed.__context__ = error
+        with suppress(Exception):
+            log_raised(failed, f"on_error raised {describe(failed)}. It was told: {text_of(error)}")
+    finally:
+        HERE.reset(around)

@@ -1,0 +1,280 @@
+"""Events of an open space: sending them, waiting for them, and being told how they ended.
+
+Must never know: how an event is handled, and apps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from headwater.cells.context import HERE, OPEN, Frame
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import SETTLED
+from headwater.errors import EventTimeoutError, UsageError, UserCodeError
+from headwater.runtime.error_report import log
+from headwater.runtime.server_rules import may_write
+from headwater.scheduler.events.event import Event, Handler, HandlerSpec
+from headwater.scheduler.events.lanes import Lane
+from headwater.scheduler.events.origin import Fate
+from headwater.values.author_text import describe
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+PAUSE_MIN_S: Final = 0.001
+PAUSE_MAX_S: Final = 0.05
+"""A plain program that waits looks this often for what others wrote."""
+
+CLOSE_MS: Final = 5000.0
+"""How long closing waits for events that wait for their time. Then they are left for the next opening."""
+
+
+Taken: TypeAlias = Callable[[Event], object]
+
+
+class Mail:
+    """What a space has to do with events."""
+
+    def __init__(self, space: BaseSpace) -> None:
+        self._space = space
+        # Threads that send take turns, and wait for nothing else.
+        self._lock = threading.Lock()
+        self.handlers: dict[object, Handler] = {}
+        # What becomes of events that wait when the space is closed, in words. Of a server's, it says so itself.
+        self.left: Callable[[], str] = self._left
+        # To be called now that what they were waiting for is on disk.
+        self._due: deque[Callable[[], object]] = deque()
+
+    # -- handlers ------------------------------------------------------------------------------------------
+
+    def add(self, function: object, spec: HandlerSpec) -> None:
+        """A declared function handles events from now on."""
+        with self._lock:
+            self.handlers[function] = self._space.scheduler.add_handler(spec)
+
+    def drop(self, function: object) -> None:
+        """Another was declared in its place."""
+        with self._lock:
+            handler = self.handlers.pop(function, None)
+            if handler is not None:
+                self._space.scheduler.remove_handler(handler)
+
+    def resume(self) -> None:
+        """Take up what was sent when the space was last open, but for what earlier openings of it here handle."""
+        if not may_write(self._space.connection):
+            # Others handle them.
+            return
+        earlier = takewhile(lambda home: home is not self._space, list(OPEN))
+        others = [getattr(home, "mail", None) for home in earlier if home.place == self._space.place]
+        handlers = [handler for mail in others if isinstance(mail, Mail) for handler in list(mail.handlers.values())]
+        self._resume({handler.spec.stream for handler in handlers})
+
+    def _resume(self, besides: set[str]) -> None:
+        scheduler = self._space.scheduler
+        if scheduler.resume_events(besides) and not scheduler.streams.is_shared:
+            # That they were taken up is known before any of them is handled: it may end the process. Of a server's,
+            # nobody counts how often.
+            self._space.wait_for_disk()
+
+    def resume_streams(self, streams: set[str]) -> None:
+        """The same for handlers that came later; but for what other openings of it here handle."""
+        space = self._space
+        if not may_write(space.connection):
+            return
+        others = [getattr(home, "mail", None) for home in list(OPEN) if home is not space and home.place == space.place]
+        elsewhere = {stream for mail in others if isinstance(mail, Mail) for stream in mail.streams}
+        self._resume(elsewhere | (self.streams - streams))
+
+    @property
+    def streams(self) -> set[str]:
+        """Whose events are handled here."""
+        return {handler.spec.stream for handler in list(self.handlers.values())}
+
+    def is_handled(self, stream: str) -> bool:
+        """Whether events of a stream are handled here."""
+        return stream in self._space.scheduler.streams.handlers
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None, taken: Taken | None = None) -> Event:
+        """Take an event; what can be handled has been before this returns, if this is plain code.
+
+        Whoever cannot wait for that is told with `taken` that it was.
+        """
+        space = self._space
+        space.check_open()
+        if outside is not None:
+            by, name = outside
+            # Nobody can use a name of somebody else's.
+            outside = (f"by {by}" if by else f"actor {space.actor or ''}", name)
+        around, is_inside = self._around()
+        origin = None if around is None else around.tx
+        with self._lock:
+            event = space.scheduler.queue_event(stream, payload, origin=origin, outside=outside)
+        if taken is not None:
+            taken(event)
+        if around is not None and origin is not None and around.home is not space and origin.status not in SETTLED:
+            # Whether it comes to be is decided in another space: there is nothing to be done before.
+            self._follow(cast("BaseSpace", around.home), origin)
+        elif not is_inside:
+            space.catch_up()
+        return event
+
+    def redeliver(self, event_id: str, taken: Taken | None = None) -> Event:
+        """Deliver a failed event once more; `taken` as in `send`. Raises NotFoundError."""
+        space = self._space
+        space.check_open()
+        with self._lock:
+            event = space.scheduler.redeliver(event_id)
+        if taken is not None:
+            taken(event)
+        space.catch_up()
+        return event
+
+    def _around(self) -> tuple[Frame | None, bool]:
+        """What this code is a part of; and whether that is a transaction of this space, after which it is its turn."""
+        frame = HERE.get()
+        around: Frame | None = None
+        while frame is not None:
+            if frame.tx is not None:
+                around = around or frame
+                if frame.home is self._space and frame.tx.is_open:
+                    return around, True
+            frame = frame.outer
+        return around, False
+
+    # -- between spaces ------------------------------------------------------------------------------------
+
+    def _follow(self, other: BaseSpace, origin: Transaction) -> None:
+        """Have this space's turn come when a transaction of another one is decided on."""
+        origin.follow(lambda _: other.call_soon(self._space.nudge), lambda: None)
+        other.owe(origin)
+
+    def ask_others(self) -> None:
+        """Have spaces heard whose decision the head of a lane waits for."""
+        for lane in self._space.scheduler.lanes:
+            launch = None if lane.head is None else lane.head.origin
+            if launch is not None and not launch.is_near and launch.fate is Fate.PENDING:
+                for home in list(OPEN):
+                    if home.replica is launch.tx.replica:
+                        cast("BaseSpace", home).nudge()
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def check_waiting(self, event: Event) -> None:
+        """Refuse to wait where that would be for ever."""
+        around, is_inside = self._around()
+        if is_inside or self._space.is_passing or self._is_behind(event, around):
+            message = (
+                f"the result of {event.id} is not to be had here: events are handled one after the other, when the "
+                "transaction around this code has ended; ask for it after the block, or use ticket.on_commit(...)"
+            )
+            raise UsageError(message, event=event.id)
+
+    def _is_behind(self, event: Event, around: Frame | None) -> bool:
+        """It, or one that has to be handled before it, was sent in a transaction that is around this code."""
+        open_ones: list[Transaction] = []
+        while around is not None:
+            if around.tx is not None and around.tx.is_open:
+                open_ones.append(around.tx)
+            around = around.outer
+        if not open_ones:
+            return False
+        lanes = self._space.scheduler.lanes
+        return any(
+            before.origin is not None and before.origin.tx in open_ones and before.ordinal <= event.ordinal
+            for before in [*lanes.of(event).events, *lanes.inbox]
+        )
+
+    def is_in_vain(self, end: float) -> bool:
+        """Whether whatever waits does so for a time after this one, or for the code that asks."""
+        lanes = [lane for lane in self._space.scheduler.lanes if lane.events or lane.running is not None]
+        return bool(lanes) and all(lane.running is None and self._is_far(lane, end) for lane in lanes)
+
+    def _is_far(self, lane: Lane, end: float) -> bool:
+        until = None if lane.parked is None else lane.parked.until
+        head = lane.events[0]
+        if head.awaits_server and not self._space.connection:
+            return True
+        return (until is not None and until > end) or self._is_behind(head, self._around()[0])
+
+    def timed_out(self, event: Event, timeout_ms: float | None) -> EventTimeoutError:
+        """It takes too long."""
+        message = f"{event.handler.title} has not handled {event.id} within {timeout_ms or 0:g} ms"
+        state = f"it is {event.state.value}, and goes on; ask again, or see `hw.why({event.handler.name})`"
+        connection = self._space.connection
+        if connection.state == "over":
+            state = f"it is {event.state.value}, and stays so: {connection.trouble}"
+        elif not connection:
+            state = (
+                f"it is {event.state.value}: {connection.url} is not reached ({connection.trouble}); ask again later"
+            )
+        return EventTimeoutError(f"{message}: {state}", event=event.id, state=event.state.value)
+
+    # -- telling -------------------------------------------------------------------------------------------
+
+    def when_ended(self, event: Event, callback: Callable[[Event], object], named: object = None) -> None:
+        """Call when it has ended. What that raises is told, and stops nothing."""
+
+        def call(event: Event) -> None:
+            self._call(lambda: callback(event), f"the on_commit function {_name(named or callback)} of {event.id}")
+
+        space = self._space
+        space.scheduler.outcomes.on_end(event, call)
+        if space.closed:
+            # Nothing comes any more: this is how it ended.
+            space.scheduler.outcomes.tell()
+        elif space.is_passing or self._around()[1]:
+            space.catch_up_soon()
+        else:
+            space.catch_up()
+
+    def call_soon(self, fn: Callable[[], object]) -> None:
+        """A transaction is on disk, and this was to be called then."""
+        self._due.append(fn)
+        self._space.catch_up_soon()
+
+    @property
+    def is_due(self) -> bool:
+        """Something is to be called."""
+        return bool(self._due)
+
+    def call_due(self) -> None:
+        """Call what is to be called, with no transaction around."""
+        while self._due:
+            fn = self._due.popleft()
+            self._call(fn, f"{_name(fn)}, called by hw.after_commit,")
+
+    def _call(self, fn: Callable[[], object], what: str) -> None:
+        token = HERE.set(Frame(self._space, None, None))
+        try:
+            self._space.started(fn())
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            message = f"{what} in space {self._space.name!r} raised {describe(error)}"
+            told = UserCodeError(message, space=self._space.name, node=_name(fn), event=None, triggers=())
+            told.__cause__ = error
+            self._space.report(told)
+        finally:
+            HERE.reset(token)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Nothing is handled any more here. What waits is handled when the space is opened again, if it can be."""
+        left = self._space.scheduler.events.close()
+        if left:
+            who = "1 event waits; it is" if left == 1 else f"{left:,} events wait; they are"
+            log.warning("space %r was closed while %s %s", self._space.name, who, self.left())
+
+    def _left(self) -> str:
+        is_lost = self._space.window.is_in_memory
+        return "lost, since the space was in memory" if is_lost else "handled when the space is opened again"
+
+
+def _name(fn: object) -> str:
+    return str(getattr(fn, "__qualname__", fn))

@@ -1,0 +1,113 @@
+"""How a space is opened: one record for all the ways to do it.
+
+Must never know: what is done with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
+from os import PathLike
+from random import random
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from headwater.errors import UsageError
+from headwater.host.console_capture import OnConsole, check_handler
+from headwater.host.system_clock import SystemClock, SystemEntropy, steady_ms
+from headwater.runtime.error_report import ErrorMode, OnError
+from headwater.scheduler.scheduler_limits import FAILED_MAX
+from headwater.values.ids import MAIN, Millis
+from headwater.values.seams import Entropy
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from ssl import SSLContext
+
+    from headwater.host.space_files import Lease
+    from headwater.runtime.space_runtime import BaseSpace
+    from headwater.store.backends.sqlite_file import Durability
+
+_wall = SystemClock().now_ms
+
+DemandPolicy: TypeAlias = Literal["lazy", "eager"]
+"""Whether computations run when somebody looks, or always."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """What `app.open`, `app.aopen` and `app.run` are told."""
+
+    space: str | None = None
+    actor: str | None = None
+    branch: str = MAIN
+    durability: Durability = "full"
+    create: bool = True
+    demand: DemandPolicy = "lazy"
+    on_error: OnError | ErrorMode | None = None
+    on_console: OnConsole | None = None
+    # Events that failed and are kept, at most: the oldest go.
+    keep_failed: int = FAILED_MAX
+    # Of a space that a server has: what is shown there, where things are kept here, how its certificate is checked.
+    token: str | None = None
+    key: str | PathLike[str] | None = None
+    local: str | PathLike[str] | None = None
+    tls: SSLContext | None = None
+    # A clock in milliseconds that never goes back.
+    now: Callable[[], float] = steady_ms
+
+    # How late it is, in milliseconds since 1970: for workflows, and for what is told of events.
+    wall: Callable[[], Millis] = _wall
+    # Deploy workflows although something that waits would be given up.
+    force: bool = False
+    # Where names come from that nothing has caused, and by how much retries are spread, between 0 and 1.
+    entropy: Entropy = field(default_factory=SystemEntropy)
+    jitter: Callable[[], float] = random
+    # For tests: where the space is, if not at a URL; and what is done with it before anything runs in it.
+    lease: Callable[[], Lease] | None = None
+    prepare: Callable[[BaseSpace], None] | None = None
+    # For tests: what plain code that waits does instead of sleeping, for so many seconds.
+    sleep: Callable[[float], None] | None = None
+    # For tests: the loop in which plain code's requests run, instead of one in a thread.
+    request_loop: Callable[[], AbstractEventLoop] | None = None
+
+    def __post_init__(self) -> None:
+        demand: object = self.demand
+        if demand not in ("lazy", "eager"):
+            raise UsageError(f"{demand!r} is no demand; 'lazy' or 'eager' is expected", demand=demand)
+        _check_on_error(self.on_error)
+        actor: object = self.actor
+        if actor is not None and (not isinstance(actor, str) or not actor):
+            raise UsageError(f"actor={actor!r} names nobody; a text is expected, such as a user's id", actor=actor)
+        self.token = _checked_token(self.token)
+        if self.token is not None and self.key is not None:
+            raise UsageError("token= and key= both say who this is; give one of them")
+        for name, path in (("key", self.key), ("local", self.local)):
+            given: object = path
+            if given is not None and (not isinstance(given, str | PathLike) or not str(given)):
+                raise UsageError(f"{name}={given!r} is no path of a {'file' if name == 'key' else 'folder'}")
+        tls: object = self.tls
+        if tls is not None and not hasattr(tls, "wrap_bio"):
+            message = f"tls={tls!r}: an ssl.SSLContext is expected, such as ssl.create_default_context(cafile=...)"
+            raise UsageError(message)
+        check_handler(self.on_console)
+        kept: object = self.keep_failed
+        if type(kept) is not int or kept < 0:
+            raise UsageError(f"keep_failed={kept!r} is no number of events; 0 or more is expected", keep_failed=kept)
+
+
+def _check_on_error(given: object) -> None:
+    if given not in (None, "raise", "log") and not callable(given):
+        raise UsageError(f"on_error={given!r}: 'raise', 'log', or a function that takes an error is expected")
+    if iscoroutinefunction(given):
+        raise UsageError(f"on_error={given!r}: a plain function is expected; an async one would not be awaited")
+
+
+def _checked_token(given: object) -> str | None:
+    """The token, without the line break that a file ends with. Raises UsageError, which does not show it."""
+    if given is None:
+        return None
+    token = given.strip() if isinstance(given, str) else ""
+    if not token.isascii() or len(token.split()) != 1:
+        raise UsageError("token=...: one word is expected, as `headwater token create` prints it")
+    return token

@@ -1,0 +1,1 @@
+"""The pieces of an open space: started, restored, stopped."""

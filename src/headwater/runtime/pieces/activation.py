@@ -1,0 +1,183 @@
+"""What of the pieces is at work: functions are registered and retired, so that it is what is wanted.
+
+A piece that is built anew keeps the nodes of functions that are the same as before: those do not run again.
+
+Must never know: who wants a piece, and what is written of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.declare.events.handler import Handler
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.sink import Sink
+from headwater.declare.patterns.piece import Build, Piece
+from headwater.declare.verbs import Function
+from headwater.runtime.pieces.piece_observations import Seen, seen_by, take_over
+from headwater.scheduler.graph.node import Node
+from headwater.values.address import doc_key
+from headwater.values.ids import DocKey
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+LEAVING_MAX: Final = 1000
+"""Pieces that are stopped, and of which documents are still held: a few megabytes."""
+
+
+class Work:
+    """The only writer of `Piece.at_work`."""
+
+    def __init__(self, space: BaseSpace) -> None:
+        self._space = space
+        # Stopped, and what they have made is still held.
+        self._leaving: list[tuple[Piece[Any], list[DocKey]]] = []
+        self._leaving_max = LEAVING_MAX
+        # What functions had seen that were retired lately, by the document of each.
+        self._seen: dict[str, Seen] = {}
+        # Handlers of pieces that come to be with a transaction that is open.
+        self._early: dict[str, list[Handler[..., Any]]] = {}
+        # Since the space was opened.
+        self.started = 0
+
+    def bring(self, pieces: Sequence[Piece[Any]]) -> None:
+        """Have at work what is wanted of these, and nothing else of them."""
+        if self._space.closed:
+            return
+        if len(self._leaving) >= self._leaving_max:
+            self.sweep()
+        left: dict[str, Computed[..., Any] | Sink] = {}
+        for piece in pieces:
+            self._drop_early(piece, piece.wanted)
+            if piece.at_work is not None and piece.at_work is not piece.wanted:
+                self._take_down(piece, piece.at_work, left)
+        for piece in pieces:
+            if piece.wanted is not None and piece.at_work is not piece.wanted:
+                self._install(piece, piece.wanted, left)
+        for function in left.values():
+            self._space.retire(function)
+
+    @staticmethod
+    def relabel(piece: Piece[Any], build: Build[Any]) -> None:
+        """It goes on as it is, and counts as another."""
+        piece.at_work = build
+
+    def bring_handlers(self, pieces: Sequence[Piece[Any]]) -> None:
+        """Of pieces that come to be with the transaction around: events can be sent to them in that."""
+        for piece in pieces:
+            self._drop_early(piece)
+            if piece.wanted is not None and piece.at_work is None:
+                early = [each for each in piece.wanted.functions if isinstance(each, Handler)]
+                for function in early:
+                    function.register(self._space)
+                if early:
+                    self._early[piece.id] = early
+
+    def _drop_early(self, piece: Piece[Any], besides: Build[Any] | None = None) -> None:
+        for function in self._early.pop(piece.id, ()):
+            if besides is None or function not in besides.functions:
+                self._space.mail.drop(function)
+
+    def _install(self, piece: Piece[Any], build: Build[Any], left: dict[str, Computed[..., Any] | Sink]) -> None:
+        space = self._space
+        piece.at_work = build
+        self.started += 1
+        fresh: list[Function] = []
+        before: dict[str, Seen] = {}
+        for function in build.functions:
+            place: Node | None = None
+            if isinstance(function, Computed | Sink) and function.doc in left:
+                former = left.pop(function.doc)
+                if self._goes_on(former, function):
+                    continue
+                before |= self._seen_by([former])
+                place = space.nodes.get(former)
+                space.retire(former, is_told=former in space.instances)
+            if function not in space.handlers:
+                with space.scheduler.registry.in_place_of(place):
+                    function.register(space)
+            fresh.append(function)
+        plain = [each for each in fresh if type(each) is Computed and each in space.nodes]
+        take_over(space, {each: self._seen.pop(each.doc) for each in plain if each.doc in self._seen})
+        # What comes now may be undone.
+        self._seen |= before
+        nodes = [space.nodes[function] for function in fresh if function in space.nodes]
+        has_instances = any(function in space.instances for function in fresh)
+        if build.is_resumed and (has_instances or any(node.spec.print and not node.restored for node in nodes)):
+            space.resuming.take_over_piece(build.prefix, nodes)
+        streams = {function.stream for function in fresh if isinstance(function, Handler)}
+        if build.is_resumed and streams:
+            space.mail.resume_streams(streams)
+
+    def _seen_by(self, functions: Sequence[Function]) -> dict[str, Seen]:
+        space = self._space
+        plain = [each for each in functions if type(each) is Computed and each in space.nodes]
+        return {each.doc: found for each in plain if (found := seen_by(space, each)) is not None}
+
+    def _goes_on(self, former: Computed[..., Any] | Sink, function: Computed[..., Any] | Sink) -> bool:
+        """Whether it is the same function, made once more: then its node goes on, with what it knows."""
+        space = self._space
+        if type(former) is not type(function) or former.print_in(space) != function.print_in(space):
+            return False
+        if former in space.instances:
+            space.instances[function] = space.instances.pop(former)
+            return True
+        node = space.nodes[former]
+        spec = function.spec_in(space)
+        # It has the children that it had.
+        spec.on_live, spec.on_dormant = node.spec.on_live, node.spec.on_dormant
+        if not space.scheduler.registry.remake(node, spec):
+            return False
+        space.nodes[function] = space.nodes.pop(former)
+        return True
+
+    def _is_plain(self, function: Computed[..., Any] | Sink) -> bool:
+        """Its nodes are all there is of it: its kinds are made of more."""
+        space = self._space
+        return type(function) in (Computed, Sink) and (function in space.nodes or function in space.instances)
+
+    def _take_down(self, piece: Piece[Any], build: Build[Any], left: dict[str, Computed[..., Any] | Sink]) -> None:
+        space = self._space
+        piece.at_work = None
+        # Before anything goes: instances of functions are known as long as these are.
+        docs = [doc_key(doc) for doc in build.documents]
+        docs += [
+            doc
+            for function in build.functions
+            if function in space.instances
+            for node in space.instances[function].nodes()
+            for doc in node.outputs
+        ]
+        if piece.wanted is None:
+            self._seen |= self._seen_by(build.functions)
+        for function in reversed(build.functions):
+            if piece.wanted is not None and isinstance(function, Computed | Sink) and self._is_plain(function):
+                left[function.doc] = function
+            else:
+                # Whoever has read one of several results calls for those of the function that comes now.
+                space.retire(function, is_told=piece.wanted is not None and function in space.instances)
+        if piece.wanted is None:
+            self._leaving.append((piece, docs))
+            space.resuming.leave_piece(build.prefix)
+
+    def sweep(self) -> None:
+        """Hold no longer what pieces have made that are stopped, if what they have written is decided."""
+        replica = self._space.replica
+        leaving, self._leaving = self._leaving, []
+        self._seen.clear()
+        gone: list[DocKey] = []
+        for piece, docs in leaving:
+            if piece.is_running:
+                continue
+            if any(replica.is_layered(doc) for doc in docs):
+                self._leaving.append((piece, docs))
+            gone += docs
+        # The next time when as many have come, or after a sync: not for each that waits for its verdict.
+        self._leaving_max = len(self._leaving) + LEAVING_MAX
+        for doc in gone:
+            replica.let_go(doc)
+        if gone:
+            self._space.let_go(gone)
+            self._space.fit()

@@ -1,0 +1,120 @@
+"""Children of functions that nobody looks at: they sleep, and are at work again when somebody does.
+
+Asleep, nothing of a piece runs by itself, and it takes no events. What it computes is known as before, for whoever
+calls it: if nothing has changed when it wakes, nothing runs. What the scheduler tells in the middle of a pass is noted;
+when the pass is over it is looked at who is live by then.
+
+Must never know: how a piece is built, and who may start one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.declare.events.handler import Handler
+from headwater.declare.patterns.piece import Build, Piece
+from headwater.scheduler.graph.node import Kind, Node, NodeSpec
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+ROUNDS_MAX: Final = 64
+"""Pieces that wake others, one after the other: as deep as they may be in each other. The rest has the next pass."""
+
+
+class Sleeping:
+    """The only writer of `Piece.asleep`."""
+
+    def __init__(self, space: BaseSpace, children: Callable[[Node], Iterable[Piece[Any]]]) -> None:
+        self._space = space
+        self._children = children
+        self._noted: dict[Node, None] = {}
+
+    def watch(self, node: Node) -> None:
+        """It has children: they are at work while somebody looks at it."""
+        if node.spec.on_live is None:
+            # Not of every function: few have children.
+            node.spec.on_live = node.spec.on_dormant = partial(self._note, node)
+        if not node.is_live:
+            self._note(node)
+
+    def _note(self, node: Node) -> None:
+        """Whether somebody looks at it may be otherwise now."""
+        if not self._space.closed:
+            self._noted[node] = None
+            if not self._space.is_passing:
+                self._space.catch_up_soon()
+
+    def end_pass(self) -> None:
+        """Have asleep and awake who is to be. What was woken has its turn; in an event loop, in a pass of its own."""
+        for _ in range(ROUNDS_MAX):
+            if not self._look() or self._space.can_await:
+                return
+            self._space.scheduler.settle()
+
+    def _look(self) -> bool:
+        """Children of those that are looked at are at work, of others asleep. Returns if any woke."""
+        has_woken = False
+        while self._noted:
+            node, _ = self._noted.popitem()
+            # What is under way is looked at when it has ended.
+            if not node.removed and node.attempt is None:
+                for piece in self._children(node):
+                    has_woken |= self.turn(piece, asleep=not node.is_live)
+        return has_woken
+
+    def turn(self, piece: Piece[Any], *, asleep: bool) -> bool:
+        """Put to sleep, or wake, a piece with all that is part of it. Returns if it was woken."""
+        build = piece.wanted
+        if build is None:
+            return False
+        has_woken = False
+        for part in build.parts:
+            has_woken |= self.turn(part, asleep=asleep)
+        if piece.asleep is asleep:
+            return has_woken
+        piece.asleep = asleep
+        if asleep:
+            self._put_to_sleep(build)
+            return has_woken
+        self._wake(build)
+        return True
+
+    def _put_to_sleep(self, build: Build[Any]) -> None:
+        rest = self._space.scheduler.graph.liveness.rest
+        for node in self._nodes(build):
+            if _is_wanted_by_itself(node.spec):
+                rest(node)
+        for function in build.functions:
+            if isinstance(function, Handler):
+                self._space.counts.leave(function)
+                self._space.mail.drop(function)
+
+    def _wake(self, build: Build[Any]) -> None:
+        space = self._space
+        handlers = [each for each in build.functions if isinstance(each, Handler) and each not in space.handlers]
+        for function in handlers:
+            function.register(space)
+        if handlers:
+            space.mail.resume_streams({function.stream for function in handlers})
+        for node in self._nodes(build):
+            space.scheduler.graph.liveness.rouse(node)
+
+    def _nodes(self, build: Build[Any]) -> list[Node]:
+        space = self._space
+        found = [space.nodes[each] for each in build.functions if each in space.nodes]
+        return found + [
+            node for each in build.functions if each in space.instances for node in space.instances[each].nodes()
+        ]
+
+    @staticmethod
+    def forget(piece: Piece[Any]) -> None:
+        """It is stopped."""
+        piece.asleep = False
+
+
+def _is_wanted_by_itself(spec: NodeSpec) -> bool:
+    return spec.kind is Kind.EFFECT or spec.eager or bool(spec.side_write_envelope)

@@ -1,0 +1,75 @@
+"""What the functions of a stopped piece had seen: if it is started again, and all of that is so, none of them runs.
+
+The store knows the same, when it has decided on their runs. Whoever stops a piece and starts it again does not wait for
+that.
+
+Must never know: pieces, and why a function is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headwater.cells.journal import ReadKey
+from headwater.cells.replica import Replica
+from headwater.declare.functions.computed import Computed
+from headwater.scheduler.graph.node import Node
+from headwater.values.address import Depth
+from headwater.values.ids import DocKey
+from headwater.values.overlap import touches
+from headwater.values.tree import Maybe
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Seen:
+    """What one function had read and come to, with the documents as they were."""
+
+    print: bytes
+    rank: int
+    reads: tuple[ReadKey, ...]
+    recorded: tuple[tuple[ReadKey, ...], bytes]
+    docs: dict[DocKey, Maybe]
+    results: dict[DocKey, Maybe]
+    # The failures that it was told of.
+    told: dict[DocKey, bytes]
+
+    def is_so(self, replica: Replica) -> bool:
+        """Whether a run would read and come to the same."""
+        if any(replica.read(doc) is not before for doc, before in self.results.items()):
+            return False
+        for doc, path, bits in self.reads:
+            before, now = self.docs[doc], replica.read(doc)
+            if before is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, before, now):
+                return False
+        return True
+
+
+def seen_by(space: BaseSpace, function: Computed[..., Any]) -> Seen | None:
+    """What a function knows that is about to go; None if its next run is not spared by that."""
+    node = space.nodes[function]
+    space.scheduler.invalidation.drain()
+    recorded = node.recorded
+    if not node.is_clean or node.error is not None or node.attempt is not None or node.is_materializer:
+        return None
+    if recorded is None or recorded[0] is not node.reads:
+        # It has children, or something else that nobody else can tell.
+        return None
+    read = space.replica.read
+    docs = {doc: read(doc) for doc, _, _ in node.reads}
+    results = {doc: read(doc) for doc in node.outputs}
+    return Seen(function.print_in(space), node.rank, node.reads, recorded, docs, results, node.told_failures)
+
+
+def take_over(space: BaseSpace, found: dict[Computed[..., Any], Seen]) -> None:
+    """Nodes of these functions go on where those before them were, as far as all is as it was."""
+    for function, seen in sorted(found.items(), key=lambda each: each[1].rank):
+        node: Node = space.nodes[function]
+        persistence = space.scheduler.persistence
+        if node.has_value or not seen.is_so(space.replica) or function.print_in(space) != seen.print:
+            continue
+        if persistence.failing.among(seen.docs, node) == seen.told:
+            persistence.take_up(node, seen.reads, seen.recorded, seen.told)

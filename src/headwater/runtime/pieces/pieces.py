@@ -1,0 +1,384 @@
+"""The pieces of an open space: started, resumed, stopped; and whose children they are.
+
+A piece has one document: its inputs, what it consists of, and links to its outputs. That is written in one transaction,
+together with those of the pieces that are part of it: the one around the code that starts it, if there is one. If that
+does not come to be, each is again what it was. What a run starts is there at once, for the run to read, and so is
+written before it ends. Ids are derived from causes: whoever starts the same pattern with the same key, in the same
+place, means the same piece.
+
+Must never know: what a function does, and when it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from headwater.cells.context import HERE, check_crossing
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import SETTLED
+from headwater.declare.patterns.builder import Builder
+from headwater.declare.patterns.pattern import BUILDER, Invocation, Pattern
+from headwater.declare.patterns.piece import RETURNED, Build, Piece
+from headwater.declare.patterns.piece_plan import Asked, Change, Plan, Planning
+from headwater.declare.patterns.piece_record import operations
+from headwater.errors import DeclarationError, UsageError
+from headwater.runtime.pieces.activation import Work
+from headwater.runtime.pieces.dormant import Sleeping
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.passes.attempt import Attempt
+from headwater.store.commit import DeleteDoc, Operation, PatchDoc
+from headwater.values.address import doc_key
+from headwater.values.shrink import fitted
+from headwater.values.tree import ABSENT
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+R = TypeVar("R")
+
+_OF_PIECE: Final = re.compile(r"([^\s,()]*\+\w+:[a-z2-7]{32})(?:\.([^\s,;]+))?")
+"""The address of a document of a piece."""
+
+
+class Pieces:
+    """Those of one open space. Whoever starts and stops has the turn."""
+
+    def __init__(self, space: BaseSpace, root: str) -> None:
+        self._space = space
+        self._planning = Planning(space, self, root)
+        self.work = Work(space)
+        self.running: dict[str, Piece[Any]] = {}
+        # Children of functions, by id; and those that a run which is under way has asked for.
+        self._children: dict[Node, dict[str, Piece[Any]]] = {}
+        self._asked: dict[Node, tuple[Transaction, set[str]]] = {}
+        self.sleeping = Sleeping(space, lambda node: list(self._children.get(node, {}).values()))
+        # What came with transactions that are not decided.
+        self._origins: dict[str, Transaction] = {}
+        # To be done by whoever has the turn next.
+        self._due: deque[Callable[[], None]] = deque()
+
+    # -- starting ------------------------------------------------------------------------------------------
+
+    def start(self, pattern: Pattern[..., R], key: str, args: tuple[object, ...], inputs: dict[str, Any]) -> Piece[R]:
+        """As `space.start`."""
+        _check(pattern, key)
+        space = self._space
+        space.check_open()
+        check_crossing(space, f"a piece of {pattern.name}", "started")
+        tx = self._around()
+        builder = BUILDER.get()
+        if isinstance(builder, Builder) and tx is not None and builder.tx is tx:
+            return self.start_within(builder, pattern, key, args, inputs)
+        with space.turn:
+            self.catch_up()
+            node = None if tx is None else tx.node
+            if tx is not None and isinstance(node, Node):
+                return self._start_child(node, tx, pattern, key, args, inputs)
+            found = self._carry_out(Asked(pattern, key, args, inputs, self._planning.root, tx=tx))
+        if tx is None:
+            space.catch_up()
+        return found
+
+    def start_within(
+        self, builder: Builder, pattern: Pattern[..., R], key: str, args: tuple[object, ...], inputs: dict[str, Any]
+    ) -> Piece[R]:
+        """A piece that is part of another: it comes to be with that."""
+        _check(pattern, key)
+        if not builder.is_building:
+            message = f"pattern {builder.name}() has returned, and its builder starts nothing any more"
+            raise UsageError(f"{message}; functions start pieces with hw.start(...)")
+        others = [plan.piece for plan in builder.plans if plan.piece.pattern is pattern]
+        mark = key or str(len(others))
+        if any(other.key == mark for other in others):
+            message = f"pattern {builder.name}() starts {pattern.name} {mark!r} twice; give each a key of its own"
+            raise DeclarationError(message, key=mark)
+        parent, tx = builder.within.parent, builder.origin
+        plan = self._planning.start(Asked(pattern, mark, args, inputs, builder.prefix, parent, builder, tx))
+        builder.plans.append(plan)
+        return plan.piece
+
+    def start_returned(self, attempt: Attempt, asked: Invocation[R]) -> Piece[R]:
+        """A function has returned a pattern with its inputs: a child of its own, which its result refers to."""
+        node, tx = attempt.node, attempt.tx
+        with self._space.turn:
+            return self._start_child(node, tx, asked.pattern, RETURNED, asked.args, asked.inputs)
+
+    def _start_child(  # noqa: PLR0917  # of whom, where, what
+        self,
+        node: Node,
+        tx: Transaction,
+        pattern: Pattern[..., R],
+        key: str,
+        args: tuple[object, ...],
+        inputs: dict[str, Any],
+    ) -> Piece[R]:
+        if node.removed:
+            raise UsageError(f"{node.title} is no longer, and cannot have children", node=node.name)
+        # I7: nothing is kept of this run for the next opening. Only a run starts children, and each is kept for itself.
+        tx.reaches_out = True
+        place = node.outputs[0] if node.outputs else node.spec.kept_as or node.name
+        run, asked = self._asked.get(node, (None, set[str]()))
+        if run is not tx:
+            # The first of this run; those of one that did not count do not count, either.
+            asked = set()
+            self._asked[node] = (tx, asked)
+        piece = self._carry_out(Asked(pattern, key, args, inputs, place, node, tx=tx), asked)
+        asked.add(piece.id)
+        self._children.setdefault(node, {})[piece.id] = piece
+        self.sleeping.turn(piece, asleep=False)
+        self.sleeping.watch(node)
+        return piece
+
+    def _carry_out(self, asked: Asked, before: Collection[str] = ()) -> Piece[Any]:
+        """Start it. The same run may have asked for some before."""
+        plan = self._planning.start(asked)
+        if plan.change is not None and plan.piece.id in before and plan.is_other:
+            plan.forget()
+            message = f"{plan.piece.title} is started twice in one run, with different inputs; give each its own key"
+            raise UsageError(message, piece=plan.piece.id)
+        changes: list[Change] = []
+        for each in plan:
+            changes += self._changes(each, asked.tx)
+        if changes:
+            try:
+                self._make(changes, asked.tx)
+            except BaseException:
+                plan.forget()
+                raise
+        return plan.piece
+
+    def _changes(self, plan: Plan, tx: Transaction | None) -> list[Change]:
+        """Also of what was part of it, and is not any more."""
+        change = plan.change
+        if change is None or change.after is None:
+            return []
+        former = () if change.before is None else change.before.parts
+        gone = [part for part in former if part not in change.after.parts]
+        return [*(each for part in gone for each in self._planning.stop(part, tx)), change]
+
+    def _around(self) -> Transaction | None:
+        """The transaction of this space that this code is part of."""
+        frame = HERE.get()
+        while frame is not None:
+            if frame.home is self._space and frame.tx is not None and frame.tx.is_open:
+                return frame.tx
+            frame = frame.outer
+        return None
+
+    # -- stopping ------------------------------------------------------------------------------------------
+
+    def stop(self, piece: Piece[Any]) -> None:
+        """As `piece.stop()`."""
+        space = self._space
+        space.check_open()
+        check_crossing(space, piece.title, "stopped")
+        tx = self._around()
+        with space.turn:
+            self.catch_up()
+            if not piece.is_running:
+                return
+            self._check_stop(piece)
+            self._make(list(self._planning.stop(piece, tx)), tx)
+        if tx is None:
+            space.catch_up()
+
+    def _check_stop(self, piece: Piece[Any]) -> None:
+        parent, whole = piece.parent, piece.whole
+        if whole is not None and whole.wanted is not None and piece in whole.wanted.parts:
+            message = f"{piece.title} cannot be stopped by itself: it is part of {whole.title}; stop that"
+            raise UsageError(message, piece=piece.id)
+        if parent is not None and piece.id in self._children.get(parent, ()):
+            message = f"{piece.title} cannot be stopped: {parent.title} has it as a child as long as it asks for it"
+            raise UsageError(f"{message}; have it ask no more", piece=piece.id)
+
+    def removed(self, node: Node) -> None:
+        """A function is no longer: nor are the pieces that its runs have started."""
+        self._asked.pop(node, None)
+        children = self._children.pop(node, None)
+        if children and not self._space.closed:
+            self._stop_all(children.values())
+
+    def after(self, attempt: Attempt) -> None:
+        """A run has come to its end: children that it has not asked for are stopped, in the same pass.
+
+        One that failed has not said which it wants: it has those that it had.
+        """
+        node = attempt.node
+        children = self._children.get(node)
+        if children is None:
+            return
+        self.sleeping.watch(node)
+        run, asked = self._asked.pop(node, (None, set[str]()))
+        if node.error is not None:
+            return
+        gone = [piece for piece in children.values() if run is not attempt.tx or piece.id not in asked]
+        for piece in gone:
+            del children[piece.id]
+        if not children:
+            del self._children[node]
+        self._stop_all(gone)
+
+    def _stop_all(self, pieces: Sequence[Piece[Any]] | Any) -> None:  # noqa: ANN401
+        changes = [change for piece in pieces for change in self._planning.stop(piece, None)]
+        if changes:
+            self._make(changes, None)
+
+    # -- what comes of it ----------------------------------------------------------------------------------
+
+    def _make(self, changes: list[Change], tx: Transaction | None) -> None:
+        """Write it, and have it so. In a transaction, it is at work when that is sent."""
+        written = [each for change in changes for each in operations(change.doc, change.stored, change.value)]
+        is_run = tx is not None and isinstance(tx.node, Node)
+        if tx is not None and not is_run:
+            _write(tx, written)
+        elif written:
+            self._space.replica.commit(written)
+        for change in changes:
+            self._want(change.piece, change.after)
+        pieces = [change.piece for change in changes]
+        undo = partial(self._undo, changes, tx, is_run=tx is None or is_run)
+        try:
+            if tx is None or is_run:
+                self.work.bring(pieces)
+            else:
+                self.work.bring_handlers(pieces)
+        except BaseException:
+            undo()
+            raise
+        if tx is None or (is_run and changes[-1].after is None):
+            # A run that stops a piece, perhaps its own, has done so.
+            return
+        # I10: it survives only if what it was started in comes to be.
+        for piece in pieces:
+            self._origins[piece.id] = tx
+        bring = partial(self._soon, partial(self._bring, pieces, tx))
+        # When all of it is undone, so that nothing is at work in between.
+        self._space.scheduler.lineage.launch(tx, partial(self._soon, undo), bring)
+        if not is_run:
+            tx.on_sent = (*tx.on_sent, bring)
+
+    def _bring(self, pieces: list[Piece[Any]], tx: Transaction) -> None:
+        """A transaction is sent, or decided."""
+        for piece in pieces:
+            if tx.status in SETTLED and self._origins.get(piece.id) is tx:
+                del self._origins[piece.id]
+        self.work.bring(pieces)
+
+    def claim(self, piece: Piece[Any], tx: Transaction | None) -> bool:
+        """Somebody asks for a piece that is at work as it is. If it came with what may yet fail, it stays all the same.
+
+        Returns whether it has to be built once more, to be written down by this one, too.
+        """
+        origin = self._origins.get(piece.id)
+        if origin is None or origin is tx or origin.status in SETTLED or piece.wanted is None:
+            return False
+        if not isinstance(origin.node, Node):
+            return True
+        # What a run starts is written down by itself: it is only not to be undone.
+        mine = replace(piece.wanted)
+        if piece.at_work is piece.wanted:
+            self.work.relabel(piece, mine)
+        self._want(piece, mine)
+        return False
+
+    def _want(self, piece: Piece[Any], build: Build[Any] | None) -> None:
+        piece.wanted = build
+        if build is None:
+            self.sleeping.forget(piece)
+            self.running.pop(piece.id, None)
+        else:
+            piece.build = build
+            self.running[piece.id] = piece
+
+    def _undo(self, changes: list[Change], tx: Transaction | None, *, is_run: bool) -> None:
+        """Each is what it was before; but for what somebody else has made of it since."""
+        undone = [change for change in reversed(changes) if change.piece.wanted is change.after]
+        for change in undone:
+            piece = change.piece
+            self._want(piece, change.before)
+            if change.before is None and piece.parent is not None:
+                self._children.get(piece.parent, {}).pop(piece.id, None)
+                if not self._children.get(piece.parent, True):
+                    del self._children[piece.parent]
+        if self._space.closed:
+            return
+        if is_run:
+            back = [each for change in undone for each in operations(change.doc, change.value, change.stored)]
+            if back:
+                self._space.replica.commit(back)
+        pieces = [change.piece for change in undone]
+        if tx is None or (tx.is_open and is_run):
+            self.work.bring(pieces)
+        elif tx.is_open:
+            # Only a part of it is undone: the rest is not sent yet.
+            self.work.bring_handlers(pieces)
+
+    def _soon(self, what: Callable[[], None]) -> None:
+        """At once, unless another thread has the turn: which may wait for what this one holds."""
+        if not self._space.turn.acquire(blocking=False):
+            self._due.append(what)
+            self._space.catch_up_soon()
+            return
+        try:
+            self.catch_up()
+            what()
+        finally:
+            self._space.turn.release()
+
+    def catch_up(self) -> None:
+        """Do what another thread has left to be done. Whoever calls has the turn."""
+        while self._due:
+            self._due.popleft()()
+
+    def is_taken_back(self, title: object) -> bool:
+        """What started a piece is being rejected: its document is gone, and its functions will be in a moment.
+
+        What they raise until then is no error of theirs.
+        """
+        started = [self.running[id_] for id_ in self._origins if id_ in self.running]
+        return any(piece.title == title and self._space.replica.read(doc_key(piece.id)) is ABSENT for piece in started)
+
+    def why_not(self, id_: str) -> str:
+        """Why a piece takes no events, and what to do."""
+        piece = self.running.get(id_)
+        if piece is None or piece.parent is None or not piece.asleep:
+            return "the piece is stopped; start it again with space.start(...)"
+        return f"the piece sleeps while nobody looks at {piece.parent.title}; read that in a sink"
+
+    def told(self, words: str) -> str:
+        """With `n of timer kitchen` for the document of that name of a piece that is at work."""
+
+        def name(found: re.Match[str]) -> str:
+            piece = self.running.get(found[1])
+            return found[0] if piece is None else f"{found[2] or 'inputs'} of {piece.title}"
+
+        return _OF_PIECE.sub(name, words) if "+" in words else words
+
+    def sweep(self) -> None:
+        """Hold no longer what pieces have made that are stopped."""
+        with self._space.turn:
+            self.work.sweep()
+            self.running = fitted(self.running)
+
+
+def _write(tx: Transaction, written: list[Operation]) -> None:
+    for each in written:
+        if isinstance(each, PatchDoc):
+            for step in each.ops:
+                tx.patch(each.doc, step)
+        elif isinstance(each, DeleteDoc):
+            tx.delete(each.doc)
+        else:
+            tx.set(each.doc, (), each.value)
+
+
+def _check(pattern: object, key: object) -> None:
+    if not isinstance(pattern, Pattern):
+        raise UsageError(f"{pattern!r} cannot be started: a function with @hw.pattern in front is expected")
+    if not isinstance(key, str):
+        raise UsageError(f"{key!r} is no key of a piece of {pattern.name}: a text is expected")

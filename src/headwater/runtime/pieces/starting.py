@@ -1,0 +1,23 @@
+"""Starting a piece in whatever space is open around the code.
+
+Must never know: how it is started.
+"""
+
+from __future__ import annotations
+
+from typing import ParamSpec, TypeVar
+
+from headwater.cells.context import sole_open
+from headwater.declare.patterns.pattern import Pattern
+from headwater.declare.patterns.piece import Piece
+from headwater.runtime.space_runtime import BaseSpace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def start(pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+    """As `space.start`, in the space that is open around this code: for functions, which are called in some."""
+    home, _ = sole_open(f"a piece of {getattr(pattern, 'name', pattern)}")
+    assert isinstance(home, BaseSpace)
+    return home.start(pattern, key, *args, **inputs)

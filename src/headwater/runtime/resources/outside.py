@@ -1,0 +1,113 @@
+"""The part of an open space that faces outside: resources, clocks, and what is due at a time.
+
+Must never know: what follows from what came.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from headwater.runtime.options import Options
+from headwater.runtime.timers import Timers
+from headwater.scheduler.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from headwater.declare.resources.clock import Ticking
+    from headwater.declare.resources.source import Source
+    from headwater.runtime.resources.fetcher import Fetcher
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+class Facing(ABC):
+    """What both kinds of open spaces have of it. Each kind says where requests run, and how it is woken."""
+
+    # The space's own.
+    scheduler: Scheduler
+    _turn: threading.RLock
+
+    def _face(self, options: Options) -> None:
+        self.timers: Timers = Timers(options.now, options.wall)
+        self.jitter: Callable[[], float] = options.jitter
+        self._fetcher: Fetcher | None = None
+        # By how often they tick, in milliseconds.
+        self.clocks: dict[float, Ticking] = {}
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """What asks for resources here."""
+        return self._fetcher or self._made_fetcher()
+
+    @property
+    def fetching(self) -> Fetcher | None:
+        """Whoever asks the outside here; None if nobody does."""
+        return self._fetcher
+
+    def _made_fetcher(self) -> Fetcher:
+        from headwater.runtime.resources.fetcher import Fetcher  # noqa: PLC0415  # most programs have none
+
+        with self._turn:
+            if self._fetcher is None:
+                self._fetcher = Fetcher(cast("BaseSpace", self))
+            return self._fetcher
+
+    @property
+    def resources(self) -> list[object]:
+        """Those that are declared here, and those that were called."""
+        return [] if self._fetcher is None else self._fetcher.resources
+
+    def source_of(self, node: object) -> Source | None:
+        """What a node stands for, if that is a resource with its arguments."""
+        return None if self._fetcher is None else self._fetcher.source_of(node)
+
+    # -- each kind of space --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def request_loop(self) -> AbstractEventLoop:
+        """Where requests run."""
+
+    @abstractmethod
+    def when_on_disk(self, then: Callable[[BaseException | None], None]) -> None:
+        """Call when all that was written so far is on disk, or taken back; by whichever thread comes to know."""
+
+    def stands(self, rejected: int) -> bool:  # noqa: ARG002  # as a plain space has it
+        """Whether nothing was taken back since so much was: told at once, by any thread. If that cannot be, no."""
+        return False
+
+    def ring(self) -> None:
+        """Something came from outside: have it taken in. By any thread."""
+        self.catch_up_soon()
+
+    @abstractmethod
+    def catch_up_soon(self) -> None:
+        """There is something to be called, or told."""
+
+    # -- passes --------------------------------------------------------------------------------------------
+
+    @property
+    def has_come(self) -> bool:
+        """Something came from outside, or is to be looked at."""
+        return self._fetcher is not None and self._fetcher.has_news
+
+    def _take_in_outside(self) -> None:
+        """At the beginning of a pass: what came, and what is due."""
+        if self._fetcher is not None:
+            self._fetcher.take_in()
+            self._fetcher.expire()
+        self.timers.fire()
+
+    def _look_outside(self) -> None:
+        """At its end: ask for what is wanted now."""
+        if self._fetcher is not None:
+            self._fetcher.look()
+        if self.clocks:
+            self.rest_clocks()
+
+    def rest_clocks(self) -> None:
+        """Nothing is at work: whoever has read a clock that nobody looks at reads it again when it is called."""
+        for ticking in list(self.clocks.values()):
+            ticking.rest()

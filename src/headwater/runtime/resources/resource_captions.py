@@ -1,0 +1,87 @@
+"""Why a resource was asked for, or is not: in words, for authors.
+
+Must never know: how the fetcher comes to decide it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from headwater.declare.resources.source import FAILED, READY, Source
+from headwater.values.duration import written_ms
+from headwater.values.tree import Maybe, get
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+def why_asked(space: BaseSpace, source: Source) -> str:
+    """What stands there, what is under way, and what would have it asked for."""
+    record = space.replica.read(source.doc)
+    looks = "somebody looks" if source.node.is_live else "nobody looks"
+    times = "no request has" if not source.requests else f"{source.requests} requests have"
+    times = "1 request has" if source.requests == 1 else times
+    return "\n".join(
+        [
+            f"{source.label} is a resource, and {looks}; {times} left in this opening",
+            _stands(record),
+            _under_way(space, source),
+            _next(space, source, record),
+        ]
+    )
+
+
+def _stands(record: Maybe) -> str:
+    match get(record, ("state",)):
+        case "ready":
+            return f"Its answer came at {_date(get(record, ('at',)))}"
+        case "failed":
+            last = get(record, ("at",))
+            kept = f"; the last answer came at {_date(last)}" if isinstance(last, int) else ""
+            return f"It failed at {_date(get(record, ('failed_at',)))}: {get(record, ('error', 'text'))!s}{kept}"
+        case _:
+            return "There is no answer yet"
+
+
+def _under_way(space: BaseSpace, source: Source) -> str:
+    request = source.request
+    if request is None and source.retry_at is not None:
+        left = max(source.retry_at - space.timers.now(), 0.0)
+        return f"It failed {source.failures} times in a row, and is tried again in {written_ms(left)}"
+    if request is None:
+        return "No request is under way"
+    if request.is_stopped:
+        return "A request is under way whose answer nobody wants any more; it was cancelled"
+    return "A request is under way" if request.has_left else "A request waits for the disk, and leaves then"
+
+
+def _next(space: BaseSpace, source: Source, record: Maybe) -> str:
+    if not source.is_wanted:
+        return _called(space, source, record)
+    if source.request is not None or source.retry_at is not None:
+        return "Whoever reads it runs again when it says something else"
+    due_at = source.due_at(record)
+    is_there = get(record, ("state",)) in (READY, FAILED)
+    if due_at is None or not is_there:
+        return "It is asked for again by refresh() only: it has no fresh_for"
+    left = max(due_at - space.timers.wall(), 0.0)
+    return f"It is asked for again in {written_ms(left)}"
+
+
+def _called(space: BaseSpace, source: Source, record: Maybe) -> str:
+    """Nobody looks: what the next call would do."""
+    state, due_at = get(record, ("state",)), source.due_at(record)
+    looking = "by whoever begins to look, and by refresh()" if state == FAILED else "by refresh()"
+    if due_at is None:
+        return "It is asked for again by refresh() only: it has no fresh_for"
+    left = due_at - space.timers.wall()
+    if state not in (READY, FAILED) or left <= 0:
+        return "It is asked for when somebody looks, or calls it, and by refresh()"
+    return f"Calls have it asked for again in {written_ms(left)}; before that it is only {looking}"
+
+
+def _date(ms: Maybe) -> str:
+    if not isinstance(ms, int | float):
+        return "a time that nobody knows"
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,105 @@
+"""What came: an answer, or a failure, written in a transaction of its own; and whether it is tried again.
+
+Must never know: who wants it, and when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from headwater.cells.context import HERE, Frame
+from headwater.cells.transaction import Transaction
+from headwater.declare.resources.source import Request, Source, failed_record, ready_record, write_record
+from headwater.errors import HeadwaterError
+from headwater.values.author_text import message_of
+from headwater.values.hints import freeze_with
+from headwater.values.tree import ABSENT, Value
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+DISK_MS: Final = 1000.0
+"""How long after the disk failed it is tried again: a disk that is full is not full for milliseconds."""
+
+TEXT_MAX: Final = 2000
+"""Characters of an error that are kept: enough to know it by, and not the page that a server sent with it."""
+
+
+class Answers:
+    """Takes them in, for one open space. `note` has a source looked at again."""
+
+    def __init__(self, space: BaseSpace, note: Callable[[Source], None]) -> None:
+        self._space = space
+        self._note = note
+
+    def take(self, request: Request) -> None:
+        """One that has come to its end, and that somebody wants."""
+        source = request.source
+        if not request.has_left:
+            # The disk could not say.
+            self._try_later(source, DISK_MS)
+        elif request.error is not None:
+            self._failed(source, request.error, request.ended_ms)
+        elif request.value is not ABSENT:
+            self._came(source, request.value, request.ended_ms)
+        # Else it was cancelled by somebody else: as if it had not been asked for.
+
+    def _came(self, source: Source, value: object, at_ms: float) -> None:
+        try:
+            self._write(source, lambda: ready_record(_stored(source, value), at_ms))
+        except Exception as error:  # noqa: BLE001  # what an author's function returns is the author's
+            self._give_up(source, error, at_ms)
+            return
+        source.failures = 0
+        source.is_called = source.is_unfit = False
+
+    def _failed(self, source: Source, error: BaseException, at_ms: float) -> None:
+        source.failures += 1
+        if source.asking.is_retried(error, source.failures):
+            self._try_later(source, source.asking.retry.delay_ms(source.failures, self._space.jitter()))
+        else:
+            self._give_up(source, error, at_ms)
+
+    def _try_later(self, source: Source, ms: float) -> None:
+        source.retry_at = self._space.timers.now() + ms
+
+    def _give_up(self, source: Source, error: BaseException, at_ms: float) -> None:
+        """What it is tried for no more, readers are told."""
+        tries, source.failures = max(source.failures, 1), 0
+        source.is_called = source.is_anew = False
+        kind, text = type(error).__name__, _text_of(error)
+        before = ABSENT if source.is_unfit else self._space.replica.read(source.doc)
+        source.is_unfit = False
+        with suppress(HeadwaterError):
+            self._write(source, lambda: failed_record(before, kind, text, tries, at_ms))
+
+    def _write(self, source: Source, record: Callable[[], Value]) -> None:
+        tx = self._space.begin(f"the answer of {source.label}")
+        token = HERE.set(Frame(self._space, tx, None))
+        try:
+            write_record(tx, source.doc, self._space.replica.read(source.doc), record())
+            tx.callbacks += (lambda tx: self._decided(source, tx),)
+            tx.commit()
+        except BaseException:
+            if tx.is_open:
+                tx.abort()
+            raise
+        finally:
+            HERE.reset(token)
+
+    def _decided(self, source: Source, tx: Transaction) -> None:
+        if tx.is_rejected:
+            # The store could not: what came is lost.
+            self._try_later(source, DISK_MS)
+            self._note(source)
+
+
+def _stored(source: Source, value: object) -> Value:
+    # As whoever reads it has it.
+    return freeze_with(source.value._schema, value, "its answer")  # noqa: SLF001  # a cell's type is nobody else's
+
+
+def _text_of(error: BaseException) -> str:
+    return message_of(error)[:TEXT_MAX]

@@ -1,0 +1,69 @@
+"""How often the functions of an open space have run, also those of pieces that are no longer at work.
+
+Must never know: when a function runs, and why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.errors import UsageError
+
+if TYPE_CHECKING:
+    from headwater.declare.patterns.builder import Within
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+class RunCounts:
+    """Of one opening."""
+
+    def __init__(self, space: BaseSpace) -> None:
+        self._space = space
+        # Of functions of pieces that are no longer at work, by name.
+        self._gone: dict[str, int] = {}
+
+    def leave(self, function: object) -> None:
+        """A function of a piece is about to go: its runs still count."""
+        runs, name = self.now(function), str(getattr(function, "name", function))
+        within: Within | None = getattr(function, "within", None)
+        if runs:
+            self._gone[name] = self._gone.get(name, 0) + runs
+            if within is not None:
+                within.ran[name] = within.ran.get(name, 0) + runs
+
+    def of(self, function: object) -> int:
+        """Of a function of the app; with parameters, for all arguments together. Raises UsageError."""
+        runs = self.now(function)
+        within: Within | None = getattr(function, "within", None)
+        if within is not None and getattr(function, "owner", self._space) is self._space:
+            # Also of pieces that are stopped, and were before.
+            return (runs or 0) + within.ran.get(str(getattr(function, "name", "")), 0)
+        if runs is None:
+            message = f"{function!r} is not a function of this app; name one made with @app.computed, @app.sink"
+            raise UsageError(f"{message} or @app.handler")
+        return runs
+
+    def now(self, function: object) -> int | None:
+        """Of what is at work; None if it is not."""
+        space = self._space
+        if function in space.instances:
+            return space.instances[function].runs
+        fetcher = space.fetching
+        if fetcher is not None and function in fetcher.resources:
+            return fetcher.requests_of(function)
+        found = space.nodes.get(function) or space.handlers.get(function)
+        return None if found is None else found.runs
+
+    def all(self) -> dict[str, int]:
+        """By name. Pieces of one pattern have functions of the same names."""
+        space = self._space
+        counted = [(node.name, node.runs) for node in space.nodes.values()]
+        fetcher = space.fetching
+        known = [*space.instances, *(() if fetcher is None else fetcher.resources)]
+        counted += [(str(getattr(each, "name", each)), self.now(each) or 0) for each in known]
+        counted += self._gone.items()
+        counted += [(handler.name, handler.runs) for handler in list(space.handlers.values())]
+        counts: dict[str, int] = {}
+        for name, runs in counted:
+            counts[name] = counts.get(name, 0) + runs
+        return counts

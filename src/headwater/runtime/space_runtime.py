@@ -1,0 +1,563 @@
+"""An open space, as authors hold it: transactions, cells and documents without an app, functions, events, closing.
+
+What is the same for plain code (`space`) and for code in an event loop (`async_space`).
+
+Must never know: apps (it is handed what to run).
+
+Length: everything that authors ask of a space is found in one place; whatever takes more than a line is elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from contextvars import Token
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from msgspec.structs import asdict
+
+from headwater.cells.cell import Cell
+from headwater.cells.context import HERE, OPEN, Frame
+from headwater.cells.display import record_html
+from headwater.cells.document_class import Doc
+from headwater.cells.missing_documents import Guarded, gate_of
+from headwater.cells.pending_commit import call_all
+from headwater.cells.transaction import Transaction
+from headwater.declare.functions.fingerprint import Prints
+from headwater.declare.functions.instances import Instance, Instances, Key
+from headwater.declare.patterns.pattern import Invocation
+from headwater.errors import HeadwaterError, UsageError, UserCodeError
+from headwater.host.attached_replica import AttachedReplica
+from headwater.host.console_capture import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
+from headwater.host.scheduler_log import log_steps
+from headwater.host.space_files import Lease
+from headwater.host.storage import Storage
+from headwater.inspect.live_queries import GraphForm, drawn
+from headwater.inspect.view import Window
+from headwater.runtime.by_address import ByAddress
+from headwater.runtime.connection import Connection
+from headwater.runtime.error_report import OnError, chosen, tell
+from headwater.runtime.event_service import Mail
+from headwater.runtime.options import Options
+from headwater.runtime.resources.outside import Facing
+from headwater.runtime.restore import Resuming, Resumption
+from headwater.runtime.run_cache import Memory
+from headwater.runtime.run_counts import RunCounts
+from headwater.runtime.server_rules import share
+from headwater.runtime.stats import Stats
+from headwater.runtime.sync_wait import raise_lost
+from headwater.scheduler.events.event import Event, Handler, HandlerSpec
+from headwater.scheduler.graph.node import Node, NodeSpec
+from headwater.scheduler.passes.attempt import Attempt
+from headwater.scheduler.passes.steps import Call
+from headwater.scheduler.scheduler import Scheduler
+from headwater.store.engine import Engine
+from headwater.values.ids import MAIN, BranchId, DocKey
+from headwater.values.shrink import fitted
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.declare.patterns.builder import Within
+    from headwater.declare.patterns.pattern import Pattern
+    from headwater.declare.patterns.piece import Piece
+    from headwater.host.workflow_host import Workflows
+    from headwater.runtime.pieces.pieces import Pieces
+    from headwater.runtime.workflows.hub import Hub
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+D = TypeVar("D", bound=Doc)
+
+
+class BaseSpace(Facing, ByAddress):
+    """What both kinds of open spaces have in common."""
+
+    def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:
+        super().__init__(replica, lease.storage.name, owner, options.entropy, options.actor)
+        self._lease = lease
+        self._attached = replica
+        if not isinstance(lease.storage, Storage):
+            # The server knows whose session it is, and what belongs to it.
+            self.session = replica.session
+            self.actor: str | None = lease.storage.connection().actor or None
+            self.gate = gate_of(replica, self.name)
+            self.untracked = Guarded(replica, self.gate)
+        self.news = replica.inbox
+        self.on_error: OnError = chosen(options.on_error)
+        # Threads take turns in running what follows from a write, and what a caller asks for.
+        self._turn = threading.RLock()
+        self.nodes: dict[object, Node] = {}
+        self.counts: RunCounts = RunCounts(self)
+        # Functions with parameters: a node for each set of arguments.
+        self.instances: dict[object, Instances] = {}
+        self.scheduler: Scheduler = Scheduler(
+            replica,
+            now=options.now,
+            perform=self._perform,
+            report=self.report,
+            tick=self._tick,
+            space=self.name,
+            demand=options.demand,
+            wall_ms=options.wall,
+            jitter=options.jitter,
+            turn=self._turn,
+            keep_failed=options.keep_failed,
+        )
+        log_steps(self.name, self.scheduler.trace)
+        lease.storage.shows(self.scheduler.graph.writers.__contains__)
+        self.mail: Mail = Mail(self)
+        self.prints: Prints = Prints()
+        self.resuming: Resuming = Resuming(self, options.branch)
+        self._pieces: Pieces | None = None
+        self.now: Callable[[], float] = options.now
+        self._face(options)
+        if not isinstance(lease.storage, Storage):
+            share(self, lease.storage, is_kept=options.local is not None)
+        # The thread that a pass is under way in.
+        self._passing = 0
+        self.tokens: list[Token[Frame | None]] = []
+        self._closers: list[Callable[[object], None]] = []
+        OPEN.append(self)
+        self.on_console = options.on_console
+        self.window: Window = Window(self, self._turn, lease, options, replica)
+        self._wall = options.wall
+        self.branch: BranchId = BranchId(options.branch)
+        self.is_main: bool = options.branch == MAIN
+        self.opened_as: tuple[str, str] | None = None  # app and place, for inputs of a notebook that are run again
+        at_server = not isinstance(lease.storage, Storage)
+        self.keeps_types: bool = options.local is None if at_server else lease.path is not None
+        self.forces: bool = options.force  # deploy workflows although something that waits would be given up
+        self._workflows: Workflows | None = None
+        # Functions may be async here.
+        self.can_await: bool = False
+        # Somebody comes when there is something to take in, or its time has come.
+        self.is_woken: bool = True
+        if options.prepare is not None:
+            options.prepare(self)
+
+    @property
+    def on_console(self) -> OnConsole | None:
+        """Called with what functions print and log in their runs here, as `hw.Console`; says what is forwarded."""
+        return handler_of(self)
+
+    @on_console.setter
+    def on_console(self, handler: OnConsole | None) -> None:
+        if handler is not None:
+            self.check_open()
+        listen(self, handler, self.report)
+
+    def report(self, error: UserCodeError) -> None:
+        """Tell of what went wrong in a function of the author's, unless its piece is being taken back."""
+        error.facts.setdefault("space", self.name)
+        if self._pieces is None or not self._pieces.is_taken_back(error.facts.get("piece")):
+            tell(self.on_error, error)
+
+    def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
+        self.restless = due
+
+    def _perform(self, attempt: Call) -> None:
+        """Call an author's function, with its transaction around it."""
+        if LISTENERS:
+            run_begins(self)
+        token = HERE.set(Frame(self, attempt.tx, HERE.get()))
+        try:
+            attempt.result = attempt.fn(*attempt.arguments)
+            if type(attempt.result) is Invocation:
+                attempt.result = self.started_by(attempt, attempt.result)
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            attempt.error = error
+        finally:
+            HERE.reset(token)
+            if LISTENERS:
+                run_ends(attempt.tx)
+
+    def started_by(self, attempt: Call, asked: Invocation[Any]) -> object:
+        """A function has returned a pattern with its inputs, to be started: what stands for it."""
+        if not isinstance(attempt, Attempt):
+            message = f"{attempt.title} cannot return {asked!r}: only a computed has children; use hw.start(...)"
+            raise UsageError(message)
+        return self.pieces.start_returned(attempt, asked)
+
+    # -- functions -----------------------------------------------------------------------------------------
+
+    def add_node(self, function: object, spec: NodeSpec) -> Node:
+        """A declared function is a node here from now on."""
+        with self._turn:
+            node = self.nodes[function] = self.scheduler.register(spec)
+            self.resuming.take_over_one(node)
+            return node
+
+    def instances_of(self, function: object) -> Instances:
+        """The nodes of a function with parameters."""
+        found = self.instances.get(function)
+        if found is None:
+            found = self.instances[function] = Instances(self.scheduler, self.resuming.forget)
+        return found
+
+    def add_instance(self, function: object, key: Key, made: Callable[[], tuple[NodeSpec, Cell[Any]]]) -> Instance:
+        """One more of them, unless another thread was faster."""
+        with self._turn:
+            instances = self.instances_of(function)
+            found = instances.get(key)
+            if found is None:
+                found = instances.put(key, *made())
+                within: Within | None = getattr(function, "within", None)
+                self.resuming.take_over_one(found.node, "" if within is None else within.prefix)
+            return found
+
+    def drop(self, function: object) -> None:
+        """A declared function is no longer: another was declared in its place."""
+        with self._turn:
+            gone = self.instances.pop(function).nodes() if function in self.instances else []
+            gone += [self.nodes.pop(function)] if function in self.nodes else []
+            self.mail.drop(function)
+            if self._fetcher is not None:
+                self._fetcher.drop(function)
+            for node in gone:
+                self.scheduler.renew(node)
+                self.scheduler.remove(node)
+
+    def fit(self) -> None:
+        """Much was here that is not any more: give back the room it took. Whoever calls has the turn."""
+        self.nodes = fitted(self.nodes)
+        self.scheduler.registry.fit()
+        self.replica.fit()
+
+    def retire(self, function: object, *, is_told: bool = False) -> None:
+        """A function of a piece that is stopped. Whoever has read its result keeps that, unless he is told."""
+        with self._turn:
+            self.counts.leave(function)
+            gone = self.instances.pop(function).nodes() if function in self.instances else []
+            gone += [self.nodes.pop(function)] if function in self.nodes else []
+            self.mail.drop(function)
+            if self._fetcher is not None:
+                # Whoever has read it and goes on, as what is built anew does, asks the one that comes now.
+                self._fetcher.drop(function)
+            for node in gone:
+                if is_told or node.error is not None:
+                    # An error is no result: it ends with whoever raised it.
+                    self.scheduler.renew(node)
+                self.scheduler.remove(node)
+
+    # -- pieces --------------------------------------------------------------------------------------------
+
+    @property
+    def turn(self) -> threading.RLock:
+        """Held by whoever uses the scheduler."""
+        return self._turn
+
+    @property
+    def pieces(self) -> Pieces:
+        """What was started from patterns here."""
+        from headwater.runtime.pieces.pieces import Pieces  # noqa: PLC0415  # most programs have none
+
+        if self._pieces is None:
+            self.check_open()
+            with self._turn:
+                # Unless another thread was faster.
+                if self._pieces is None:
+                    made = Pieces(self, getattr(self.owner, "name", ""))
+                    self.scheduler.registry.on_remove = made.removed
+                    self.scheduler.runner.ended = made.after
+                    self._pieces = made
+        return self._pieces
+
+    def start(self, pattern: Pattern[P, R], key: str, /, *args: P.args, **inputs: P.kwargs) -> Piece[R]:
+        """Start a piece of a pattern under a key, or go on with it: `space.start(timer, "kitchen", minutes=3)`.
+
+        The same key is the same piece: with the same inputs nothing happens, with others it is built anew, and what is
+        as it was need not run. Without inputs it goes on with those it had. Called by a computed or a sink, it is a
+        child of that: stopped when a run does not ask for it any more. In a handler, and in a transaction, it is part
+        of that.
+        """
+        return self.pieces.start(pattern, key, args, inputs)
+
+    def has_at_work(self, piece: str) -> bool:
+        """Whether the piece with this id was started in this opening, and is not stopped."""
+        return self._pieces is not None and piece in self._pieces.running
+
+    def told(self, words: str) -> str:
+        """Words for people, with names in the place of ids that nobody has chosen."""
+        return words if self._pieces is None else self._pieces.told(words)
+
+    def keep(self) -> None:
+        """Everything written so far is on disk: so is what runs have read, and what was stopped is let go of."""
+        self.resuming.keep()
+        if self._pieces is not None:
+            self._pieces.sweep()
+        if self._fetcher is not None:
+            self._fetcher.let_go()
+
+    def _begin_pass(self) -> None:
+        """Take in what came from outside, and do what is due."""
+        if self._pieces is not None:
+            self._pieces.catch_up()
+        self._take_in_outside()
+
+    def _end_pass(self) -> None:
+        """Ask for what is wanted now."""
+        if self._pieces is not None:
+            self._pieces.sleeping.end_pass()
+        self._look_outside()
+
+    # -- workflows -----------------------------------------------------------------------------------------
+
+    @property
+    def flows(self) -> Hub:
+        """The workflows of this file, for whoever declares and looks after them."""
+        from headwater.runtime.workflows.hub import hub_of  # noqa: PLC0415  # most programs have none
+
+        self.check_open()
+        return hub_of(self._lease.local, self._wall, self.branch)
+
+    @property
+    def workflows(self) -> Workflows:
+        """Executing them: `drain()` what is due, or `start()` a host in the background."""
+        from headwater.host.workflow_host import Workflows  # noqa: PLC0415  # likewise
+
+        if self._workflows is None:
+            self._workflows = Workflows(self, self.flows)
+        return self._workflows
+
+    def _stop_workflows(self) -> None:
+        if self._workflows is not None:
+            self._workflows.stop()
+            self._workflows = None
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    @property
+    def handlers(self) -> dict[object, Handler]:
+        """What is known of each handler of the app."""
+        return self.mail.handlers
+
+    def add_handler(self, function: object, spec: HandlerSpec) -> None:
+        """A declared function handles events here from now on."""
+        self.mail.add(function, spec)
+
+    def around(self) -> tuple[BaseSpace, Transaction]:
+        """This space and the transaction of it that is around the code, for a function that handles an event."""
+        frame = HERE.get()
+        assert frame is not None
+        assert frame.tx is not None
+        return self, frame.tx
+
+    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None = None) -> Event:
+        """Send an event to whoever handles the stream; see `Handler.send`."""
+        return self.mail.send(stream, payload, outside)
+
+    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+        """Return when an event has ended. Raises EventTimeoutError. Each kind of space waits in its own way."""
+
+    async def until(self, event: Event) -> None:
+        """Wait for an event in async code."""
+        message = f"{event.id} cannot be awaited: the space was opened for plain code; ask for ticket.result()"
+        raise UsageError(f"{message}, or open it with `async with app.aopen(...)`", event=event.id)
+
+    def when_ended(self, event: Event, callback: Callable[[Event], object], named: object = None) -> None:
+        """Call when an event has ended, whichever way; once."""
+        self.mail.when_ended(event, callback, named)
+
+    def call_soon(self, fn: Callable[[], object]) -> None:
+        """Call a function, with no transaction around."""
+        self.mail.call_soon(fn)
+
+    @property
+    def is_passing(self) -> bool:
+        """This very code is called in the middle of a pass."""
+        return self._passing == threading.get_ident()
+
+    def resume_events(self) -> None:
+        """Take up what was sent when the space was last open, and not handled; but for what earlier openings handle."""
+        with self._turn:
+            self.mail.resume()
+
+    def catch_up_soon(self) -> None:
+        """There is something to be called, or told."""
+        self._tick(True)
+
+    def nudge(self) -> None:
+        """Something was decided elsewhere that this space waits for: its turn. Each kind takes it in its own way."""
+
+    def owe(self, origin: Transaction) -> None:
+        """Another space waits for what becomes of a transaction of this one."""
+
+    def started(self, result: object) -> None:
+        """What a function of the author's returned that nobody waits for."""
+        if iscoroutine(result):
+            result.close()
+            raise UsageError("an async function needs an event loop: open the app with `async with app.aopen(...)`")
+
+    def ask_store(self, question: Callable[[Engine], T]) -> T:
+        """Have the store itself looked at, between two groups of commits."""
+        return self._lease.local.call(question)
+
+    @property
+    def memory(self) -> Memory:
+        """What is kept of runs, for the next opening."""
+        return self._lease.storage.memory
+
+    def let_go(self, docs: Collection[DocKey]) -> None:
+        """The store need not hold these any longer."""
+        self._lease.storage.let_go(self.branch, docs)
+
+    @property
+    def connection(self) -> Connection:
+        """How it stands with the server; of a space in this process, that there is none."""
+        return self._lease.storage.connection()
+
+    def on_connection(self, callback: Callable[[Connection], None]) -> Callable[[], None]:
+        """Call with how it stands, whenever that is otherwise: in the connection's thread, or the loop of this space.
+
+        Returns what ends it. The function must not wait for the server: it is what the connection waits for.
+        """
+        given: object = callback
+        if not callable(given):
+            raise UsageError(f"space.on_connection takes a function of a Connection, not {given!r}")
+        self.check_open()
+        return self._lease.storage.on_connection(lambda connection: self.call_in_place(callback, connection))
+
+    def call_in_place(self, fn: Callable[..., object], *args: object) -> None:
+        """Call a function where the code of this space runs: here, in whichever thread."""
+        fn(*args)
+
+    def explain_resume(self) -> Resumption:
+        """What this opening made of what those before it have kept: who need not run, who has to, and why."""
+        return self.resuming.explain()
+
+    def wait_for_disk(self, timeout: float | None = None) -> None:
+        """Return when everything written so far is decided."""
+        self._lease.storage.wait(timeout)
+
+    def wake_in(self) -> float | None:
+        """Seconds until there may be something to do, if nothing else happens; None: only if something does."""
+        with self._turn:
+            wake_at = self.scheduler.outstanding().wake_at
+            due_in = self.timers.due_in()
+        if wake_at is not None:
+            left = max(wake_at - self.now(), 0.0)
+            due_in = left if due_in is None else min(left, due_in)
+        return None if due_in is None else due_in / 1000
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def computation(self, name: str) -> Node | None:
+        """The node of a computed function, by its name."""
+        return next((node for node in self.nodes.values() if node.name == name and node.outputs), None)
+
+    def pull(self, node: Node) -> None:
+        """Make a computation valid for a caller, or raise what it raised."""
+        with self._turn:
+            if self._fetcher is not None:
+                self._fetcher.expire()
+            try:
+                self.scheduler.pull(node)
+            finally:
+                if self.clocks and self.scheduler.runner.innermost is None:
+                    self.rest_clocks()
+            if self.scheduler.graph.unread:
+                # Not only after a pass: where nobody looks, there may be none for long.
+                self.scheduler.sweep()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"open, at {self.replica.seq}"
+        return f"<{type(self).__name__} {self.name!r}: {state}>"
+
+    def _repr_html_(self) -> str:
+        stats = self.stats
+        rows = [(name, getattr(stats, name)) for name in stats.__struct_fields__ if name != "space"]
+        return record_html(self.name, "closed space" if self.closed else "open space", rows)
+
+    # -- state ---------------------------------------------------------------------------------------------
+
+    @property
+    def stats(self) -> Stats:
+        """What has happened here so far."""
+        replica = self.replica
+        return Stats(
+            space=self.name,
+            seq=replica.seq,
+            commits=replica.commit_count,
+            pending=replica.pending_count,
+            rejected=self.rejected,
+            groups=self._lease.storage.groups,
+            documents=replica.document_count,
+            runs=self.counts.all(),
+            events=asdict(self.scheduler.get_event_counts()),
+        )
+
+    def graph(self, form: GraphForm = "text") -> str:
+        """The functions of this space and what lies between them, drawn: as text, "svg", "mermaid" or "json"."""
+        return drawn(self.window, form)
+
+    def runs(self, function: object) -> int:
+        """How often a function of the app has run in this opening; with parameters, for all arguments together.
+
+        Of a resource: how many requests have left.
+        """
+        return self.counts.of(function)
+
+    async def synced(self) -> None:
+        """Wait, without holding up the event loop, until everything written so far is on disk."""
+        from asyncio import to_thread  # noqa: PLC0415  # plain programs need not load it
+
+        self.check_open()
+        await to_thread(self._lease.storage.wait)
+        self.catch_up()
+        self._tell_lost()
+
+    def _wait_and_keep(self) -> None:
+        """Until everything is decided; then what was observed meanwhile is kept."""
+        self._lease.storage.wait()
+        self.resuming.keep()
+
+    def _tell_lost(self) -> None:
+        """Raise for what is not on disk although it should be."""
+        raise_lost(self, self.scheduler.outcomes)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call when it is closed."""
+        self._closers.append(lambda _: callback())
+
+    # -- around code ---------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        self.check_open()
+        self.tokens.append(HERE.set(Frame(self, None, HERE.get())))
+
+    def leave(self) -> None:
+        token = self.tokens.pop()
+        # Left in another context than it was entered in: what is around the code there is not ours to change.
+        with suppress(ValueError):
+            HERE.reset(token)
+
+    def abandon(self) -> None:
+        """Close what could not be opened to the end. What was committed is still decided."""
+        self.window.abandon()
+        try:
+            self._shut()
+        finally:
+            with suppress(HeadwaterError):
+                self._let_go()
+
+    def _shut(self) -> None:
+        """From here on nobody can use it, and nothing runs."""
+        self.closed = self.wary = True
+        if self in OPEN:
+            OPEN.remove(self)
+        self.window.close()
+        if self._fetcher is not None:
+            self._fetcher.shut()
+        self.scheduler.dispose()
+        self.on_console = None
+        self.resuming.leave()
+        call_all(self._closers, self)
+
+    def _let_go(self) -> None:
+        """Hear no more; the last one in this process closes the store. Waits for the disk."""
+        self._attached.detach()
+        self.window.keep()
+        self._lease.release()

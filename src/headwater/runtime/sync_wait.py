@@ -1,0 +1,38 @@
+"""What `space.sync()` has to say, and how often it waits: commits that were rolled back, events only in memory.
+
+Must never know: threads, event loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.cells.rejection import all_of
+from headwater.cells.space_port import Home
+from headwater.scheduler.events.outcomes import Outcomes
+
+
+def rounds(outcomes: Outcomes) -> Iterator[None]:
+    """How often a sync waits for the disk: once more for events that were handled after it had waited.
+
+    Also for one that there was no room for: it is tried again.
+    """
+    yield
+    if outcomes.is_undecided or outcomes.unstored() is not None:
+        yield
+
+
+def raise_lost(home: Home, outcomes: Outcomes) -> None:
+    """Raise, once, for commits that were rolled back without a caller waiting; and for events that are only in memory.
+
+    The latter as long as that is so.
+    """
+    if home.lost:
+        lost, home.lost = home.lost, []
+        raise all_of(lost, home.name)
+    unstored = outcomes.unstored()
+    if unstored is not None:
+        count, why = unstored
+        events = "1 event is" if count == 1 else f"{count:,} events are"
+        message = f"{events} only in memory in space {home.name!r}, and tried again: {why.message}"
+        raise type(why)(message, **why.facts)

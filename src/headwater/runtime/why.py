@@ -1,0 +1,63 @@
+"""Answers in words, for authors: why a function ran, or why it does not.
+
+Must never know: how the scheduler comes to know it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.cells.context import UNTRACKED, find
+from headwater.declare.events.handler import Handler
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.instances import which_one
+from headwater.declare.functions.sink import Sink
+from headwater.declare.resources.resource import Asked
+from headwater.errors import UsageError
+from headwater.runtime.space_runtime import BaseSpace
+
+
+def why(function: Computed[..., Any] | Sink | Handler[..., Any] | Asked, *args: object, **kwargs: object) -> str:
+    """Why a function last ran, why it does not run now, and what would wake it. With arguments: that instance.
+
+    Of a handler: how often it ran, what waits and why, what failed last. Of a resource: what stands there, and when it
+    is asked for.
+    """
+    if isinstance(function, Asked):
+        return function.why(*args, **kwargs)
+    given: object = function
+    if not isinstance(given, Computed | Sink | Handler):
+        message = "why() takes a function made with @app.computed, @app.sink, @app.handler or @app.resource"
+        raise UsageError(f"{message}, not {given!r}")
+    home, _ = find(function.owner, function.name, UNTRACKED)
+    assert isinstance(home, BaseSpace)
+    if isinstance(function, Handler):
+        return _of_handler(function, home, args or kwargs)
+    if isinstance(function, Sink) and (args or kwargs):
+        raise UsageError(f"why({function.name}) takes no arguments: a sink has none")
+    try:
+        node = function.node_in(home, *args, **kwargs)
+    except TypeError as error:
+        found = home.instances.get(function)
+        known = [] if found is None else [each.name for each in reversed(found.nodes())]
+        raise which_one(f"why({function.name})", error, known) from None
+    if node is None:
+        if function.within is not None and not args and not kwargs:
+            return f"{function.name}() of {function.within.piece} does not run: the piece is stopped"
+        if isinstance(function, Sink):
+            reason = "it was stopped with stop(), or another was declared in its place; the next opening starts it"
+            return f"{function.name}() does not run in space {home.name!r}: {reason}"
+        return f"{function.name}() with these arguments has not been called here, so there is no node for it"
+    return home.told(home.scheduler.why(node))
+
+
+def _of_handler(function: Handler[..., Any], home: BaseSpace, given: object) -> str:
+    if given:
+        raise UsageError(f"why({function.name}) takes no arguments: a handler is one, whatever is sent to it")
+    record = function.record_in(home)
+    if record is None:
+        if function.within is not None:
+            reason = home.pieces.why_not(function.within.prefix[:-1])
+            return f"{function.name}() of {function.within.piece} handles nothing: {reason}"
+        return f"{function.name}() handles nothing in space {home.name!r}: another was declared in its place"
+    return home.told(home.scheduler.why(record))

@@ -1,0 +1,1 @@
+"""Workflow runs: deployment, execution phase by phase, repairs, reconciliation."""

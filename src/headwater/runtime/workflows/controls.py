@@ -1,0 +1,195 @@
+"""What people do to a workflow, wherever they do it: in a program, at its door, from the command line.
+
+Must never know: how it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headwater.declare.workflows.plan import Answer, Applied, NotApplied, Skipped, Unknown
+from headwater.errors import TransitionError, UsageError
+from headwater.values.codec import encode
+from headwater.values.tree import freeze
+from headwater.workflow import operator_actions, run_queries
+from headwater.workflow.decisions import By, record
+from headwater.workflow.rows import CallRow, RunRow
+from headwater.workflow.run_queries import InputView, RunView
+from headwater.workflow.tables import Book
+
+if TYPE_CHECKING:
+    from headwater.runtime.workflows.hub import Hub
+
+
+def user() -> str:
+    """Who this process runs as, for what is decided in it."""
+    from getpass import getuser  # noqa: PLC0415  # only where a person decides
+
+    try:
+        return getuser()
+    except (KeyError, OSError, ImportError):
+        # A number without a name, as in many containers.
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
+
+
+class Controls(ABC):
+    """Pausing, approving, reconciling and looking at runs. Each is on disk when it returns, or raises why not."""
+
+    @abstractmethod
+    def _place(self) -> tuple[Hub, str]:
+        """Where it is deployed, and its name in full."""
+
+    def pause(self) -> None:
+        """Start nothing more; a run that is under way stops before it acts."""
+        hub, name = self._place()
+        hub.do(lambda book: operator_actions.pause(book, name))
+
+    def resume(self) -> None:
+        """Go on: what was in the way is mended."""
+        hub, name = self._place()
+        hub.do(lambda book: operator_actions.resume(book, name))
+
+    def now(self) -> None:
+        """Run every producer now. Refused while anything is under way."""
+        hub, name = self._place()
+        hub.do(lambda book: operator_actions.run_now(book, name))
+
+    def archive(self) -> None:
+        """Out of the way, with everything that is known of it."""
+        hub, name = self._place()
+        hub.do(lambda book: operator_actions.archive(book, name))
+
+    def restore(self) -> None:
+        """Back from the archive, paused."""
+        hub, name = self._place()
+        hub.do(lambda book: operator_actions.restore(book, name))
+
+    # -- runs ----------------------------------------------------------------------------------------------
+
+    # Each records who decided it, and why: `by`, else the actor of the open space, else the user of this process.
+
+    def approve(self, run: int, *, by: str = "", reason: str = "") -> None:
+        """Yes to what a run has planned; or: what it waited for is granted."""
+        self._decide("approve", run, operator_actions.approve, by, reason)
+
+    def reject(self, run: int, *, by: str = "", reason: str = "") -> None:
+        """No: it is not done, and what it was about is skipped."""
+        self._decide("reject", run, operator_actions.reject, by, reason)
+
+    def retry(self, run: int, *, by: str = "", reason: str = "") -> None:
+        """Try again now what has failed, or was put aside."""
+        self._decide("retry", run, operator_actions.retry, by, reason)
+
+    def cancel(self, run: int, *, by: str = "", reason: str = "") -> None:
+        """Before its mutation: do not act, and skip what it was about."""
+        self._decide("cancel", run, operator_actions.cancel, by, reason)
+
+    def abandon(self, run: int, *, by: str = "", reason: str = "") -> None:
+        """After its mutation: do not call `next` any more, and go on with other events.
+
+        Its plan and what came of its call are kept, and what it was about is put aside with them; `retry` takes it up.
+        """
+        self._decide("abandon", run, operator_actions.abandon, by, reason)
+
+    def _decide(self, verb: str, run: int, part: Callable[[Book, int], object], by: str, reason: str) -> None:
+        hub, _ = self._place()
+        who = By(self._actor(by), reason)
+
+        def both(book: Book) -> object:
+            done = part(self._own(book, run), run)
+            record(book, run, verb, who)
+            return done
+
+        hub.do(both)
+
+    def _actor(self, by: str) -> str:
+        return by or user()
+
+    def reconcile(self, run: int, answer: Answer[object] | Skipped, *, by: str = "", reason: str = "") -> None:
+        """Say what became of a call: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`.
+
+        With `hw.Unknown()`, the connector is asked again.
+        """
+        hub, _ = self._place()
+
+        given: object = answer
+        if not isinstance(given, Applied | NotApplied | Skipped | Unknown):
+            message = f"what became of run {run} is hw.Applied(result), hw.NotApplied(), hw.Skipped() or hw.Unknown()"
+            raise UsageError(f"{message}, not {answer!r}", run=run)
+
+        # Here, where it is known which opening is meant; and not if the run is another's.
+        kept = b""
+        if isinstance(answer, Applied):
+            row, call = hub.look(lambda book: self._asked_about(book, run))
+            kept = self._kept(row, call, answer.result)
+
+        match answer:
+            case Applied():
+                self._decide("applied", run, partial(operator_actions.reconcile_applied, result=kept), by, reason)
+            case NotApplied():
+                self._decide("not_applied", run, operator_actions.reconcile_not_applied, by, reason)
+            case Skipped():
+                self._decide("skip", run, operator_actions.reconcile_skip, by, reason)
+            case Unknown():
+                self._decide("again", run, operator_actions.reconcile_again, by, reason)
+
+    def _asked_about(self, book: Book, run: int) -> tuple[RunRow, CallRow | None]:
+        row = self._own(book, run).run(run)
+        return row, book.call_of(row)
+
+    def _kept(self, run: RunRow, call: CallRow | None, result: object) -> bytes:  # noqa: ARG002  # for who knows more
+        """A result as it is kept. Who has the program knows of which type it is."""
+        return encode(freeze(result, f"the result of run {run.id}"))
+
+    def _own(self, book: Book, run: int) -> Book:
+        """A run of another workflow is not this one's to decide."""
+        given: object = run
+        if type(given) is not int:
+            raise UsageError(f"{given!r} is no run; its number is expected, as flow.runs() has it: run.id", run=run)
+        _, name = self._place()
+        owner = book.flow(book.run(run).flow).name
+        if name and owner != name:
+            raise TransitionError(f"run {run} is not one of {name}, but of {owner}: decide about it there", run=run)
+        return book
+
+    def _own_input(self, book: Book, input_id: int) -> Book:
+        """Likewise."""
+        given: object = input_id
+        if type(given) is not int:
+            raise UsageError(f"{given!r} is no input; its number is expected, as flow.inputs() has it: input.id")
+        _, name = self._place()
+        owner = book.flow(operator_actions.find_input(book, input_id).flow).name
+        if name and owner != name:
+            message = f"input {input_id} is not one of {name}, but of {owner}: decide about it there"
+            raise TransitionError(message, input=input_id)
+        return book
+
+    # -- inputs --------------------------------------------------------------------------------------------
+
+    def skip(self, input_id: int) -> int:
+        """What waits because of an input is done with; how many events that were."""
+        hub, _ = self._place()
+        return hub.do(lambda book: operator_actions.skip_input(self._own_input(book, input_id), input_id))
+
+    def reprocess(self, input_id: int | None = None) -> int:
+        """Parked events wait again: those of one input, or all."""
+        hub, name = self._place()
+        if input_id is None:
+            return hub.do(lambda book: operator_actions.reprocess(book, name))
+        return hub.do(lambda book: operator_actions.reprocess(self._own_input(book, input_id), name, input_id))
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def runs(self, limit: int = 50, *, waiting: bool = False) -> list[RunView]:
+        """The newest runs, newest first; with `waiting`, only those that wait for a person."""
+        hub, name = self._place()
+        return hub.look(lambda book: run_queries.runs(book, name, limit=limit, waiting=waiting))
+
+    def inputs(self, limit: int = 50) -> list[InputView]:
+        """What came in, newest first."""
+        hub, name = self._place()
+        return hub.look(lambda book: run_queries.inputs(book, name, limit=limit))

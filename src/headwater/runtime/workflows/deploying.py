@@ -1,0 +1,30 @@
+"""An app is opened: its workflows meet what is kept of them.
+
+Must never know: when they run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.runtime.workflows.hub import Hosted
+from headwater.runtime.workflows.repair import restore_patches
+from headwater.workflow.deployment import deploy
+
+if TYPE_CHECKING:
+    from headwater.declare.workflows.workflow import Workflow
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+def deploy_flow(space: BaseSpace, flow: Workflow, *, force: bool = False) -> None:
+    """Deploy a workflow of an app that is being opened. Raises what refuses it: then nothing has changed."""
+    hub = space.flows
+    spec = flow.spec
+    print_, salt = flow.print(), space.entropy.token()
+    # Before anything new begins: what a host before this one has left in the middle.
+    hub.recover()
+    deployed = hub.do(lambda book: deploy(book, spec, print_, salt, force=force))
+    hosted = Hosted(flow, space, spec, deployed.flow.id, deployed.flags)
+    hub.add(hosted)
+    space.on_close(lambda: hub.drop(space))
+    restore_patches(hosted, deployed.code)

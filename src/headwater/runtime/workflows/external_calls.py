@@ -1,0 +1,74 @@
+"""Calls to the outside as they are kept: which operation one is of, and whether somebody can be asked about it.
+
+Must never know: when they are made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.declare.workflows.connector import Operation
+from headwater.declare.workflows.handler_specs import Declared, Producer
+from headwater.declare.workflows.plan import Applied, NotApplied
+from headwater.errors import HeadwaterError, InvariantError, StoreError, TransitionError
+from headwater.runtime.workflows.hub import Hub
+from headwater.values.codec import encode
+from headwater.workflow import transitions
+from headwater.workflow.rows import CallRow
+
+
+def own_operation(handler: Declared) -> str:
+    """What a class that acts itself calls."""
+    return f"{handler.name}.mutate"
+
+
+def operation_of(handler: Declared, name: str) -> Operation[..., Any] | None:
+    """The operation of that name, of those that a handler uses."""
+    return next((c.operations[name] for c in handler.uses if name in c.operations), None)
+
+
+def can_reconcile(handler: Declared | Producer, call: CallRow | None) -> bool:
+    """Somebody can be asked what became of a call."""
+    return call is not None and reconciles(handler, call.operation)
+
+
+def reconciles(handler: Declared | Producer, name: str) -> bool:
+    """The same, of any call of an operation."""
+    if not isinstance(handler, Declared):
+        return False
+    operation = operation_of(handler, name)
+    return handler.has_reconcile if operation is None else operation.reconciler is not None
+
+
+def answered_bytes(handler: Declared | Producer, call: CallRow | None, result: object) -> bytes:
+    """What a reconciliation found, as it is kept."""
+    assert isinstance(handler, Declared)
+    assert call is not None
+    operation = operation_of(handler, call.operation)
+    sealed = handler.types.result if operation is None else operation.result
+    return encode(sealed.seal(result))
+
+
+def settle(hub: Hub, handler: Declared | Producer, call: CallRow | None, answer: object) -> str | None:
+    """Write what a reconciliation found. None: what became of the call is known; else why not.
+
+    Raises TransitionError if it was known already: what was said first counts.
+    """
+    assert call is not None
+    run_id = call.run
+    match answer:
+        case Applied():
+            try:
+                kept = answered_bytes(handler, call, answer.result)
+            except (InvariantError, StoreError, TransitionError):
+                raise
+            except HeadwaterError as misfit:
+                return misfit.message
+            hub.do(lambda book: transitions.applied(book, run_id, kept, "reconciliation"))
+            return None
+        case NotApplied():
+            error = answer.reason or "it was looked up, and did not happen"
+            hub.do(lambda book: transitions.not_applied(book, run_id, error, "reconciliation"))
+            return None
+        case _:
+            return getattr(answer, "reason", "") or "it cannot tell yet"

@@ -1,0 +1,247 @@
+"""The workflows of one open file: transitions on their way to the disk, and who is told of them.
+
+There is one for each storage of this process, whoever opens it and how often: flags and runs under way are known here.
+
+Must never know: how a run is executed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from headwater.errors import HeadwaterError, InvariantError, UsageError
+from headwater.host.storage import Storage
+from headwater.values.ids import MAIN, Millis
+from headwater.workflow.planner import Flags
+from headwater.workflow.rows import Phase, RunRow, Status
+from headwater.workflow.run_recovery import left_active, recover
+from headwater.workflow.table_transaction import Part, Ride
+from headwater.workflow.tables import Book
+from headwater.workflow.transitions import Begun, came_back
+from headwater.workflow.workflow_spec import FlowSpec
+
+if TYPE_CHECKING:
+    from headwater.cells.transaction import Transaction
+    from headwater.declare.workflows.workflow import Workflow
+
+T = TypeVar("T")
+
+
+class Waker(Protocol):
+    """Who executes runs, if somebody does."""
+
+    def wake(self, name: str) -> None:
+        """A workflow may have something to do."""
+
+
+@dataclass(slots=True, eq=False)
+class Hosted:
+    """A workflow that is deployed in this process."""
+
+    flow: Workflow
+    space: Any
+    spec: FlowSpec
+    flow_id: int
+    flags: Flags
+    # What a repairer has put in place of handlers, by name.
+    patched: dict[str, Any] = field(default_factory=dict)
+
+
+class Hub:
+    """What this process does with the workflows of one file."""
+
+    def __init__(self, storage: Storage, now: Callable[[], Millis]) -> None:
+        self._storage = storage
+        self.now = now
+        # Of several openings of a workflow, the newest.
+        self.hosted: dict[str, Hosted] = {}
+        self._openings: dict[str, list[Hosted]] = {}
+        # Runs that this process executes.
+        self.alive: set[int] = set()
+        self.wakers: list[Waker] = []
+        # Transactions and questions, for whoever counts them.
+        self.rides = 0
+        self.looks = 0
+        self._ids: dict[int, str] = {}
+        self._lock = threading.Lock()
+        self._recovered = False
+
+    # -- transitions ---------------------------------------------------------------------------------------
+
+    def post(self, *parts: Part, soon: bool = True) -> Ride:
+        """Have it done, without waiting for the disk. If not soon, then with whatever comes next."""
+        ride = Ride(self.now, self._hear, self._mark)
+        ride.parts.extend(parts)
+        self._storage.ride(ride)
+        if soon:
+            self._storage.nudge()
+        return ride
+
+    def do(self, part: Callable[[Book], T]) -> T:
+        """Have it done: on disk when this returns. Raises what refused it."""
+        ride = Ride(self.now, self._hear, self._mark)
+        ride.parts.append(part)
+        ended = self.hold(ride)
+        self._storage.ride(ride)
+        self._storage.serve(ended)
+        answer: T = self.settled(ride)
+        return answer
+
+    def hold(self, ride: Ride) -> threading.Lock:
+        """What `serve` waits for, when the ride was sent."""
+        ended = threading.Lock()
+        ended.acquire()
+
+        def hear(ride: Ride) -> None:
+            self._hear(ride)
+            ended.release()
+
+        ride.hear = hear
+        return ended
+
+    def serve(self, ended: threading.Lock) -> None:
+        """Until a ride that was sent is decided."""
+        self._storage.serve(ended)
+
+    def settled(self, ride: Ride) -> Any:  # noqa: ANN401  # what its last part came to
+        """What a ride came to, once it is decided. Raises what refused it."""
+        if not ride.is_decided:
+            raise InvariantError("a transition was waited for, and is not decided")
+        if ride.error is not None:
+            raise ride.error
+        if not ride.is_kept:
+            raise InvariantError(f"a transition was not taken: {ride.verdict}", verdict=ride.verdict)
+        return ride.answer
+
+    def along(self, tx: Transaction) -> Ride:
+        """What goes with the commit of a transaction."""
+        if not isinstance(tx.rider, Ride):
+            tx.rider = Ride(self.now, self._hear, self._mark)
+        return tx.rider
+
+    def look(self, question: Callable[[Book], T]) -> T:
+        """Ask the tables, as they are now."""
+        self.looks += 1
+        return self._storage.call(lambda engine: question(Book(engine.backend.tables, self.now())))
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Until everything so far is on disk. Raises UnavailableError if that takes too long."""
+        self._storage.wait(timeout)
+
+    def _hear(self, ride: Ride) -> None:
+        """Called by whoever decides, with the storage's lock held: flags and bells only."""
+        self.rides += 1
+        book = ride.book
+        if book is None or not ride.is_kept:
+            return
+        for answer in ride.answers:
+            self._take_note(answer)
+        self._mark(book)
+        for flow_id in book.touched:
+            hosted = self._hosted(flow_id)
+            if hosted is not None:
+                self.ring(hosted.spec.name)
+
+    def _mark(self, book: Book) -> None:
+        """Who has something to look at. Also before it is decided: what comes in the same group shall know.
+
+        If it comes to nothing, there is nothing to look at, and nobody does.
+        """
+        for flow_id, topic in book.published:
+            hosted = self._hosted(flow_id)
+            if hosted is not None:
+                for consumer in hosted.spec.consumers:
+                    if topic in consumer.topics:
+                        hosted.flags.dirty.add(consumer.name)
+
+    def _take_note(self, answer: object) -> None:
+        """W10, D2: flags go when the run that looks begins. What is published later sets them again: in this order."""
+        if isinstance(answer, Begun):
+            hosted = self._hosted(answer.flow.id)
+            if hosted is not None:
+                flags, name = hosted.flags, answer.run.handler
+                flags.resumed = None
+                if answer.run.phase == Phase.PREPARING and answer.run.kind == "consumer":
+                    flags.dirty.discard(name)
+                    flags.fresh.discard(name)
+        elif isinstance(answer, RunRow):
+            hosted = self._hosted(answer.flow)
+            has_ended = answer.kind == "consumer" and answer.status != Status.ACTIVE
+            # D1: what a run has left, or given back, is looked at again, if there is any.
+            if hosted is not None and has_ended and (answer.taken or answer.status != Status.COMMITTED):
+                hosted.flags.dirty.add(answer.handler)
+
+    def _hosted(self, flow_id: int) -> Hosted | None:
+        name = self._ids.get(flow_id)
+        return None if name is None else self.hosted.get(name)
+
+    def ring(self, name: str) -> None:
+        """A workflow may have something to do."""
+        for waker in list(self.wakers):
+            waker.wake(name)
+
+    # -- deploying -----------------------------------------------------------------------------------------
+
+    def add(self, hosted: Hosted) -> None:
+        """A workflow is deployed here from now on."""
+        with self._lock:
+            known = self.hosted.get(hosted.spec.name)
+            if known is not None:
+                # Opened more than once in this process: what is known of it is shared.
+                known.flags.fresh |= hosted.flags.fresh
+                known.flags.dirty |= hosted.flags.dirty
+                hosted.flags, hosted.patched = known.flags, known.patched
+            self._openings.setdefault(hosted.spec.name, []).append(hosted)
+            self.hosted[hosted.spec.name] = hosted
+            self._ids[hosted.flow_id] = hosted.spec.name
+
+    def drop(self, space: object) -> None:
+        """A space was closed: its workflows are no longer deployed here, unless another opening has them, too."""
+        with self._lock:
+            for name, openings in list(self._openings.items()):
+                openings[:] = [hosted for hosted in openings if hosted.space is not space]
+                if openings:
+                    self.hosted[name] = openings[-1]
+                else:
+                    del self._openings[name]
+                    self._ids.pop(self.hosted.pop(name).flow_id, None)
+
+    def of(self, space: object) -> dict[str, Hosted]:
+        """Those that an opening has deployed: it executes them in its own space, which is open as long as it is."""
+        with self._lock:
+            found = [hosted for openings in self._openings.values() for hosted in openings if hosted.space is space]
+            return {hosted.spec.name: hosted for hosted in found}
+
+    def recover(self) -> list[int]:
+        """W8: runs of a host that is gone. One transaction each: whenever this is stopped, it goes on from there."""
+        with self._lock:
+            if self._recovered:
+                return []
+            found = self.look(lambda book: left_active(book, self.alive))
+            for run_id in found:
+                self.do(lambda book, run_id=run_id: recover(book, run_id))  # type: ignore[misc]  # bound at once
+            if self.look(lambda book: bool(book.execute("select 1 from flow where block_kind = 'hung'"))):
+                self.do(came_back)
+            self._recovered = True
+            return found
+
+
+_FLOWS: Final = "flows"
+_making = threading.Lock()
+
+
+def hub_of(storage: Storage, now: Callable[[], Millis], branch: str = MAIN) -> Hub:
+    """The one of a storage."""
+    if branch != MAIN:
+        raise UsageError(f"workflows are on the main branch; this opening is on {branch!r}", branch=branch)
+    with _making:
+        found = storage.along.get(_FLOWS)
+        if not isinstance(found, Hub):
+            found = storage.along[_FLOWS] = Hub(storage, now)
+        return found
+
+
+__all__ = ["HeadwaterError", "Hosted", "Hub", "Waker", "hub_of"]

@@ -1,0 +1,62 @@
+"""Asking what became of a call that nobody knows of: in the background, and after a restart.
+
+Must never know: what else a run does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.errors import TransitionError
+from headwater.host.timed_call import Watched
+from headwater.runtime.error_report import log
+from headwater.runtime.workflows.external_calls import can_reconcile, settle
+from headwater.runtime.workflows.hub import Hosted, Hub
+from headwater.runtime.workflows.run_executor import Await, Performance
+from headwater.values.ids import Millis
+from headwater.workflow import transitions
+from headwater.workflow.retry_policy import DEFAULT
+from headwater.workflow.transitions import Ask, Begun
+from headwater.workflow.workflow_limits import RECONCILE_MS, RECONCILE_TRIES
+
+
+class Question(Performance):
+    """A `reconcile` that is called for a run which has stopped."""
+
+    def __init__(self, hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
+        state = hub.look(lambda book: book.handler(ask.run.flow, "consumer", ask.run.handler)).state
+        super().__init__(hub, hosted, Begun(ask.flow, ask.run, state), awaiting)
+        self.call = ask.call
+        self.seconds["reconcile"] = min(self.seconds["reconcile"], RECONCILE_MS / 1000)
+
+    def unanswered(self, why: str) -> None:
+        """It is asked again later; after the last time, a person is."""
+        tries = self.call.tries + 1
+        next_at = None if tries >= RECONCILE_TRIES else Millis(self.hub.now() + DEFAULT.delay_ms(tries))
+        self.hub.do(lambda book: transitions.still_uncertain(book, self.run_id, why, tries, next_at))
+
+    def _give_up(self, text: str) -> None:
+        self.unanswered(text)
+
+
+def ask_again(
+    hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await, watch: Callable[[Watched], None] = lambda _: None
+) -> None:
+    """In the background, or after a restart: what became of a call that nobody knows of."""
+    try:
+        _ask(hub, hosted, ask, awaiting, watch)
+    except TransitionError as error:
+        # A person has said it meanwhile.
+        log.info("run %s: %s", ask.run.id, error.message)
+
+
+def _ask(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await, watch: Callable[[Watched], None]) -> None:
+    question = Question(hub, hosted, ask, awaiting)
+    if not can_reconcile(question.handler, ask.call):
+        hub.do(lambda book: transitions.still_uncertain(book, ask.run.id, ask.call.error or "", ask.call.tries, None))
+        return
+    watch(question)
+    answer = question.reconcile()
+    why = settle(hub, question.handler, ask.call, answer)
+    if why is not None and not question.is_given_up:
+        question.unanswered(why)

@@ -1,0 +1,32 @@
+"""What is around an author's function in a run: its transaction, and who hears what it prints.
+
+Must never know: what the function is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headwater.cells.context import HERE, Frame
+from headwater.cells.transaction import Transaction
+from headwater.host.console_capture import LISTENERS, Voice, run_begins, run_ends
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+@contextmanager
+def around(space: BaseSpace, tx: Transaction, run: int) -> Iterator[None]:
+    """With this transaction, and nothing else, around it."""
+    token = HERE.set(Frame(space, tx, None))
+    if LISTENERS:
+        tx.voice = Voice(tx.name, run)
+        run_begins(space)
+    try:
+        yield
+    finally:
+        HERE.reset(token)
+        if LISTENERS:
+            run_ends(tx)

@@ -1,0 +1,139 @@
+"""How a run ends that does not come to its end: what goes wrong in it, and what happens when a phase of it is late.
+
+What goes wrong is classified here, at its source.
+
+Must never know: phases in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import random
+from time import monotonic
+from typing import Any, TypeVar
+
+from headwater.declare.workflows.failure_classes import classified
+from headwater.declare.workflows.handler_specs import Declared, Producer
+from headwater.declare.workflows.run_handle import PHASES, Doing, Run
+from headwater.errors import TransitionError, UserCodeError
+from headwater.host.timed_call import Watched
+from headwater.runtime.error_report import log
+from headwater.runtime.workflows.external_calls import can_reconcile
+from headwater.runtime.workflows.hub import Hosted
+from headwater.runtime.workflows.run_values import Values
+from headwater.values.ids import Millis
+from headwater.workflow import transitions
+from headwater.workflow.retry_policy import DEFAULT
+from headwater.workflow.rows import Outcome, Status, Trouble
+from headwater.workflow.run_recovery import recover
+from headwater.workflow.transitions import Failed
+
+T = TypeVar("T")
+
+
+class Ending(Values, Watched):
+    """One run under way, as far as it can end before it is committed."""
+
+    hosted: Hosted
+    handler: Declared | Producer
+    run: Run
+    # `next` has its turn.
+    is_emitting: bool = False
+    doing: Doing | None = None
+    # How long each phase may take.
+    seconds: dict[str, float]
+
+    def _named(self) -> str:
+        return f"{self.row.handler}.{self.doing}" if self.row.kind == "consumer" else f"{self.row.handler}()"
+
+    def _title(self) -> str:
+        return f"{self.hosted.spec.name}.{self.row.handler}"
+
+    # -- what goes wrong -----------------------------------------------------------------------------------
+
+    def _do(self, part: Callable[[Any], T]) -> T:
+        return self.hub.do(part)
+
+    def _check_violation(self) -> None:
+        """What was done against the phases, and a read that failed, end the run, even if that was caught."""
+        if self.run.violation is not None:
+            raise self.run.violation
+        if self.run.failed is not None:
+            raise self.run.failed
+
+    def _failed(self, error: BaseException) -> None:
+        self._fail(self._classified(error))
+
+    def _fail(self, why: Failed, *, undone: str = "") -> None:
+        run_id = self.row.id
+        try:
+            self._end(why, undone=undone)
+        except TransitionError as error:
+            # Ended by a person, or for being late. If it was not, it must not be left as if it were at work.
+            log.info("run %s: %s", run_id, error.message)
+            self._do(lambda book: recover(book, run_id))
+            return
+        self._report(why)
+
+    def _end(self, why: Failed, *, undone: str = "") -> None:
+        """Raises TransitionError if the run is not where this can happen to it."""
+        retry, spec, run_id, emitting = self.handler.retry, self.hosted.spec, self.row.id, self.is_emitting
+        chance = random()  # noqa: S311  # for jitter, not for secrets
+        self._do(
+            lambda book: transitions.failed(book, run_id, why, spec, retry, chance, undone=undone, emitting=emitting)
+        )
+
+    def _report(self, why: Failed) -> None:
+        text = f"run {self.row.id} of {self._title()} failed: {why.message}"
+        if why.kind in (Trouble.LOGIC, Trouble.INTERNAL):
+            self.space.report(
+                UserCodeError(text, run=self.row.id, workflow=self.hosted.spec.name, event=None, triggers=())
+            )
+        elif why.kind is not Trouble.STOPPED:
+            log.warning("%s", text)
+
+    def _classified(self, error: BaseException) -> Failed:
+        """The class of a failure, by what was raised: never by what it says."""
+        return classified(error, self.handler.retry.on, self.hub.now())
+
+    # -- being late ----------------------------------------------------------------------------------------
+
+    @property
+    def acts(self) -> bool:
+        """Its effect may happen right now."""
+        return self.doing is Doing.MUTATE
+
+    def give_up(self) -> None:
+        """It is late: the run ends without it. What it comes to later is noted, if that says what became of its call.
+
+        If it has come back by then, it goes on. Raises TransitionError.
+        """
+        with self.turn:
+            if not self.is_late(monotonic()):
+                raise TransitionError(f"{self._title()} has come back in the last moment, and goes on")
+            text = f"{self._named()} took longer than {self.seconds.get(PHASES.get(self.doing, ''), 0):g} s"
+            try:
+                self._give_up(text)
+            except TransitionError:
+                # Ended by a person: then it is only its thread that is given up.
+                if self.hub.look(lambda book: book.run(self.row.id).status) == Status.ACTIVE:
+                    raise
+            self.is_given_up = True
+
+    def _give_up(self, text: str) -> None:
+        run_id = self.row.id
+        if self.doing is Doing.MUTATE and self.row.outcome == Outcome.UNKNOWN:
+            can_ask = can_reconcile(self.handler, self._call_row())
+            self._do(
+                lambda book: (
+                    transitions.hung(book, run_id, text) if can_ask else transitions.uncertain(book, run_id, text, None)
+                )
+            )
+        elif self.doing is Doing.RECONCILE:
+            # It only reads: it is asked again in the background, also while this one has not come back.
+            next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1))
+            self._do(lambda book: transitions.uncertain(book, run_id, text, next_at))
+        else:
+            why = Failed(kind=Trouble.TRANSIENT, message=text)
+            self._end(why)
+            self._report(why)

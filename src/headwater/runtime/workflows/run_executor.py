@@ -1,0 +1,535 @@
+"""Executing one run: its phases in order, each with what the author wrote for it, each kept before the next begins.
+
+What goes wrong is classified here, at its source. Nothing that an author's function raises, catches or returns late can
+do more than end its own run.
+
+Must never know: which thread this is, and what runs next.
+
+Length: the phases of a run, in their order, and each needs what the one before it kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from inspect import isawaitable
+from random import random
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec.structs import replace
+
+from headwater.cells.context import HERE
+from headwater.cells.detached_value import Sealed
+from headwater.declare.workflows.consumer import Consumer
+from headwater.declare.workflows.failure_classes import LateError, text_of
+from headwater.declare.workflows.handler_specs import Declared, Producer
+from headwater.declare.workflows.plan import (
+    Applied,
+    Event,
+    NotApplied,
+    Pending,
+    Plan,
+    Unknown,
+    moment,
+    wake_ms,
+)
+from headwater.declare.workflows.run_handle import CURRENT, Acted, Doing, Run
+from headwater.errors import (
+    HeadwaterError,
+    IndeterminateError,
+    InvariantError,
+    LogicError,
+    StoreError,
+    TransientError,
+    TransitionError,
+    WorkflowError,
+)
+from headwater.host.loop_thread import ElapsedError
+from headwater.runtime.error_report import log
+from headwater.runtime.workflows.external_calls import (
+    answered_bytes,
+    can_reconcile,
+    operation_of,
+    own_operation,
+    reconciles,
+    settle,
+)
+from headwater.runtime.workflows.hub import Hosted, Hub
+from headwater.runtime.workflows.run_context import around
+from headwater.runtime.workflows.run_ending import Ending
+from headwater.values.codec import encode
+from headwater.values.ids import Millis
+from headwater.workflow import transitions
+from headwater.workflow.operator_actions import digest_of, plan_digest
+from headwater.workflow.retry_policy import DEFAULT
+from headwater.workflow.rows import EventRow, Outcome, Phase, RunRow, Status, Trouble
+from headwater.workflow.tables import Book
+from headwater.workflow.transitions import Begun, Failed, Next, Prepared
+from headwater.workflow.workflow_limits import CONFLICT_MS
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+T = TypeVar("T")
+
+_PREPARE_ONLY: Final = "{run} only reads: it cannot write {}; write cells in next"
+_MUTATE_ONLY: Final = "{run} acts outside: it cannot write {}; write cells in next"
+
+Await = Callable[[Coroutine[Any, Any, Any], float], Any]
+"""Runs a coroutine to its end, for at most so many seconds."""
+
+
+class Performance(Ending):
+    """One run under way. `execute` comes to an end whatever happens in it."""
+
+    def __init__(self, hub: Hub, hosted: Hosted, begun: Begun, awaiting: Await) -> None:
+        super().__init__(begun.run.id, hosted.spec.name)
+        self.hub = hub
+        self.hosted = hosted
+        self.space: BaseSpace = hosted.space
+        self.begun = begun
+        self.row: RunRow = begun.run
+        self.handler: Declared | Producer = self._handler()
+        self.run = Run(begun.flow, begun.run, self.handler.uses, self.handler.retry.on)
+        self._await = awaiting
+        self.operation = ""
+        # What was planned here, as `mutate` gets it.
+        self.data: Any = None
+        # `next` has its turn.
+        self.is_emitting = False
+        self.doing: Doing | None = None
+        self.seconds: dict[str, float] = dict(self.handler.timeouts.seconds)
+        # What is begun in the transaction that ends this run, if nobody else waits for a turn.
+        self.then: Callable[[str, Book], Next] | None = None
+        self.followed_by: Next | None = None
+
+    def _handler(self) -> Declared | Producer:
+        flow, row = self.hosted.flow, self.row
+        found: Declared | Producer
+        found = flow.consumers[row.handler] if row.kind == "consumer" else flow.producers[row.handler]
+        patched = self.hosted.patched.get(row.handler)
+        return found if patched is None else patched
+
+    # -- all of it -----------------------------------------------------------------------------------------
+
+    def execute(self) -> None:
+        """From the phase that the run is in, to its end or to where it stops."""
+        try:
+            if isinstance(self.handler, Producer):
+                self._produce(self.handler)
+            else:
+                self._consume(self.handler)
+        except TransitionError as error:
+            self._ended(error)
+        except StoreError:
+            # What is on disk is true, and nothing else is: the next opening goes on from it.
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # also what would end a program: here it ends the run
+            self._failed(error)
+
+    def _ended(self, error: TransitionError) -> None:
+        """Somebody else has moved the run: paused, given up for being late. Not a failure of it."""
+        if error.facts.get("stopped"):
+            self._fail(Failed(kind=Trouble.STOPPED, message=error.message))
+        else:
+            log.info("run %s: %s", self.row.id, error.message)
+
+    def _consume(self, handler: Declared) -> None:
+        consumer = handler.kind()
+        consumer.run = self.run
+        consumer.state = self._state(handler.types.state, handler.types.default)
+        if self.row.phase == Phase.PREPARING:
+            plan = self._prepare(handler, consumer)
+            if plan is None:
+                return
+        if self.row.phase == Phase.PREPARED and self.row.taken and self.row.cancelled:
+            # While it was prepared: also of one that asks first, or has nothing to call.
+            self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
+        if self.row.phase == Phase.PREPARED and self.row.ask and self.row.approval != plan_digest(self.row):
+            self.row = self._do(lambda book: transitions.ask(book, self.row.id))
+            return
+        acts = self.row.phase in (Phase.PREPARED, Phase.MUTATING) and self.row.taken and handler.has_mutate
+        if acts and not self._mutate(handler, consumer):
+            return
+        try:
+            self._next(handler, consumer)
+        except TransitionError as error:
+            if not error.facts.get("cancelled"):
+                raise
+            # While `next` was at work, for one that calls nothing: it is told, and what it did is not kept.
+            self.space.catch_up()
+            self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
+            self._next(handler, consumer)
+
+    # -- calling authors -----------------------------------------------------------------------------------
+
+    def _call(self, doing: Doing, phase: str, fn: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401
+        """One function of the author's, with what is around it; for as long as its phase may take."""
+        run = self.run
+        run.doing = self.doing = doing
+        run.failed = None
+        seconds = self.seconds[phase]
+        self.may_take(seconds)
+        token = CURRENT.set(run)
+        try:
+            result = fn(*args)
+            if isawaitable(result):
+                result = self._wait(result, seconds)
+        finally:
+            CURRENT.reset(token)
+            frame = HERE.get()
+            if frame is not None and frame.tx is not None and frame.tx.refused:
+                # Also if it was caught: like whatever else is done against the phases.
+                run.violated(frame.tx.refused)
+            self.comes_back()
+            run.doing = self.doing = None
+        return result
+
+    def _wait(self, awaitable: Any, seconds: float) -> Any:  # noqa: ANN401  # whatever the author awaits
+        async def awaited() -> Any:  # noqa: ANN401
+            return await awaitable
+
+        try:
+            return self._await(awaited(), seconds)
+        except ElapsedError:
+            raise LateError(f"{self._named()} took longer than {seconds:g} s") from None
+
+    def _inside(self, read_only: str, work: Callable[[], T]) -> T:
+        """With a transaction around it that only reads."""
+        tx = self.space.begin(self._title(), read_only=read_only)
+        try:
+            with around(self.space, tx, self.row.id):
+                return work()
+        finally:
+            if tx.is_open:
+                tx.abort()
+
+    # -- producing -----------------------------------------------------------------------------------------
+
+    def _produce(self, producer: Producer) -> None:
+        given: dict[str, object] = {}
+        if producer.run_at is not None:
+            given[producer.run_at] = self.run
+        if producer.state_at is not None and producer.state is not None:
+            given[producer.state_at] = self._state(producer.state, producer.default)
+
+        def work() -> bytes | None:
+            returned = self._call(Doing.PRODUCE, "produce", lambda: producer.fn(**given))
+            self._check_violation()
+            if returned is None or producer.state is None:
+                return None
+            return encode(producer.state.seal(returned))
+
+        self._land(work, lambda book, state: transitions.produced(book, self.row.id, state, self.hosted.spec))
+
+    # -- preparing -----------------------------------------------------------------------------------------
+
+    def _prepare(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> Plan[Any] | None:
+        """The plan, when it is kept; None: there was nothing to do."""
+        first = self.begun.events
+        more = partial(self._more, handler) if self.row.offered > len(first) else None
+        pending: Pending[Any] = Pending(first, lambda row: self._event(handler, row), more)
+
+        def work() -> Plan[Any]:
+            made = self._call(Doing.PREPARE, "prepare", consumer.prepare, pending)
+            self._check_violation()
+            if not isinstance(made, Plan):
+                raise LogicError(f"{handler.name}.prepare returned {made!r}; a hw.Plan is expected, or hw.Plan.idle()")
+            stray = pending.stray(made.take)
+            if stray is not None:
+                raise LogicError(f"{handler.name} cannot take {stray!r}: prepare was not given it now")
+            return made
+
+        plan = self._inside(_PREPARE_ONLY, work)
+        now = self.hub.now()
+        wake = wake_ms(plan.wake, now)
+        if plan.is_idle:
+            kept = Prepared(result=encode(None), wake_at=wake)
+            self._do(lambda book: transitions.idle(book, self.row.id, kept, self.hosted.spec))
+            return None
+        result = encode(handler.types.data.seal(plan.data))
+        # What does not come back as it was given is found before anything is called with it.
+        self.data = self._open(handler.types.data, result)
+        approval = digest_of(result) if plan.ask else None
+        acts_itself = handler.has_mutate and not handler.by_call and not self.is_stopping
+        kept = Prepared(
+            events=tuple(event.number for event in plan.take),
+            result=result,
+            title=plan.title[:500],
+            wake_at=wake,
+            approval=approval,
+            acts=own_operation(handler) if acts_itself else None,
+        )
+        try:
+            self.row = self._do(lambda book: transitions.prepared(book, self.row.id, kept, self.hosted.spec))
+        except LogicError as error:
+            # It was given all of them: so somebody has skipped one meanwhile. That is nobody's mistake, and seen anew.
+            raise TransitionError(error.message, stopped=True) from None
+        self.run.title = self.row.title
+        return plan
+
+    def _more(self, handler: Declared) -> list[EventRow]:
+        """What was not read when the run began. Newer ones in place of what is gone by now are welcome, too."""
+        newest = self.begun.events[-1].id
+        found = self.hub.look(lambda book: book.pending(self.row.flow, list(handler.topics), self.row.offered))
+        return [event for event in found if event.id > newest]
+
+    def _event(self, handler: Declared, row: EventRow) -> Event[Any]:
+        topic = handler.topics[row.topic]
+        space, payload = self.space, row.payload
+        return Event(
+            row.id, row.message, row.topic, row.attempt, moment(row.created_at), lambda: topic.opened(space, payload)
+        )
+
+    # -- acting --------------------------------------------------------------------------------------------
+
+    def _mutate(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> bool:
+        """The one effect; whether the run goes on."""
+        data = self._data(handler) if self.data is None else self.data
+        if not handler.by_call:
+            return self._act(
+                own_operation(handler),
+                self.row.prepare_result or b"",
+                lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data),
+                handler.types.result,
+            )
+        returned: object = None
+        try:
+            returned = self._inside(
+                _MUTATE_ONLY, lambda: self._call(Doing.MUTATE, "mutate", consumer.mutate, self.run, data)
+            )
+        except Acted:
+            pass
+        except Exception as error:
+            # Whatever it caught or raised around it: what was asked for, if anything, is what counts.
+            self._check_violation()
+            if self.run.asked is None and isinstance(error, WorkflowError):
+                raise
+            if self.run.asked is None:
+                # Not tried again by itself: whoever acts in here, against the rules, shall not act twice.
+                raise LogicError(f"{handler.name}.mutate failed before it called anything: {text_of(error)}") from error
+        self._check_violation()
+        if self.run.asked is None and returned is not None:
+            message = (
+                f"{handler.name}.mutate returned {returned!r} and has called nothing: run.call(...) says what to call"
+            )
+            raise LogicError(f"{message}; if it acts itself, declare @flow.consumer(..., acts=True)")
+        if self.run.asked is None:
+            return True
+        called, args, kwargs = self.run.asked
+        asked = called.params(*args, **kwargs)
+        named = called.named(args, kwargs, self.run.key)
+
+        def call() -> Any:  # noqa: ANN401  # what the operation returns
+            return self._call(Doing.MUTATE, "mutate", lambda: called.fn(**named))
+
+        return self._act(called.name, encode(asked), call, called.result)
+
+    def _act(self, operation: str, params: bytes, call: Callable[[], Any], result: Sealed) -> bool:
+        """L11: from here to the end of this, whatever happens, nobody may assume that nothing has."""
+        self.operation = operation
+        if self.row.phase != Phase.MUTATING:
+            if self.is_stopping:
+                raise TransitionError("the host ends before the run has acted", stopped=True)
+            # W6: on disk before the call leaves.
+            self.row = self._do(lambda book: transitions.in_flight(book, self.row.id, operation, params))
+        if self.row.outcome == Outcome.SKIPPED:
+            return True
+        try:
+            answer = self._inside(_MUTATE_ONLY, call)
+        except WorkflowError as error:
+            if not error.definite:
+                return self._doubtful(error)
+            self._undone(error)
+            return False
+        except StoreError:
+            raise
+        except KeyboardInterrupt:
+            # The process is about to end: that nobody knows is on disk.
+            raise
+        except BaseException as error:  # noqa: BLE001  # whatever was raised: the call may have left before
+            return self._doubtful(error)
+        return self._answered(answer, result)
+
+    def _answered(self, answer: object, result: Sealed) -> bool:
+        match answer:
+            case NotApplied():
+                self._undone(TransientError(answer.reason or f"{self._title()} says that it did not happen"))
+                return False
+            case Unknown():
+                return self._doubtful(IndeterminateError(answer.reason or "it says that it does not know"))
+            case Applied():
+                answer = answer.result
+            case _:
+                pass
+        try:
+            kept = encode(result.seal(answer))
+        except HeadwaterError as error:
+            # It has happened, and what came of it cannot be kept: that is not a reason to do it again.
+            return self._doubtful(error)
+        self._applied(kept)
+        # Late, it is learnt what became of it; but the run is no longer this one's, if it was given up before that.
+        return self.row.status == Status.ACTIVE
+
+    def _applied(self, kept: bytes) -> None:
+        row_id = self.row.id
+        if self.is_given_up or not reconciles(self.handler, self._operation()):
+            # On disk before `next` is called: if the process ends in that, the outcome could not be found out.
+            self.row = self._do(lambda book: transitions.applied(book, row_id, kept))
+            return
+        # Not waited for: it is on disk with the end of the run, or within moments if that takes longer. If the process
+        # ends before that, it is as if it had ended before the call came back: `reconcile` tells.
+        self.hub.post(lambda book: transitions.applied(book, row_id, kept), soon=False)
+        self.row = replace(self.row, phase=Phase.MUTATED, outcome=Outcome.APPLIED, mutation_result=kept)
+
+    def _undone(self, error: BaseException) -> None:
+        """Surely not: the next attempt starts from the beginning."""
+        if self.is_given_up:
+            self.row = self._do(lambda book: transitions.not_applied(book, self.row.id, text_of(error)))
+            if self.row.status == Status.ACTIVE:
+                self._fail(self._classified(error))
+            return
+        self._fail(self._classified(error), undone=text_of(error))
+
+    def _doubtful(self, error: BaseException) -> bool:
+        """Ask at once, in the run; if nobody can tell, it is asked in the background, or a person is."""
+        told = text_of(error)
+        if self.is_given_up:
+            return False
+        answer: object = Unknown(told)
+        can_ask = can_reconcile(self.handler, self._call_row())
+        if can_ask:
+            answer = self.reconcile()
+        if self._is_learnt_late(answer):
+            return False
+        match answer:
+            case Applied():
+                try:
+                    self._applied(answered_bytes(self.handler, self._call_row(), answer.result))
+                except (InvariantError, StoreError, TransitionError):
+                    raise
+                except HeadwaterError as misfit:
+                    told = misfit.message
+                else:
+                    return True
+            case NotApplied():
+                self._undone(error)
+                return False
+            case _:
+                pass
+        if can_ask and isinstance(answer, Unknown) and answer.reason:
+            told += f"; asked about it: {answer.reason}"
+        next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1)) if can_ask else None
+        why = self._classified(error)
+        self._do(lambda book: transitions.uncertain(book, self.row.id, told, next_at, why.details))
+        log.warning("nobody knows what became of run %s of %s: %s", self.row.id, self._title(), told)
+        return False
+
+    def _is_learnt_late(self, answer: object) -> bool:
+        """The run was given up meanwhile, and is no longer its own: what became of the call is noted all the same."""
+        if self.is_given_up:
+            settle(self.hub, self.handler, self._call_row(), answer)
+        return self.is_given_up
+
+    # -- finding out ---------------------------------------------------------------------------------------
+
+    def reconcile(self) -> object:
+        """What the author's code says of the call: an answer, whatever happens."""
+        call = self._call_row()
+        try:
+            return self._inside(_MUTATE_ONLY, lambda: self._reconciled(call))
+        except (StoreError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  # a question that fails is one that is not answered
+            return Unknown(text_of(error))
+
+    def _reconciled(self, call: Any) -> object:  # noqa: ANN401  # a CallRow
+        handler = self.handler
+        assert isinstance(handler, Declared)
+        operation = operation_of(handler, call.operation)
+        if operation is not None:
+            assert operation.reconciler is not None
+            fn, given = operation.reconciler, operation.question(self.space, call.params, call.key)
+            answer = self._call(Doing.RECONCILE, "reconcile", lambda: fn(**given))
+        else:
+            consumer = handler.kind()
+            consumer.run = self.run
+            consumer.state = self._state(handler.types.state, handler.types.default)
+            answer = self._call(Doing.RECONCILE, "reconcile", consumer.reconcile, self.run, self._data(handler))
+        if self.run.failed is not None:
+            # What it was to read is not known: whatever it made of that, it cannot tell.
+            raise self.run.failed
+        if not isinstance(answer, Applied | NotApplied | Unknown):
+            raise LogicError(
+                f"reconcile returned {answer!r}; hw.Applied(...), hw.NotApplied() or hw.Unknown() is expected"
+            )
+        return answer
+
+    # -- going on ------------------------------------------------------------------------------------------
+
+    def _next(self, handler: Declared, consumer: Consumer[Any, Any, Any]) -> None:
+        self.is_emitting = True
+        # A read that failed in `mutate`, and that it dealt with, is over: the outcome of the call is known by now.
+        self.run.failed = None
+        data = self._data(handler)
+        outcome = self._outcome(handler)
+        types = handler.types
+
+        def work() -> bytes | None:
+            self._check_violation()
+            consumer.state = self._state(types.state, types.default)
+            if handler.has_next:
+                self._call(Doing.NEXT, "next", consumer.next, self.run, data, outcome)
+            self._check_violation()
+            return types.left(self.begun.state, consumer.state)
+
+        def end(book: Any, state: bytes | None) -> RunRow:  # noqa: ANN401  # a Book
+            return transitions.consumed(book, self.row.id, state, self.hosted.spec)
+
+        self._land(work, end)
+
+    def _land(self, work: Callable[[], bytes | None], end: Callable[[Any, bytes | None], RunRow]) -> None:
+        """Call, and commit what it wrote and published together with the end of the run.
+
+        If somebody has written what it read, it is called again: that is nobody's failure.
+        """
+        space = self.space
+        until = monotonic() + CONFLICT_MS / 1000
+        pause = 0.001
+        while True:
+            tx = space.begin(self._title(), cause=["run", self.hosted.spec.name, self.row.id])
+            try:
+                with around(space, tx, self.row.id):
+                    state = work()
+            except BaseException:
+                tx.abort()
+                raise
+            if self.is_given_up:
+                # It was late, and another attempt has taken its place: it is not called again, whatever it has read.
+                tx.abort()
+                raise TransitionError(f"{self._title()} has come back after its time, and what it wrote is rolled back")
+            ride = self.hub.along(tx)
+            ride.parts.append(lambda book, state=state: end(book, state))  # type: ignore[misc]  # bound at once
+            if self.then is not None:
+                # W10: one that took nothing has looked; it looks again when something happens.
+                ride.parts.append(partial(self.then, self.row.handler if self.row.taken else ""))
+            # That somebody waits for its end: then it is not told as lost.
+            tx.on_settled(lambda _: None)
+            ended = self.hub.hold(ride)
+            tx.commit()
+            if not tx.is_rejected:
+                self.hub.serve(ended)
+            if tx.is_rejected or (ride.is_decided and not ride.is_kept and ride.error is None):
+                if monotonic() > until:
+                    raise TransientError(f"{self._title()} was overtaken by others again and again for 30 s")
+                space.catch_up()
+                sleep(pause * random())  # noqa: S311  # so that two who are in each other's way part
+                pause = min(pause * 2, 0.25)
+                continue
+            self.hub.settled(ride)
+            if self.then is None:
+                self.row = ride.answers[-1]
+            else:
+                self.row, self.followed_by = ride.answers[-2:]
+            return

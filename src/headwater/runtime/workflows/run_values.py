@@ -1,0 +1,62 @@
+"""What is kept of a run, as its author gets it: state, data, and what became of the call.
+
+Must never know: phases.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headwater.cells.detached_value import Sealed
+from headwater.declare.workflows.handler_specs import Declared
+from headwater.declare.workflows.plan import Applied, Nothing, Skipped
+from headwater.runtime.workflows.external_calls import operation_of
+from headwater.runtime.workflows.hub import Hub
+from headwater.values.codec import decode, encode
+from headwater.workflow.rows import CallRow, Outcome, RunRow
+from headwater.workflow.transitions import Begun
+
+if TYPE_CHECKING:
+    from headwater.runtime.space_runtime import BaseSpace
+
+
+class Values:
+    """The values of one run."""
+
+    hub: Hub
+    space: BaseSpace
+    begun: Begun
+    row: RunRow
+    # What was called: known when it was called here.
+    operation: str = ""
+
+    def _call_row(self) -> CallRow | None:
+        return self.hub.look(lambda book: book.call_of(book.run(self.row.id)))
+
+    def _open(self, sealed: Sealed, kept: bytes) -> Any:  # noqa: ANN401  # of the author's type
+        return sealed.unseal(self.space, self.space.untracked, decode(kept))
+
+    def _state(self, sealed: Sealed, default: bytes | None) -> Any:  # noqa: ANN401  # likewise
+        kept = default if self.begun.state is None else self.begun.state
+        return None if kept is None else self._open(sealed, kept)
+
+    def _data(self, handler: Declared) -> Any:  # noqa: ANN401  # likewise
+        return self._open(handler.types.data, self.row.prepare_result or encode(None))
+
+    def _outcome(self, handler: Declared) -> Applied[Any] | Skipped | Nothing:
+        match self.row.outcome:
+            case Outcome.APPLIED:
+                operation = operation_of(handler, self._operation())
+                sealed = handler.types.result if operation is None else operation.result
+                return Applied(self._open(sealed, self.row.mutation_result or encode(None)))
+            case Outcome.SKIPPED:
+                return Skipped()
+            case _:
+                return Nothing()
+
+    def _operation(self) -> str:
+        """What was called: here, or by the run that this one goes on from."""
+        if not self.operation:
+            call = self._call_row()
+            self.operation = call.operation if call is not None else ""
+        return self.operation

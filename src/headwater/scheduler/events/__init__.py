@@ -1,0 +1,1 @@
+"""Events: streams, lanes, handling, outcomes, outbox, receipts."""

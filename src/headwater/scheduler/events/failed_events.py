@@ -1,0 +1,119 @@
+"""Events that failed are kept: each in a document with payload, cause and traceback, and one document that lists them.
+
+They are there to be looked at, delivered again, or dropped. The oldest go when there are too many.
+
+Must never know: why an event failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.events.event import Event
+from headwater.scheduler.events.origin import Fate
+from headwater.scheduler.events.outbox import is_map, take
+from headwater.store.commit import OriginCommitted
+from headwater.values.address import Depth, doc_key
+from headwater.values.author_text import calls_of, describe, traceback_text
+from headwater.values.ids import DocKey
+from headwater.values.patch import Add, Remove
+from headwater.values.tree import Maybe, Value, freeze
+
+FAILED: Final = doc_key("events:failed")
+"""A map from the letters of each failed event's id to when it failed, in milliseconds since 1970."""
+
+_FRAMES: Final = 30
+"""Lines of calls that are kept of a traceback: the innermost ones."""
+
+_TEXT_MAX: Final = 20_000
+"""Characters of a message or traceback that are kept."""
+
+
+def record_of(letters: str) -> DocKey:
+    """The document of a failed event."""
+    return doc_key(f"failed:{letters}")
+
+
+def keep(tx: Transaction, event: Event, at_ms: float, kept_max: int) -> None:
+    """Keep a failed event, in one transaction with taking it out of the outbox."""
+    launch = event.origin
+    if launch is not None and launch.fate is not Fate.COMMITTED and launch.tx.local_seq is not None:
+        # I10: if what sent it does not come to be, there is nothing to deliver again.
+        tx.require(OriginCommitted(launch.tx.local_seq))
+    if event.is_stored:
+        take(tx, event.letters)
+    if not kept_max:
+        return
+    error = event.error
+    record = {
+        "event": event.id,
+        "stream": event.handler.spec.stream,
+        "payload": event.payload,
+        "error": None if error is None else describe(error)[:_TEXT_MAX],
+        "reason": event.reason[:_TEXT_MAX],
+        "traceback": _traceback(error),
+        "attempts": event.tried_before + event.attempts,
+        "at": int(at_ms),
+    }
+    if event.is_only_here and not event.was_kept:
+        # There is nothing to be looked up, and a server may be away.
+        tx.replica.expect_new(record_of(event.letters))
+    tx.set(record_of(event.letters), (), freeze(record))
+    listed = tx.look(FAILED)
+    if is_map(listed):
+        tx.patch(FAILED, Add((event.letters,), int(at_ms)))
+        _thin_out(tx, cast("Mapping[str, Value]", tx.look(FAILED)), kept_max)
+    else:
+        tx.note(FAILED, (), Depth.DEEP)
+        tx.set(FAILED, (), freeze({event.letters: int(at_ms)}))
+
+
+def _thin_out(tx: Transaction, listed: Mapping[str, Value], kept_max: int) -> None:
+    if len(listed) > kept_max:
+        oldest = sorted(listed, key=lambda letters: (_time(listed[letters]), letters))
+        for letters in oldest[: len(listed) - kept_max]:
+            forget(tx, letters)
+
+
+def forget(tx: Transaction, letters: str) -> bool:
+    """It is handled after all, or nobody wants it any more. Whether it was there."""
+    listed = tx.look(FAILED)
+    there = is_map(listed) and letters in cast("Mapping[str, Value]", listed)
+    if there:
+        tx.patch(FAILED, Remove((letters,)))
+        tx.delete(record_of(letters))
+    return there
+
+
+def kept(replica: Replica) -> list[Mapping[str, Value]]:
+    """The records of all that are kept, oldest first."""
+    found = [replica.read(record_of(letters)) for letters in listed(replica.read(FAILED))]
+    return [cast("Mapping[str, Value]", record) for record in found if is_map(record)]
+
+
+def listed(failed: Maybe) -> list[str]:
+    """The letters of those in the list, oldest first."""
+    if not is_map(failed):
+        return []
+    times = cast("Mapping[str, Value]", failed)
+    return sorted(times, key=lambda letters: (_time(times[letters]), letters))
+
+
+def _time(value: Value) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _traceback(error: Exception | None) -> str:
+    """From the author's function on: how it came to be called is the same for all."""
+    if error is None:
+        return ""
+    calls = calls_of(error)
+    while calls is not None and calls.tb_frame.f_globals.get("__name__", "").startswith("headwater."):
+        calls = calls.tb_next
+    text = traceback_text(error, calls, limit=-_FRAMES)
+    half = _TEXT_MAX // 2
+    # Where it was raised stands at the end; or, before a long message, at the beginning.
+    return text if len(text) <= _TEXT_MAX else f"{text[:half]}\n...\n{text[-half:]}"

@@ -1,0 +1,395 @@
+"""Events: whose turn it is, and one attempt to handle each.
+
+The head of a lane is handled when everything above what its handler reads is current (I4), in one transaction that also
+creates its receipt: if the receipt is there already, or what sent the event did not come to be, the store refuses the
+whole (I10, I11). The next event does not wait for the verdict.
+
+Must never know: event loops, threads, clocks; how a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status as TxStatus
+from headwater.errors import HeadwaterError, OfflineError
+from headwater.scheduler.events import failed_events, outbox, receipts
+from headwater.scheduler.events.event import Event, Handling, Signal, State
+from headwater.scheduler.events.handler_reads import closure_of, learn
+from headwater.scheduler.events.lanes import Lane, Parking
+from headwater.scheduler.events.origin import Fate
+from headwater.scheduler.events.outcomes import TAKEN_BACK, Outcomes
+from headwater.scheduler.events.readiness import Ready
+from headwater.scheduler.events.receipts import Rejection
+from headwater.scheduler.events.streams import Streams
+from headwater.scheduler.events.unhandled import leave_behind
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.inspect.trace import Dispatched, Parked, Trace
+from headwater.scheduler.passes.attempt import RetryImmediately
+from headwater.scheduler.passes.steps import Step, drive
+from headwater.scheduler.scheduler_environment import Outside
+from headwater.store.commit import Absent, OriginCommitted
+from headwater.values.author_text import text_of
+from headwater.values.ids import DocKey
+from headwater.values.tree import ABSENT, Value
+
+
+class NotYet(RetryImmediately):
+    """Raised in a handler when it first looks at something that cannot be made current now: it is called again then."""
+
+
+class Events:
+    """Decides which event is handled next, and handles it."""
+
+    def __init__(
+        self, replica: Replica, outside: Outside, trace: Trace, *, streams: Streams, outcomes: Outcomes, ready: Ready
+    ) -> None:
+        self._replica = replica
+        self._handlers = streams.handlers
+        self._lanes = streams.lanes
+        self._outcomes = outcomes
+        self._ready = ready
+        self._trace = trace
+        self._outside = outside
+        self._now = outside.now
+        # The server that the space is at, if it is at one; and why it is not reached, empty if it is.
+        self.server = ""
+        self.away: Callable[[], str] = lambda: ""
+        # Called with every handling before it is committed: for those who look on.
+        self.before_commit: Callable[[Handling], None] | None = None
+        # Arrivals: called with a document before a handler looks at it, where not everything is here.
+        self.expect: Callable[[DocKey], None] | None = None
+
+    # -- whose turn it is ----------------------------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        """Some event can be looked at."""
+        return bool(self._lanes.inbox) or self._lanes.are_ready
+
+    @property
+    def is_due(self) -> bool:
+        """Some event can be looked at, or somebody told."""
+        return bool(self._outcomes.untold) or self.is_ready
+
+    @property
+    def waiting(self) -> int:
+        """Events that are not handled yet."""
+        return self._lanes.waiting
+
+    @property
+    def wake_at(self) -> float | None:
+        """The earliest time at which one may be handled that only waits for time."""
+        return self._lanes.wake_at
+
+    def take_spent(self) -> dict[Node, None]:
+        """Nodes that were run for events as often as may be."""
+        spent, self._ready.spent = self._ready.spent, {}
+        return spent
+
+    def look_again(self) -> None:
+        """A pass begins: whoever waits is looked at anew."""
+        for lane in self._lanes:
+            lane.parked = None
+
+    def tell(self) -> None:
+        """Whoever asked is told how events ended."""
+        self._outcomes.tell()
+
+    def steps(self) -> Iterator[Step]:
+        """Handle the head of each lane, if it can be."""
+        self._lanes.take_in()
+        for lane in self._lanes:
+            while lane.head is not None and lane.head.is_settled:
+                # Taken back by another thread just when it was put here.
+                lane.take_out(lane.head)
+            event = lane.head
+            if event is None or not lane.is_ready:
+                continue
+            if event.handler.removed:
+                # As in a notebook: another was declared in its place.
+                self._hand_over(event)
+            parking = self._held_up(event)
+            if parking is None:
+                try:
+                    needs = closure_of(event, self._replica)
+                except OfflineError as error:
+                    self._wait_for_server(event, error)
+                    continue
+                yield from self._ready.make(needs, event)
+                parking = self._ready.parking
+            if lane.head is not event:
+                # What has run meanwhile has taken it back.
+                continue
+            if parking is None:
+                # I4: it is the first of its lane, and everything above what it is known to read has run.
+                yield from self._dispatch(lane, event)
+            else:
+                self._park(lane, event, parking)
+
+    def _held_up(self, event: Event) -> Parking | None:
+        if event.not_before > self._now():
+            return Parking(TAKEN_BACK, event.not_before)
+        if event.awaits_server and (away := self.away()):
+            return Parking(away)
+        launch = event.origin
+        if launch is not None:
+            fate = launch.fate
+            if fate is Fate.OPEN:
+                return Parking(f"{launch.name} sent it, and has not ended")
+            if fate is Fate.FAILED:
+                # In another thread, which will say so in a moment.
+                return Parking(f"{launch.name} sent it, and is being taken back")
+            if fate is Fate.PENDING and not launch.is_near:
+                return Parking(f"{launch.name} sent it in another space, and is not confirmed")
+        return None
+
+    def _park(self, lane: Lane, event: Event, parking: Parking) -> None:
+        lane.parked = parking
+        if lane.head is not event or (event.awaits_server and not self.away()):
+            # Another thread has taken it back just now: whoever is next is not held up. Or the server is back.
+            lane.parked = None
+        if self._trace.on:
+            self._trace.emit(Parked(self._now(), event.handler.id, event.id, parking.reason, parking.until))
+
+    # -- handling ------------------------------------------------------------------------------------------
+
+    def _dispatch(self, lane: Lane, event: Event) -> Iterator[Step]:
+        lane.take_out(event)
+        if event.handler.removed:
+            # While it was made ready.
+            self._hand_over(event)
+        handler = event.handler
+        if handler.removed:
+            self._outcomes.fail(event, None, f"{handler.title} was removed before its turn came")
+            return
+        launch, is_new = event.origin, False
+        if event.is_only_here:
+            self._replica.expect_new(event.receipt)
+            is_new = not event.attempts
+        elif self._is_off(event):
+            return
+        # Handler-made ids are derived from the event: whoever handles it, and however often, they are the same.
+        tx = Transaction(self._replica, handler.title, cause=("event", event.id))
+        tx.is_first = is_new
+        tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
+        if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
+            # I10: the store knows what has become of it when it decides on this one. Before `Handling` takes the place
+            # that a rejection goes back to: that must not undo it.
+            tx.require(OriginCommitted(launch.tx.local_seq))
+        handling = Handling(self, event, tx, self._now(), self._replica.version)
+        tx.gate = partial(self._gate, handling)
+        event.awaits_server, event.waits_since = False, None
+        event.signal(Signal.DISPATCHED)
+        event.attempts += 1
+        handler.runs += 1
+        lane.running = handling
+        if self._trace.on:
+            self._trace.emit(
+                Dispatched(handling.started, handler.id, event.id, event.ordinal, event.lane, event.attempts)
+            )
+        try:
+            yield handling
+        except RetryImmediately:
+            self.again(handling)
+        except BaseException as stop:
+            self.interrupted(handling, f"it was interrupted by {type(stop).__name__}")
+            raise
+        else:
+            self.finish(handling)
+
+    def _is_off(self, event: Event) -> bool:
+        """Whether it was seen already, or nobody knows now: the handler need not be called to find that out."""
+        try:
+            if self._replica.read(event.receipt) is ABSENT:
+                return False
+        except OfflineError as error:
+            self._wait_for_server(event, error)
+        else:
+            self._outcomes.handled_before(event)
+        return True
+
+    def _hand_over(self, event: Event) -> None:
+        old = event.handler
+        event.handler = self._handlers.get(old.spec.stream, old)
+        # What is sent is counted by those who send, and only by them.
+        old.ended += 1
+        event.handler.ended -= 1
+
+    def _gate(self, handling: Handling, doc: DocKey) -> None:
+        """The handler looks at a document for the first time: whatever writes there is made current first (I4)."""
+        if self.expect is not None:
+            with self._outside.turn:
+                self.expect(doc)
+        if not self._ready.is_written(doc):
+            return
+        handling.looked[doc] = None
+        with self._outside.turn:
+            drive(self._ready.make((doc,), handling.event), self._outside.perform)
+            parking = self._ready.parking
+        if parking is not None:
+            handling.needs = True
+            raise NotYet(f"{handling.title} has to wait: {parking.reason}")
+
+    def _is_still_current(self, handling: Handling) -> bool:
+        """Whatever it has looked at is current, or is made so now: if it is another one then, its commit is refused.
+
+        Otherwise it might have seen what was made of a value before others changed that, and the value after it (I4).
+        """
+        if not handling.looked or handling.version == self._replica.version:
+            return True
+        with self._outside.turn:
+            drive(self._ready.make(handling.looked, handling.event), self._outside.perform)
+            handling.needs = self._ready.parking is not None
+        return not handling.needs
+
+    def finish(self, handling: Handling) -> None:
+        """The handler has returned or raised; or it waits, and its lane with it."""
+        event, tx = handling.event, handling.tx
+        if handling.suspended:
+            return
+        if handling.needs or not self._is_still_current(handling):
+            # In the first case, it was told that it has to wait, and has kept that to itself.
+            self.again(handling)
+            return
+        self._leave(handling)
+        learn(handling)
+        if event.is_settled:
+            # What sent it was taken back while it was at work.
+            if tx.is_open:
+                tx.abort()
+            return
+        if tx.status is not TxStatus.OPEN:
+            self._outcomes.fail(
+                event, None, "its transaction was ended before it returned, by tx.abort() or tx.commit()"
+            )
+            return
+        outcome, error = handling.outcome()
+        if error is not None:
+            tx.abort()
+            self._fail(event, error)
+            return
+        if self.before_commit is not None:
+            self.before_commit(handling)
+        self._commit(event, tx, outcome)
+
+    def _fail(self, event: Event, error: Exception) -> None:
+        if isinstance(error, OfflineError) and error.facts.get("url") == self.server:
+            self._wait_for_server(event, error)
+        else:
+            self._outcomes.fail(event, error)
+
+    def _commit(self, event: Event, tx: Transaction, outcome: Value | Rejection) -> None:
+        tx.gate = None
+        # I11: whoever handled it first has created this document, and nobody can again.
+        tx.require(Absent(event.receipt))
+        repeatable = ABSENT if event.is_fresh else event.handler.spec.given(event.payload)
+        tx.set(event.receipt, (), receipts.made(event.handler.spec.stream, outcome, repeatable))
+        if event.is_stored or not event.is_fresh:
+            # Whoever else has it may have left it there, or have failed.
+            outbox.take(tx, event.letters)
+            failed_events.forget(tx, event.letters)
+        event.result = event.rejection = event.met = None
+        if isinstance(outcome, Rejection):
+            event.rejection = outcome
+        else:
+            event.result = outcome
+        event.signal(Signal.APPLIED)
+        tx.callbacks = (*tx.callbacks, self._outcomes.decided)
+        try:
+            tx.commit()
+        except HeadwaterError as broken:
+            if tx.local_seq is not None:
+                # Under way all the same: the store decides.
+                raise
+            # A limit, or a closed space: nothing was written.
+            self._outcomes.fail(event, broken)
+
+    def _leave(self, handling: Handling) -> None:
+        lane = self._lanes.of(handling.event)
+        if lane.running is handling:
+            lane.running = None
+        now = self._now()
+        handler = handling.event.handler
+        handler.last_ms = now - handling.started
+        handler.total_ms += handler.last_ms
+        handler.last_at_ms = now
+
+    def again(self, handling: Handling) -> None:
+        """It could not be handled now: it keeps its place."""
+        event = handling.event
+        self._leave(handling)
+        if handling.tx.is_open:
+            handling.tx.abort()
+        if event.is_settled:
+            return
+        if not handling.needs:
+            self._outcomes.retry(event, "its handler asked to be called again")
+            return
+        # As if it had not been called: what it needs is known now, and looked at first.
+        learn(handling)
+        event.signal(Signal.TAKEN_BACK)
+        event.attempts -= 1
+        event.handler.runs -= 1
+        self._lanes.of(event).put(event)
+        self._outside.tick(True)
+
+    def _wait_for_server(self, event: Event, error: OfflineError) -> None:
+        """It needs what is not here: that is no failure of its handler. It keeps its place until it can be had."""
+        lane = self._lanes.of(event)
+        lane.take_out(event)
+        is_called = event.state is State.RUNNING
+        if not self.away() or self._outcomes.leave_behind is not None:
+            # It is back already, or slow: not for ever.
+            if not is_called:
+                event.signal(Signal.DISPATCHED)
+            self._outcomes.retry(event, text_of(error), error)
+            return
+        if is_called:
+            # It costs no try.
+            event.signal(Signal.TAKEN_BACK)
+            event.attempts -= 1
+            event.handler.runs -= 1
+        event.awaits_server = True
+        lane.put(event)
+        self._outside.tick(True)
+
+    def interrupted(self, handling: Handling, reason: str) -> None:
+        """Its handler was stopped. What it did outside is done; what it wrote is not kept, but the event is."""
+        self._leave(handling)
+        if handling.tx.is_open:
+            handling.tx.abort()
+        if not handling.event.is_settled:
+            self._outcomes.fail(handling.event, None, reason)
+
+    def waits(self, handling: Handling) -> None:
+        """It waits once more. What it has read is checked when it commits."""
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def close(self) -> int:
+        """Nothing is handled any more. What waits is put into the outbox, for the next opening. Returns how many."""
+        leave = partial(leave_behind, outcomes=self._outcomes, replica=self._replica)
+        self._outcomes.leave_behind = leave
+        self._lanes.take_in()
+        left: list[Event] = []
+        for lane in self._lanes:
+            running = lane.running
+            if running is not None:
+                lane.running = None
+                running.cancel()
+                if running.tx.is_open:
+                    running.tx.abort()
+                if not running.event.is_settled:
+                    running.event.signal(Signal.TAKEN_BACK)
+                    lane.put(running.event)
+            left += lane.events
+            lane.events.clear()
+        leave(left)
+        left = [event for event in left if not event.is_settled]
+        self._outcomes.untold.extend(event for event in left if event.callbacks)
+        self._outcomes.tell()
+        return len(left)

@@ -1,0 +1,127 @@
+"""Events that wait for each other: first come, first served.
+
+There is one lane for everything now. Nothing assumes that: whoever works on events asks for the lane of each.
+
+Must never know: what an event is about, and when it is handled.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import deque
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from headwater.scheduler.events.event import Event, Handling
+
+EVERYTHING: Final = "all"
+"""The one lane there is."""
+
+_place: Final = attrgetter("ordinal")
+
+
+class Parking(msgspec.Struct, frozen=True):
+    """Why the head of a lane is not handled now, and until when, if only time is missing."""
+
+    reason: str
+    until: float | None = None
+
+
+class Lane:
+    """A queue of events, in the order in which they were sent."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.events: deque[Event] = deque()
+        # events: the attempt that is under way; why the head waits, as it was last looked at.
+        self.running: Handling | None = None
+        self.parked: Parking | None = None
+
+    @property
+    def head(self) -> Event | None:
+        """Whose turn it is. The last one may be taken out by another thread at any time."""
+        try:
+            return self.events[0]
+        except IndexError:
+            return None
+
+    @property
+    def is_ready(self) -> bool:
+        """Its head can be looked at."""
+        return bool(self.events) and self.running is None and self.parked is None
+
+    def put(self, event: Event) -> None:
+        """At the end; one that comes back, where it was."""
+        events = self.events
+        if not events or events[-1].ordinal < event.ordinal:
+            events.append(event)
+            if len(events) == 1:
+                self.parked = None
+            return
+        at = bisect(events, event.ordinal, key=_place)
+        events.insert(at, event)
+        if at == 0:
+            self.parked = None
+
+    def take_out(self, event: Event) -> None:
+        """It is handled now, or never. From any thread: in one step, since others may put and take meanwhile."""
+        was_head = self.head is event
+        try:
+            self.events.remove(event)
+        except ValueError:
+            return
+        if was_head:
+            self.parked = None
+
+
+class Lanes:
+    """All lanes of a scheduler, made as they are needed."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, Lane] = {}
+        # Appended to by whichever thread sends; taken from by the one that has the turn.
+        self.inbox: deque[Event] = deque()
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(list(self._lanes.values()))
+
+    def of(self, event: Event) -> Lane:
+        """The lane of an event."""
+        found = self._lanes.get(event.lane)
+        if found is None:
+            found = self._lanes[event.lane] = Lane(event.lane)
+        return found
+
+    def take_in(self) -> None:
+        """Put what was sent into its lane, in the order in which it was sent."""
+        while self.inbox:
+            event = self.inbox.popleft()
+            if not event.is_settled:
+                self.of(event).put(event)
+
+    def server_is_back(self) -> None:
+        """Whoever waits for it is looked at again. From any thread."""
+        for lane in self:
+            head = lane.head
+            if head is not None and head.awaits_server:
+                lane.parked = None
+
+    @property
+    def are_ready(self) -> bool:
+        """Some head can be looked at."""
+        return any(lane.is_ready for lane in self._lanes.values())
+
+    @property
+    def waiting(self) -> int:
+        """Events that have not been handled, or are being handled."""
+        lanes = self._lanes.values()
+        return len(self.inbox) + sum(len(lane.events) + (lane.running is not None) for lane in lanes)
+
+    @property
+    def wake_at(self) -> float | None:
+        """The earliest time at which a head may be handled that only waits for time."""
+        parked = [lane.parked for lane in self._lanes.values() if lane.events and lane.parked is not None]
+        return min((parking.until for parking in parked if parking.until is not None), default=None)

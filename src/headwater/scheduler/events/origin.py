@@ -1,0 +1,128 @@
+"""What a transaction has launched: events sent in it, and whatever else was started. Undone if it does not come to be.
+
+Work that follows from a transaction may begin before the store has decided on that; it survives only if it is accepted
+(I10). Who knows that it was not undoes what was launched, here and at once; what got away is refused by the store.
+
+Must never know: how an event is handled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Final
+
+from headwater.cells.pending_commit import call_all
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import SETTLED, Status
+from headwater.scheduler.inspect.trace import Decided, Trace
+
+
+class Fate(Enum):
+    """What has become of an origin."""
+
+    OPEN = "open"
+    """It still runs: nothing that follows from it may begin."""
+    PENDING = "pending"
+    """Visible here; the store has not decided."""
+    COMMITTED = "committed"
+    FAILED = "failed"
+
+
+_FATES: Final = {
+    Status.OPEN: Fate.OPEN,
+    Status.PENDING: Fate.PENDING,
+    Status.COMMITTED: Fate.COMMITTED,
+    Status.REJECTED: Fate.FAILED,
+    Status.ABORTED: Fate.FAILED,
+}
+
+
+class Launch:
+    """One transaction and what it has launched, each as what stops it."""
+
+    __slots__ = ("count", "id", "is_near", "on_fate", "stops", "tx")
+
+    def __init__(self, tx: Transaction, number: str, *, is_near: bool) -> None:
+        self.tx = tx
+        # What the ids of its events are derived from: another for each attempt.
+        self.id = number
+        self.count = 0
+        # Of the same session: that it was accepted can be demanded of the store. Else it is waited for.
+        self.is_near = is_near
+        self.stops: list[Callable[[], None]] = []
+        self.on_fate: list[Callable[[], None]] = []
+
+    @property
+    def fate(self) -> Fate:
+        """What has become of it so far."""
+        return _FATES[self.tx.status]
+
+    @property
+    def name(self) -> str:
+        """For people, and in traces: whose attempt it is."""
+        return self.tx.name or "a transaction"
+
+
+class Lineage:
+    """The origins whose fate is not known yet."""
+
+    def __init__(self, replica: Replica, trace: Trace, now: Callable[[], float]) -> None:
+        self._replica = replica
+        self._trace = trace
+        self._now = now
+        self._launches: dict[Transaction, Launch] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._launches)
+
+    def __iter__(self) -> Iterator[Launch]:
+        return iter(list(self._launches.values()))
+
+    def of(self, tx: Transaction) -> Launch:
+        """The record of a transaction, made with the first that it launches. One that has ended is not kept."""
+        found = self._launches.get(tx)
+        if found is not None:
+            return found
+        self._count += 1
+        made = Launch(tx, f"{self._replica.opening}.{self._count}", is_near=tx.replica is self._replica)
+        if tx.status not in SETTLED:
+            self._launches[tx] = made
+            tx.follow(self._ended, lambda: None)
+        return made
+
+    def launch(self, tx: Transaction, stop: Callable[[], None], on_fate: Callable[[], None] | None = None) -> Launch:
+        """Something was started in a transaction: it is stopped if that fails, or the part that this code is in."""
+        launch = self.of(tx)
+        if launch.fate is Fate.FAILED:
+            stop()
+            return launch
+        if launch.fate is Fate.COMMITTED:
+            return launch
+        launch.stops.append(stop)
+        if on_fate is not None:
+            launch.on_fate.append(on_fate)
+        if tx.status is Status.OPEN:
+            tx.launch(lambda: self._undo(launch, stop))
+        return launch
+
+    @staticmethod
+    def _undo(launch: Launch, stop: Callable[[], None]) -> None:
+        launch.stops.remove(stop)
+        stop()
+
+    def _ended(self, tx: Transaction) -> None:
+        launch = self._launches.pop(tx)
+        stops, launch.stops = launch.stops, []
+        told, launch.on_fate = launch.on_fate, []
+        if self._trace.on:
+            came_to_be = launch.fate is Fate.COMMITTED
+            self._trace.emit(Decided(self._now(), "", launch.id, launch.name, came_to_be))
+        if launch.fate is Fate.FAILED:
+            # I10: what a failed attempt has launched is stopped, and not done again. Its next attempt launches anew.
+            # The last first: whoever was started twice is again what it was before the first time.
+            call_all([lambda _, stop=stop: stop() for stop in reversed(stops)], launch)  # type: ignore[misc]
+        for tell in told:
+            tell()

@@ -1,0 +1,264 @@
+"""What becomes of an event: confirmed, refused, rejected, tried again or failed; each listener is called once.
+
+Must never know: whose turn it is, and how a handler is called.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from headwater.cells.rejection import refusal
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status as TxStatus
+from headwater.errors import HeadwaterError, PoisonedError, UnconfirmedError
+from headwater.scheduler.events import failed_events, outbox, receipts
+from headwater.scheduler.events.event import SETTLED, Event, LastFailure, Signal, State
+from headwater.scheduler.events.lanes import Lanes, Parking
+from headwater.scheduler.events.origin import Fate
+from headwater.scheduler.events.receipts import Rejection
+from headwater.scheduler.events.retry_transaction import write_down
+from headwater.scheduler.inspect.function_errors import failed_event, is_final, unkept_event
+from headwater.scheduler.inspect.trace import Ended, Parked, Trace
+from headwater.scheduler.scheduler_environment import Outside
+from headwater.scheduler.scheduler_limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
+from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
+from headwater.values.author_text import describe, text_of
+from headwater.values.ids import EventId
+
+HANDLED: Final = "it was handled before"
+"""Why an event is refused of which there is a receipt."""
+
+TAKEN_BACK: Final = "its handling was taken back, and it is tried again"
+"""Why the head of a lane waits that somebody has overtaken."""
+
+
+class Outcomes:
+    """The end of each event, and the way there."""
+
+    def __init__(self, replica: Replica, outside: Outside, trace: Trace, *, lanes: Lanes) -> None:
+        self._replica = replica
+        self._lanes = lanes
+        self._trace = trace
+        self._outside = outside
+        self._now = outside.now
+        self._tick = outside.tick
+        self._space = outside.space
+        # Sent and not ended, by id: the same event is not taken twice.
+        self.live: dict[EventId, Event] = {}
+        # Ended, and to be told of.
+        self.untold: deque[Event] = deque()
+        # When the last of them failed, in milliseconds since 1970.
+        self._failed_ms = 0
+        # Set when the space is closed: takes what was to be tried again.
+        self.leave_behind: Callable[[list[Event]], None] | None = None
+        # Why those that fail cannot be kept here, if they cannot; and the options of commands that look at them.
+        self.unkeepable: Callable[[], HeadwaterError | None] = lambda: None
+        self.where = ""
+        # How many have come to each end.
+        self.counts: dict[State, int] = dict.fromkeys(SETTLED, 0)
+
+    # -- the verdict ---------------------------------------------------------------------------------------
+
+    def decided(self, tx: Transaction) -> None:
+        """The store has decided on a handling."""
+        event = tx.event
+        assert isinstance(event, Event)
+        if event.state is not State.PENDING or (tx.error is not None and tx.local_seq is None):
+            # In the latter case it was never sent, and whoever wanted that is told by what was raised.
+            return
+        if tx.status is TxStatus.COMMITTED:
+            if event.rejection is None:
+                event.signal(Signal.ACCEPTED)
+                self._end(event)
+            else:
+                self._reject(event, event.rejection)
+            # Nobody reads the receipt here, and there will be one for every event.
+            self._replica.let_go(event.receipt)
+            return
+        launch, verdict = event.origin, tx.verdict
+        if launch is not None and launch.fate is Fate.FAILED:
+            self.refuse(event, f"{launch.name}, which sent it, was taken back")
+        elif is_final(tx.error):
+            # Nobody was faster: it would come to the same each time.
+            self.fail(event, tx.error)
+        elif not isinstance(verdict, Refused):
+            self.retry(event, verdict.reason if isinstance(verdict, Conflict) else text_of(tx.error), tx.error)
+        elif isinstance(verdict.unmet, Absent):
+            self.handled_before(event)
+        elif isinstance(verdict.unmet, OriginCommitted):
+            self.refuse(event, "what sent it was taken back")
+        else:
+            self.fail(event, refusal(verdict), verdict.reason)
+
+    def retry(self, event: Event, reason: str, error: Exception | None = None) -> None:
+        """Somebody was faster: from the head of its lane again, after a little while. It costs no try."""
+        now = self._now()
+        if event.rejected_at is None:
+            event.rejected_at = now
+        if now - event.rejected_at >= RETRY_WINDOW_MS:
+            window = f"for {RETRY_WINDOW_MS / 1000:g} s"
+            self.fail(event, error, f"it was tried {window}, and was taken back each time; the last time: {reason}")
+            return
+        if self.leave_behind is not None:
+            event.signal(Signal.TAKEN_BACK)
+            self.leave_behind([event])
+            self._untold(event)
+            return
+        event.trouble = error if isinstance(error, HeadwaterError) else None
+        event.backoff_ms = min(event.backoff_ms * 2 or RETRY_MS, RETRY_MAX_MS)
+        event.not_before = now + event.backoff_ms * (1 - self._outside.jitter() / 2)
+        event.signal(Signal.TAKEN_BACK)
+        lane = self._lanes.of(event)
+        lane.put(event)
+        if lane.head is event:
+            lane.parked = Parking(TAKEN_BACK, event.not_before)
+        if self._trace.on:
+            self._trace.emit(Parked(now, event.handler.id, event.id, reason, event.not_before))
+        # When to come again is looked at anew.
+        self._tick(True)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Some event was handled, and the store has not decided on that yet."""
+        return any(event.state is State.PENDING for event in list(self.live.values()))
+
+    def unstored(self) -> tuple[int, HeadwaterError] | None:
+        """Events that are only in memory because the store cannot take what came of the first: how many, and why."""
+        live = list(self.live.values())
+        troubled = {event.lane: event.trouble for event in live if event.trouble is not None and not event.is_stored}
+        if not troubled:
+            return None
+        count = sum(event.lane in troubled and not event.is_stored for event in live)
+        return count, next(iter(troubled.values()))
+
+    # -- ends ----------------------------------------------------------------------------------------------
+
+    def handled_before(self, event: Event) -> None:
+        """I11: for good. What came of it then is what the sender gets."""
+        receipt = self._replica.read(event.receipt)
+        rejection = receipts.rejection_in(receipt)
+        # Not what an attempt here came to, which does not count.
+        event.result = None
+        if not event.is_fresh and receipts.is_of_another(receipt, event.handler.spec.given(event.payload)):
+            self.refuse(event, receipts.REUSED)
+        elif rejection is not None:
+            self._reject(event, rejection)
+        else:
+            event.result = receipts.result_in(receipt)
+            self.refuse(event, HANDLED)
+        # By another, perhaps, who did not know that it was noted here.
+        write_down(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
+        self._replica.let_go(event.receipt)
+
+    @staticmethod
+    def _tidy(letters: str, tx: Transaction) -> None:
+        outbox.take(tx, letters)
+        failed_events.forget(tx, letters)
+
+    def refuse(self, event: Event, reason: str) -> None:
+        """It is not handled, and not tried again: that is as it should be."""
+        event.reason = reason
+        event.signal(Signal.REFUSED)
+        self._end(event)
+
+    def _reject(self, event: Event, rejection: Rejection) -> None:
+        """Its handler does not want it: an answer, and no failure. Nothing is logged, nothing is kept to be redone."""
+        event.rejection, event.reason = rejection, rejection.reason
+        event.signal(Signal.REJECTED)
+        self._end(event)
+
+    def orphan(self, event: Event) -> None:
+        """I10: what sent it did not come to be. If it is handled already, the store refuses that."""
+        if event.state is State.PENDING or event.is_settled:
+            return
+        lane = self._lanes.of(event)
+        running = lane.running
+        name = "what sent it" if event.origin is None else event.origin.name
+        # In this order: this may be another thread than the one that handles events, and puts it into its lane.
+        unknown = None if event.origin is None else event.origin.tx.error
+        if isinstance(unknown, UnconfirmedError | PoisonedError):
+            event.error = unknown
+            self.refuse(event, f"it is not known whether {name} was stored: {unknown.message}")
+        else:
+            self.refuse(event, f"{name} was taken back, and it with it")
+        lane.take_out(event)
+        if lane.events:
+            self._tick(True)
+        if running is not None and running.event is event:
+            running.cancel()
+
+    def fail(self, event: Event, error: Exception | None, reason: str = "") -> None:
+        """Loud, once. It is kept, to be looked at and delivered again."""
+        event.error, event.reason = error, reason or describe(error)
+        event.handler.failures += 1
+        event.signal(Signal.FAILED)
+        self._end(event)
+        event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.runs)
+        # Each a little later than the one before, so that they can be told apart: the oldest go first.
+        self._failed_ms = max(int(self._outside.wall_ms()), self._failed_ms + 1)
+        at_ms, kept_max = self._failed_ms, self._outside.keep_failed
+        unkeepable = self.unkeepable()
+        if unkeepable is not None:
+            self._unkept(event, unkeepable)
+            return
+        try:
+            work = partial(failed_events.keep, event=event, at_ms=at_ms, kept_max=kept_max)
+            write_down(self._replica, f"keeping {event.id}", work, partial(self._unkept, event))
+        except HeadwaterError as broken:
+            self._unkept(event, broken)
+        else:
+            self._outside.report(failed_event(event, self._space, is_kept=kept_max > 0, where=self.where))
+
+    def lost(self, events: list[Event], broken: HeadwaterError) -> None:
+        """They were to be handled when the space is opened again, and cannot be kept until then."""
+        for event in events:
+            event.reason = event.reason or "the space was closed before its turn came"
+            self._unkept(event, broken)
+
+    def _unkept(self, event: Event, broken: HeadwaterError) -> None:
+        event.unkept = broken.message
+        if event.origin is None or event.origin.fate is not Fate.FAILED:
+            self._outside.report(unkept_event(event, self._space, broken))
+
+    def _end(self, event: Event) -> None:
+        event.handler.ended += 1
+        self.counts[event.state] += 1
+        self.live.pop(event.id, None)
+        if self._trace.on:
+            origin = "" if event.origin is None else event.origin.id
+            state = event.state.value
+            self._trace.emit(
+                Ended(self._now(), event.handler.id, event.id, state, event.attempts, event.reason, origin)
+            )
+        self._untold(event)
+
+    def _untold(self, event: Event) -> None:
+        if event.callbacks:
+            self.untold.append(event)
+            self._tick(True)
+
+    # -- who is told ---------------------------------------------------------------------------------------
+
+    def on_end(self, event: Event, callback: Callable[[Event], None]) -> None:
+        """Call when it has ended, whichever way; soon, if it has."""
+        event.callbacks.append(callback)
+        if event.is_settled:
+            self.untold.append(event)
+            self._tick(True)
+
+    def tell(self) -> None:
+        """Call those who asked to be told how an event ended; each once."""
+        while self.untold:
+            event = self.untold.popleft()
+            # One by one: another thread may add to them, and each is to be called once.
+            try:
+                while event.callbacks:
+                    event.callbacks.pop(0)(event)
+            finally:
+                if event.callbacks:
+                    # One of them raised: the others are told the next time.
+                    self.untold.appendleft(event)

@@ -1,0 +1,285 @@
+"""Streams of events: who handles each, and how an event comes into the lanes.
+
+Must never know: whose turn it is, and what becomes of an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import cast
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status as TxStatus
+from headwater.errors import EventReusedError, HandlerTakenError, LimitError, NotFoundError, WriteError
+from headwater.scheduler.events import failed_events, outbox, receipts
+from headwater.scheduler.events.event import Event, Handler, HandlerSpec, State
+from headwater.scheduler.events.lanes import EVERYTHING, Lanes
+from headwater.scheduler.events.origin import Launch, Lineage
+from headwater.scheduler.events.outcomes import Outcomes
+from headwater.scheduler.events.retry_transaction import write_down
+from headwater.scheduler.graph.node import titled
+from headwater.scheduler.inspect.trace import Sent, Trace
+from headwater.scheduler.scheduler_environment import Outside
+from headwater.scheduler.scheduler_limits import TAKEN_UP_MAX
+from headwater.values.causal import derive_id
+from headwater.values.ids import EventId
+from headwater.values.tree import Value, same
+
+OnCommit = Callable[[Event], None]
+
+
+class Streams:
+    """The handlers of one scheduler, and the way to them."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        outside: Outside,
+        trace: Trace,
+        *,
+        lanes: Lanes,
+        lineage: Lineage,
+        outcomes: Outcomes,
+    ) -> None:
+        self._replica = replica
+        self.lanes = lanes
+        self._lineage = lineage
+        self._outcomes = outcomes
+        self._trace = trace
+        self._outside = outside
+        self._now = outside.now
+        self._tick = outside.tick
+        self.handlers: dict[str, Handler] = {}
+        self._count = 0
+        # Others have the space open, too: that somebody took up an event does not say that he is gone.
+        self.is_shared = False
+        # When the latest was sent, in milliseconds since 1970.
+        self._latest_ms = 0
+
+    # -- handlers ------------------------------------------------------------------------------------------
+
+    def add(self, spec: HandlerSpec) -> Handler:
+        """From now on its events can be sent. Raises HandlerTakenError: one handler for each stream."""
+        taken = self.handlers.get(spec.stream)
+        if taken is not None:
+            message = (
+                f"{spec.name}() cannot handle stream {spec.stream}: {taken.title} does already, and each event is "
+                "handled by one handler; call the one from the other, or send to a second stream"
+            )
+            raise HandlerTakenError(message, stream=spec.stream, handler=spec.name, taken_by=taken.name)
+        handler = self.handlers[spec.stream] = Handler(
+            spec=spec, name=spec.name, title=titled(f"{spec.name}()", spec.piece)
+        )
+        return handler
+
+    def remove(self, handler: Handler) -> None:
+        """Its events cannot be sent any more; those that wait fail when their turn comes, and are kept."""
+        handler.removed = True
+        if self.handlers.get(handler.spec.stream) is handler:
+            del self.handlers[handler.spec.stream]
+
+    def _handler(self, stream: str) -> Handler:
+        handler = self.handlers.get(stream)
+        if handler is None:
+            raise NotFoundError(f"nobody handles stream {stream} here; declare a handler for it", stream=stream)
+        return handler
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        stream: str,
+        payload: Value,
+        *,
+        origin: Transaction | None = None,
+        outside: tuple[str, str] | None = None,
+        on_commit: OnCommit | None = None,
+    ) -> Event:
+        """Take an event for handling, in its turn. From any thread, one at a time; nothing is run here.
+
+        `origin` is the transaction that it is sent in. `outside` names an event that comes from elsewhere and may come
+        again: who sends it, and what they call it.
+        """
+        handler = self._handler(stream)
+        launch = None if origin is None or origin.status is TxStatus.COMMITTED else self._lineage.of(origin)
+        event_id = self._name(stream, launch, outside)
+        known = self._outcomes.live.get(event_id)
+        if known is not None:
+            return self._sent_twice(known, payload, on_commit)
+        _check_backlog(handler)
+        event = self._make(event_id, handler, payload, on_commit)
+        event.origin, event.is_fresh = launch, outside is None
+        if outside is not None:
+            self._recall(event)
+        if launch is not None:
+            self._tie(launch, event)
+        self._enter(event, "" if launch is None else launch.id)
+        return event
+
+    def _name(self, stream: str, launch: Launch | None, outside: tuple[str, str] | None) -> EventId:
+        """The same cause, the same id: what it was sent in and the how manieth of that; or as the sender calls it."""
+        if outside is not None:
+            return EventId(derive_id("event", "outside", *outside, stream))
+        if launch is not None:
+            launch.count += 1
+            return EventId(derive_id("event", launch.id, stream, launch.count))
+        return EventId(derive_id("event", self._replica.opening, stream, self._count + 1))
+
+    def _make(self, event_id: EventId, handler: Handler, payload: Value, on_commit: OnCommit | None) -> Event:
+        self._count += 1
+        self._latest_ms = max(self._latest_ms, int(self._outside.wall_ms()))
+        event = Event(
+            id=event_id,
+            handler=handler,
+            payload=payload,
+            lane=EVERYTHING,
+            ordinal=self._count,
+            sent_ms=self._latest_ms,
+        )
+        if on_commit is not None:
+            event.callbacks.append(on_commit)
+        return event
+
+    def _enter(self, event: Event, origin: str = "") -> None:
+        event.handler.sent += 1
+        if event.is_settled:
+            # What sent it has failed already.
+            return
+        self._outcomes.live[event.id] = event
+        if self._trace.on:
+            self._trace.emit(Sent(self._now(), event.handler.id, event.id, event.ordinal, event.lane, origin))
+        self.lanes.inbox.append(event)
+        self._tick(True)
+
+    @staticmethod
+    def _sent_twice(event: Event, payload: Value, on_commit: OnCommit | None) -> Event:
+        """It is on its way already: that is it."""
+        if not same(event.payload, payload):
+            raise _reused(event, "is on its way")
+        if on_commit is not None:
+            event.callbacks.append(on_commit)
+        return event
+
+    def _recall(self, event: Event) -> None:
+        """One that waits, failed or was handled before is sent again: it is the same event, if it is the same.
+
+        What is not here is not looked for: whether it was handled is asked again when its turn comes.
+        """
+        waiting = self._replica.read(outbox.OUTBOX)
+        entry = waiting.get(event.letters) if isinstance(waiting, Mapping) else None
+        if isinstance(entry, Mapping) and not same(entry.get("payload"), event.payload):
+            raise _reused(event, "waits already")
+        record = self._replica.read(failed_events.record_of(event.letters))
+        if outbox.is_map(record):
+            told = cast("Mapping[str, Value]", record)
+            if not same(told.get("payload"), event.payload):
+                raise _reused(event, "failed before", "; or drop the one that failed")
+            self._count_on(event, told)
+        elif not self.is_shared and receipts.is_of_another(
+            self._replica.read(event.receipt), event.handler.spec.given(event.payload)
+        ):
+            raise _reused(event, "was handled before")
+
+    @staticmethod
+    def _count_on(event: Event, record: Mapping[str, Value]) -> None:
+        attempts = record.get("attempts")
+        event.was_kept, event.tried_before = True, attempts if isinstance(attempts, int) else 0
+
+    def _tie(self, launch: Launch, event: Event) -> None:
+        """I10: it is part of what it is sent in, and comes to be with that, or not at all."""
+        tx = launch.tx
+        if tx.is_open and tx.refusal(outbox.OUTBOX):
+            message = f"{tx.name or 'this code'} only reads, and may not send to {event.handler.title}"
+            raise WriteError(f"{message}; send from a handler, or from a sink", stream=event.handler.spec.stream)
+        if launch.is_near and tx.is_open:
+            outbox.put(tx, event)
+            event.is_stored = True
+            if self._origin_sent not in tx.on_sent:
+                tx.on_sent = (*tx.on_sent, self._origin_sent)
+        self._lineage.launch(tx, partial(self._outcomes.orphan, event), partial(self._origin_decided, event))
+
+    def _origin_sent(self) -> None:
+        """A pass of another thread may have found it open, and have left what it sent for later."""
+        self._tick(True)
+
+    def _origin_decided(self, event: Event) -> None:
+        """What it waited for is known."""
+        self.lanes.of(event).parked = None
+        self._tick(True)
+
+    # -- once more -----------------------------------------------------------------------------------------
+
+    def resume(self, besides: Collection[str] = ()) -> int:
+        """Take up what was sent and not handled when the space was last open, but for these. Returns how many."""
+        self._latest_ms = max(self._latest_ms, outbox.after(self._replica))
+        found: list[Event] = []
+        for letters, entry in outbox.entries(self._replica.read(outbox.OUTBOX)):
+            stream = str(entry["stream"])
+            handler = self.handlers.get(stream)
+            event_id = EventId(f"event:{letters}")
+            if handler is not None and stream not in besides and event_id not in self._outcomes.live:
+                event = self._make(event_id, handler, entry["payload"], None)
+                event.is_stored, event.taken_up = True, outbox.taken_up(entry)
+                found.append(event)
+        if found and not self.is_shared:
+            # Before it is handled: one that ends the process each time is the first each time, and told by this.
+            found[0].taken_up += 1
+            write_down(self._replica, "taking up events", partial(outbox.count, events=found[:1]))
+        for event in found:
+            self._enter(event)
+            if event.taken_up > TAKEN_UP_MAX:
+                self._outcomes.fail(event, None, f"{event.taken_up - 1} processes ended while it was to be handled")
+        return len(found)
+
+    def redeliver(self, letters: str, on_commit: OnCommit | None = None) -> Event:
+        """Deliver a failed event once more, as the same event. Raises NotFoundError."""
+        record = self._replica.read(failed_events.record_of(letters))
+        if not outbox.is_map(record):
+            message = f"there is no failed event event:{letters} here; `headwater events ls` lists them"
+            raise NotFoundError(message, event=f"event:{letters}")
+        told = cast("Mapping[str, Value]", record)
+        handler = self._handler(str(told.get("stream")))
+        event_id, payload = EventId(f"event:{letters}"), told.get("payload")
+        known = self._outcomes.live.get(event_id)
+        if known is not None:
+            return self._sent_twice(known, payload, on_commit)
+        event = self._make(event_id, handler, payload, on_commit)
+        self._count_on(event, told)
+        self._enter(event)
+        return event
+
+    def drop(self, letters: str) -> None:
+        """Forget a failed event, or one that waits. Raises NotFoundError."""
+        failed = letters in failed_events.listed(self._replica.read(failed_events.FAILED))
+        stored = letters in dict(outbox.entries(self._replica.read(outbox.OUTBOX)))
+        event = self._outcomes.live.get(EventId(f"event:{letters}"))
+        waits = event is not None and event.state is State.QUEUED
+        if not failed and not stored and not waits:
+            message = f"there is no event event:{letters} here that failed or waits; `headwater events ls` lists them"
+            raise NotFoundError(message, event=f"event:{letters}")
+        if event is not None and waits:
+            self.lanes.of(event).take_out(event)
+            self._outcomes.refuse(event, "it was dropped")
+
+        def forget(tx: Transaction) -> None:
+            failed_events.forget(tx, letters)
+            outbox.take(tx, letters)
+
+        write_down(self._replica, f"dropping event:{letters}", forget)
+
+
+def _reused(event: Event, how: str, other: str = "") -> EventReusedError:
+    message = f"{event.handler.title} was not sent {event.id}: an event with this id {how} with another payload"
+    return EventReusedError(f"{message}; use an id of its own for what is another event{other}", event=event.id)
+
+
+def _check_backlog(handler: Handler) -> None:
+    limit = handler.spec.backlog_max
+    if handler.waiting >= limit:
+        message = (
+            f"{handler.title} was not sent an event: {handler.waiting:,} of stream {handler.spec.stream} wait "
+            f"already, and at most {limit:,} may; send it again when some are handled, or raise backlog="
+        )
+        raise LimitError(message, stream=handler.spec.stream, waiting=handler.waiting, limit=limit)

@@ -1,0 +1,57 @@
+"""Events that were not handled when a space is closed: put into the outbox, for whoever opens it next.
+
+Must never know: why they were not handled.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.errors import SyncError
+from headwater.scheduler.events import outbox
+from headwater.scheduler.events.event import Event
+from headwater.scheduler.events.origin import Fate, Launch
+from headwater.scheduler.events.outcomes import Outcomes
+from headwater.scheduler.events.retry_transaction import write_down
+from headwater.store.commit import OriginCommitted
+
+
+def leave_behind(left: list[Event], *, outcomes: Outcomes, replica: Replica) -> None:
+    """What was sent in a transaction stands in the outbox already; what failed before is kept as that."""
+    free: list[Event] = []
+    again: list[Event] = []
+    for event in left:
+        launch = event.origin
+        is_decided = launch is None or launch.fate is Fate.COMMITTED
+        if launch is not None and not launch.is_near and not is_decided:
+            reason = "the space was closed before what sent it, in another space, was confirmed"
+            outcomes.fail(event, None, reason)
+        elif event.is_stored or event.was_kept:
+            if event.taken_up:
+                # This opening has come to its end.
+                event.taken_up = 0
+                again.append(event)
+        elif is_decided:
+            free.append(event)
+        else:
+            # I10: with what sent it, or not at all.
+            _put_back([event], launch, outcomes=outcomes, replica=replica)
+    _put_back(free, None, outcomes=outcomes, replica=replica)
+    if again:
+        write_down(replica, "closing", partial(outbox.count, events=again))
+
+
+def _put_back(events: list[Event], launch: Launch | None, *, outcomes: Outcomes, replica: Replica) -> None:
+    def work(tx: Transaction) -> None:
+        if launch is not None and launch.tx.local_seq is not None:
+            tx.require(OriginCommitted(launch.tx.local_seq))
+        for event in events:
+            outbox.put(tx, event)
+
+    try:
+        write_down(replica, "closing", work, partial(outcomes.lost, events))
+    except SyncError as over:
+        # The server does not take anything any more.
+        outcomes.lost(events, over)

@@ -1,0 +1,1 @@
+"""Nodes and the edges between them: readers, writers, liveness, order."""

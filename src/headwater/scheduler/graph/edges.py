@@ -1,0 +1,207 @@
+"""Who reads what, who writes what, and so who comes after whom: the edges between nodes.
+
+An edge leads from a node to another that reads a document it writes. Edges are never learnt from what a run writes:
+outputs are fixed at registration. They change when a node is registered or removed, and when a run has read other
+documents than the one before.
+
+Must never know: values, and when anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from headwater.cells.journal import Mark, ReadKey
+from headwater.scheduler.graph.liveness import Liveness
+from headwater.scheduler.graph.node import Node, Place, Status
+from headwater.scheduler.graph.order import Ranks
+from headwater.scheduler.graph.reader_index import ReaderIndex
+from headwater.values.address import overlaps
+from headwater.values.ids import DocKey
+
+
+class Graph:
+    """The nodes of one scheduler and what lies between them."""
+
+    def __init__(
+        self, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None], on_lowered: Callable[[Node], None]
+    ) -> None:
+        self.index: ReaderIndex[Node] = ReaderIndex()
+        self.writers: dict[DocKey, tuple[Node, ...]] = {}
+        # Nodes that have not run yet, by what they are known to read.
+        self._declared: dict[DocKey, dict[Node, None]] = {}
+        # Materializers, by the documents below a place of which they may write.
+        self.envelopes: dict[DocKey, tuple[tuple[Place, Node], ...]] = {}
+        # settle: of those that want to be told, whom nobody reads any more; to be looked at when a pass is over.
+        self.unread: dict[Node, None] = {}
+        # invalidation: told of a node that has not run and whose result somebody has read: he is clean, and not valid.
+        self.on_awaited: Callable[[Node], None] = lambda _: None
+        self.liveness = Liveness(self, on_live, on_dormant)
+        self.ranks = Ranks(self, on_lowered)
+
+    # -- edges ---------------------------------------------------------------------------------------------
+
+    def sources(self, node: Node) -> Iterator[Node]:
+        """Who writes what it reads; once for each document."""
+        writers = self.writers
+        for doc in node.above:
+            for writer in writers[doc]:
+                if writer is not node:
+                    yield writer
+
+    def readers(self, node: Node) -> list[Node]:
+        """Who reads what it writes; once for each document."""
+        found: list[Node] = []
+        for doc in node.outputs:
+            # The same edges as of `sources`: what a run has newly read becomes one document by document.
+            found += [reader for reader in self.readers_of(doc) if reader is not node and doc in reader.above]
+        return found
+
+    def readers_of(self, doc: DocKey) -> list[Node]:
+        """Who reads in a document, or is known to do so when it will run."""
+        found = self.index.of_doc(doc) if doc in self.index else []
+        if doc in self._declared:
+            found = list(dict.fromkeys([*found, *self._declared[doc]]))
+        return found
+
+    def materializers(self, node: Node) -> list[Node]:
+        """Who may write, somewhere below a place, what it has read."""
+        envelopes = self.envelopes
+        if not envelopes:
+            return []
+        found: dict[Node, None] = {}
+        reads: Iterable[tuple[DocKey, Place | None]] = [(doc, (doc, path)) for doc, path, _ in node.reads]
+        for doc, place in reads or [(doc, None) for doc in node.above]:
+            for (_, path), writer in envelopes.get(doc, ()):
+                if writer is not node and (place is None or overlaps(path, place[1])):
+                    found[writer] = None
+        return list(found)
+
+    def is_awaited(self, node: Node) -> bool:
+        """Somebody has read what it writes, or where it may write."""
+        readers = self.readers(node)
+        for doc, _ in node.spec.side_write_envelope:
+            readers += self.readers_of(doc)
+        return any(reader.status is not Status.NEVER_RAN for reader in readers)
+
+    # -- nodes come and go ---------------------------------------------------------------------------------
+
+    def insert(self, node: Node) -> None:
+        """Put a node in its place: with what it writes, and with what it is known to read."""
+        for doc in node.outputs:
+            readers = self.readers_of(doc)
+            self.writers[doc] = (*self.writers.get(doc, ()), node)
+            for reader in readers:
+                if reader is not node:
+                    self.on_awaited(node)
+                    self._put_above(reader, doc)
+                    self.ranks.link(node, reader)
+                    if reader.is_live:
+                        self.liveness.grant(node)
+        for place in node.spec.side_write_envelope:
+            self.envelopes[place[0]] = (*self.envelopes.get(place[0], ()), (place, node))
+            if self.readers_of(place[0]):
+                self.on_awaited(node)
+        for doc in dict.fromkeys(node.spec.declared_reads):
+            self._declared.setdefault(doc, {})[node] = None
+            self._link(node, doc)
+
+    def take_out(self, node: Node) -> None:
+        """As if it had never been."""
+        self.apply_reads(node, {})
+        self.unread.pop(node, None)
+        self.liveness.forget(node)
+        for doc in node.outputs:
+            left = tuple(writer for writer in self.writers[doc] if writer is not node)
+            if left:
+                self.writers[doc] = left
+                continue
+            del self.writers[doc]
+            for reader in self.readers_of(doc):
+                reader.above.pop(doc, None)
+        for doc, _ in node.spec.side_write_envelope:
+            rest = tuple(entry for entry in self.envelopes.get(doc, ()) if entry[1] is not node)
+            if rest:
+                self.envelopes[doc] = rest
+            else:
+                self.envelopes.pop(doc, None)
+
+    def apply_reads(self, node: Node, reads: dict[ReadKey, Mark | None]) -> bool:
+        """The node has read this now. Only what is different is touched; tells whether anything was.
+
+        Nothing is taken out and put back: whoever has read the same as before stays where it is.
+        """
+        old = dict.fromkeys(node.reads)
+        if old.keys() == reads.keys() and not node.spec.declared_reads:
+            return False
+        index = self.index
+        added = [key for key in reads if key not in old]
+        for doc, path, bits in added:
+            index.add(doc, path, bool(bits), node)
+        for doc, path, bits in old:
+            if (doc, path, bits) not in reads:
+                index.remove(doc, path, bool(bits), node)
+        # Without the versions, which would keep every layer alive that was there.
+        node.reads = tuple(reads)
+        for doc in node.spec.declared_reads:
+            declared = self._declared.get(doc)
+            if declared is not None and declared.pop(node, node) is None and not declared:
+                del self._declared[doc]
+        self._relink(node, added)
+        return True
+
+    def install_reads(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
+        """As `apply_reads`, for a node that is not known to have read anything: as an opening before has seen it."""
+        if node.reads or node.above or node.spec.declared_reads:
+            self.apply_reads(node, dict.fromkeys(reads))
+            return
+        add, writers = self.index.add, self.writers
+        is_linked = bool(self.envelopes)
+        for doc, path, bits in reads:
+            add(doc, path, bool(bits), node)
+            is_linked = is_linked or doc in writers
+        node.reads = reads
+        if is_linked:
+            self._relink(node, list(reads))
+
+    def _relink(self, node: Node, added: list[ReadKey]) -> None:
+        """The edges that follow from what was read."""
+        if node.above:
+            docs = {key[0] for key in node.reads}
+            gone = [doc for doc in node.above if doc not in docs]
+            if gone:
+                self._unlink(node, gone)
+        for doc, _, _ in added:
+            if doc in self.writers and doc not in node.above:
+                self._link(node, doc)
+        for source in [*self.sources(node), *self.materializers(node)]:
+            if source.status is Status.NEVER_RAN:
+                self.on_awaited(source)
+
+    def _unlink(self, node: Node, docs: list[DocKey]) -> None:
+        was_live = node.is_live
+        # All at once, and first: what is withdrawn must not be found again by this way, as readers are not either.
+        for doc in docs:
+            del node.above[doc]
+            if doc not in self.index:
+                self.unread.update((writer, None) for writer in self.writers[doc] if writer.spec.on_unread is not None)
+        if was_live:
+            for writer in [writer for doc in docs for writer in self.writers[doc] if writer is not node]:
+                self.liveness.withdraw(writer)
+        self.ranks.loosen(node)
+
+    def _link(self, node: Node, doc: DocKey) -> None:
+        writers = [writer for writer in self.writers.get(doc, ()) if writer is not node]
+        if writers:
+            self._put_above(node, doc)
+            self.ranks.link_all([(writer, node) for writer in writers])
+            for writer in writers:
+                if node.is_live:
+                    self.liveness.grant(writer)
+
+    @staticmethod
+    def _put_above(node: Node, doc: DocKey) -> None:
+        if node.above:
+            node.above[doc] = None
+        else:
+            node.above = {doc: None}

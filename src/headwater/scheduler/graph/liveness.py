@@ -1,0 +1,124 @@
+"""Who is looked at: an effect, whoever is wanted for another reason, and everyone whose output such a one reads.
+
+Counted, not searched: a node holds one reference for each reason of its own and for each document that a live node
+reads of it. A node passes on what it holds only when it becomes live and when it ceases to be. Nodes that read each
+other in a ring could keep each other alive: whoever loses a reference in a graph with rings is looked for from below.
+
+Must never know: values, ranks, time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from headwater.scheduler.graph.node import Node
+
+
+class Edges(Protocol):
+    """What liveness asks of the graph."""
+
+    def sources(self, node: Node) -> Iterator[Node]:
+        """Who writes what it reads; once for each document."""
+        ...
+
+    def readers(self, node: Node) -> list[Node]:
+        """Who reads what it writes."""
+        ...
+
+
+class Liveness:
+    """The only writer of `demand`, `live_refs`, `provisional` and `resting`."""
+
+    def __init__(self, edges: Edges, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None]) -> None:
+        self._edges = edges
+        self._on_live = on_live
+        self._on_dormant = on_dormant
+        # Nodes are read by each other in a ring somewhere: a count alone does not tell. Set by the ranks.
+        self.has_rings = False
+        # Changes of `live_refs`, for ever: what keeping it costs.
+        self.writes = 0
+
+    def demand(self, node: Node) -> None:
+        """A reason of its own."""
+        node.demand += 1
+        self.grant(node)
+
+    def release(self, node: Node) -> None:
+        """One reason of its own less."""
+        node.demand -= 1
+        self.withdraw(node)
+
+    def rest(self, node: Node) -> None:
+        """What it is wanted for by itself does not count for now: whoever has made it is not looked at."""
+        if node.demand and not node.resting:
+            node.resting = True
+            self.release(node)
+
+    def rouse(self, node: Node) -> None:
+        """It counts again."""
+        if node.resting:
+            node.resting = False
+            self.demand(node)
+
+    def lend(self, node: Node) -> None:
+        """Wanted for now, because whoever made it is: until it has run, and the pass that it was made in is over."""
+        if not node.provisional:
+            node.provisional = True
+            self.demand(node)
+
+    def expire(self, node: Node) -> None:
+        """It has to find somebody who reads it now."""
+        if node.provisional:
+            node.provisional = False
+            self.release(node)
+
+    def grant(self, node: Node) -> None:
+        """One reference more. Who becomes live passes it on, without recursion: chains may be long."""
+        todo = [node]
+        while todo:
+            current = todo.pop()
+            current.live_refs += 1
+            self.writes += 1
+            if current.live_refs == 1:
+                todo += self._edges.sources(current)
+                self._on_live(current)
+
+    def withdraw(self, node: Node) -> None:
+        """One reference less."""
+        todo = [node]
+        while todo:
+            current = todo.pop()
+            if not current.live_refs:
+                # It was found to be without a root together with whoever withdraws now.
+                continue
+            current.live_refs -= 1
+            self.writes += 1
+            if not current.live_refs:
+                todo += self._edges.sources(current)
+                self._on_dormant(current)
+            elif self.has_rings and not current.demand:
+                todo += self._drop_if_rootless(current)
+
+    def forget(self, node: Node) -> None:
+        """It is taken out: whatever it holds is gone. Its reads are gone before, with what they granted."""
+        node.demand = node.live_refs = 0
+        node.provisional = node.resting = False
+
+    def _drop_if_rootless(self, node: Node) -> list[Node]:
+        """If nobody below has a reason of its own, all of them are dormant; returns whom they no longer hold."""
+        found = {node: None}
+        todo = [node]
+        while todo:
+            for reader in self._edges.readers(todo.pop()):
+                if reader.live_refs and reader not in found:
+                    if reader.demand:
+                        return []
+                    found[reader] = None
+                    todo.append(reader)
+        held = [source for member in found for source in self._edges.sources(member) if source not in found]
+        for member in found:
+            member.live_refs = 0
+            self.writes += 1
+            self._on_dormant(member)
+        return held

@@ -1,0 +1,271 @@
+"""The node record: everything the scheduler knows about one unit of work, and the table of its statuses.
+
+Must never know: other nodes, but for the one that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from headwater.cells.journal import ReadKey
+from headwater.cells.transaction import Transaction
+from headwater.errors import InvariantError
+from headwater.store.observations import Arguments
+from headwater.values.ids import DocKey
+from headwater.values.tree import Path, Value, freeze
+
+if TYPE_CHECKING:
+    from headwater.scheduler.passes.attempt import Attempt
+    from headwater.scheduler.passes.gates import Gate
+
+Place: TypeAlias = tuple[DocKey, Path]
+"""A place in a document; what a cause names."""
+
+OnInvalid: TypeAlias = Literal["restart", "finish"]
+"""What becomes of an attempt that waits while something it has read changes. Its result is dropped either way."""
+
+
+class Kind(Enum):
+    """What a node is there for."""
+
+    COMPUTATION = "computation"
+    """For its result. Runs when somebody who is live reads it."""
+    EFFECT = "effect"
+    """For what it does. Always live."""
+
+
+class Status(Enum):
+    """Whether a node's last run still counts."""
+
+    # Members are singletons: an enum's own hash, which is Python code, would be felt in every run.
+    __hash__ = object.__hash__
+
+    NEVER_RAN = "never-ran"
+    CLEAN = "clean"
+    INVALID = "invalid"
+
+
+class Signal(Enum):
+    """What can happen to a node."""
+
+    __hash__ = object.__hash__
+
+    STARTED = "attempt-started"
+    CHANGED = "something-it-read-changed"
+    TAKEN_BACK = "attempt-taken-back"
+    UNDONE = "first-attempt-undone"
+    RESTORED = "restored"
+    FED = "filled-from-outside"
+
+
+TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
+    # Clean before the call, not after: a change that lands while the function runs can make it invalid again (I3).
+    (Status.NEVER_RAN, Signal.STARTED): Status.CLEAN,
+    (Status.INVALID, Signal.STARTED): Status.CLEAN,
+    (Status.CLEAN, Signal.CHANGED): Status.INVALID,
+    (Status.INVALID, Signal.CHANGED): Status.INVALID,
+    # Declared reads of one that never ran wake nobody, but a failure it was told of does.
+    (Status.NEVER_RAN, Signal.CHANGED): Status.NEVER_RAN,
+    (Status.CLEAN, Signal.TAKEN_BACK): Status.INVALID,
+    (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
+    # An opening before this one has run it, and what is kept of that is true; or another runtime has.
+    (Status.NEVER_RAN, Signal.RESTORED): Status.CLEAN,
+    (Status.INVALID, Signal.RESTORED): Status.CLEAN,
+    # It is never run: whatever stands in its document is what it has come to.
+    (Status.NEVER_RAN, Signal.FED): Status.CLEAN,
+    # As if it had never been started: nothing can have been made of a result that never was.
+    (Status.CLEAN, Signal.UNDONE): Status.NEVER_RAN,
+    (Status.INVALID, Signal.UNDONE): Status.NEVER_RAN,
+}
+
+NO_CAUSES: Final[dict[Place, None]] = {}
+"""Of every node that has none: never written to."""
+NO_FAILURES: Final[dict[DocKey, bytes]] = {}
+"""What most runs were told of failures: never written to."""
+_NOTHING_ABOVE: Final[dict[DocKey, None]] = {}
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NodeSpec:
+    """What is told of a node when it is registered. Fixed for its life."""
+
+    name: str
+    # Called with the transaction, or as the host that performs attempts says.
+    fn: Callable[..., object]
+    kind: Kind = Kind.COMPUTATION
+    # The documents it writes: the first takes its result, the others are written by the function itself.
+    outputs: tuple[DocKey, ...] = ()
+    # Places anywhere below which the function may write, where that cannot be told in advance: a materializer.
+    side_write_envelope: tuple[Place, ...] = ()
+    # What it is known to read before it has run: says who runs first, and wakes nobody.
+    declared_reads: tuple[DocKey, ...] = ()
+    # Who made it; without one, whoever runs when it is registered.
+    parent: Node | None = None
+    # Wanted although nobody reads it.
+    eager: bool = False
+    # From what the function returned to what is stored.
+    store: Callable[[object], Value] = freeze
+    # What the function is told when it writes elsewhere, for Transaction.read_only; empty: it may write anywhere.
+    read_only: str = ""
+    # Its errors are raised where it is called, so they are reported only if nobody is there to be told.
+    has_callers: bool = False
+    # The function returns an awaitable.
+    is_async: bool = False
+    on_invalid: OnInvalid = "restart"
+    timeout_ms: float | None = None
+    change_group: str | None = None
+    # What holds it up from the beginning; see gates.
+    debounce_ms: float | None = None
+    throttle_ms: float | None = None
+    no_auto_debounce: bool = False
+    # Stands for the function, and everything besides documents that its result depends on: what is kept of its runs is
+    # good as long as that is the same. None: nothing is kept.
+    print: Callable[[], bytes] | None = None
+    # By the name of this document; for a computation, that of its result.
+    kept_as: DocKey | None = None
+    # Made for one set of arguments, when it is called with them.
+    is_instance: bool = False
+    # With which, so that an opening can make the node again; None: the arguments cannot be stored.
+    called_with: Arguments | None = None
+    # Results of such, that it may read: whoever makes this node makes those that write them, too.
+    made_before: tuple[DocKey, ...] = ()
+    # Called at the end of a pass when nobody reads its result any more: whoever made it may let it go.
+    on_unread: Callable[[], None] | None = None
+    # Its document is filled from outside, or stands for what is outside: it is there to be looked at, and never run.
+    is_fed: bool = False
+    # Told that somebody looks, and that nobody does any more. In the middle of a pass: to be noted, not acted upon.
+    on_live: Callable[[], None] | None = None
+    on_dormant: Callable[[], None] | None = None
+    # For people: which piece of an app it belongs to, and the function as its author wrote it.
+    piece: str = ""
+    origin: Callable[..., object] | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Node:
+    """Everything the scheduler knows about one unit of work. Each comment names the only writer of what follows."""
+
+    # Fixed at registration.
+    spec: NodeSpec
+    name: str
+    title: str
+    fn: Callable[..., object]
+    order: int
+    # Among those that could run in any order: as they were registered, or that of the node it is made in the place of.
+    place: int
+    tier: int
+    outputs: tuple[DocKey, ...]
+    # Where the function itself may write, with all that is below.
+    surface: tuple[Place, ...]
+    parent: Node | None
+    # registry: no longer known.
+    removed: bool = False
+    # signal(): see TRANSITIONS.
+    status: Status = Status.NEVER_RAN
+    # invalidation adds; the runner takes them when it starts, and gives them back if the attempt does not count (I8).
+    invalid_causes: dict[Place, None] = field(default_factory=lambda: NO_CAUSES)
+    # graph.apply_reads(): what the last run read; and of these documents, those that some node writes.
+    reads: tuple[ReadKey, ...] = ()
+    above: dict[DocKey, None] = field(default_factory=lambda: _NOTHING_ABOVE)
+    # liveness: own reasons to be live (an effect, eager, a materializer, provisional, somebody pulls), and these
+    # together with one for each document that a live node reads of it. Zero means dormant (I2).
+    demand: int = 0
+    live_refs: int = 0
+    provisional: bool = False
+    resting: bool = False
+    # order: greater than that of every node it reads, or equal to those of its ring, in which all read each other.
+    rank: int = 0
+    ring: list[Node] | None = None
+    # queue: waits for its turn.
+    queued: bool = False
+    # gates; None while there is nothing to say.
+    gate: Gate | None = None
+    # gates: since when there is news for it, or for a node above it; None while it has no reader.
+    moment: float | None = None
+    # gates: the same for what its last run has changed; None if that run was made by itself, and so at the time.
+    run_moment: float | None = None
+    # runner: the attempt that is under way, and whether its function is at work right now.
+    attempt: Attempt | None = None
+    running: bool = False
+    # runner: the transaction of the last attempt that has written, until it is decided; what the last raised.
+    commit: Transaction | None = None
+    error: Exception | None = None
+    trace: TracebackType | None = None
+    # runner: the pass it last ran in, how often it did in that one, failures of the store in a row.
+    pass_number: int = 0
+    pass_runs: int = 0
+    store_failures: int = 0
+    # persistence: it was restored from what another opening has kept; what was last kept, and that as it is stored,
+    # or the digest of it.
+    restored: bool = False
+    recorded: tuple[tuple[ReadKey, ...], bytes] | None = None
+    # persistence: the failures that the last kept run was told of, by the documents of the results.
+    told_failures: dict[DocKey, bytes] = field(default_factory=lambda: NO_FAILURES)
+    # persistence: the fingerprint of how its last run failed, in an opening before this one; until it has run here.
+    known_failure: bytes | None = None
+    # persistence: how often the run of another runtime stood for one here. adoption: the last that was heard of such.
+    adopted: int = 0
+    heard: bytes | None = None
+    # runner: the scope of its result, if that is not everybody's.
+    breadth: str = ""
+    # runner and invalidation: counts and times, for people.
+    runs: int = 0
+    invalidated: int = 0
+    total_ms: float = 0.0
+    last_ms: float = 0.0
+    last_at_ms: float = 0.0
+    last_causes: tuple[Place, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """Computation or effect."""
+        return self.spec.kind
+
+    @property
+    def cause(self) -> tuple[str, str, int]:
+        """What the ids of documents that its runs make are derived from."""
+        return ("run", self.name, self.order)
+
+    @property
+    def id(self) -> str:
+        """Its name in snapshots and traces: unique in one scheduler."""
+        return f"{self.name}#{self.order}"
+
+    @property
+    def is_clean(self) -> bool:
+        """Its last run still counts, as far as it has been told."""
+        return self.status is Status.CLEAN
+
+    @property
+    def has_value(self) -> bool:
+        """It has run, here or in an opening before or in another runtime; or it never will."""
+        return self.runs > 0 or self.restored or self.adopted > 0 or self.spec.is_fed
+
+    @property
+    def is_live(self) -> bool:
+        """Somebody is looking."""
+        return self.live_refs > 0
+
+    @property
+    def is_materializer(self) -> bool:
+        """It may write in places that only a run can tell."""
+        return bool(self.spec.side_write_envelope)
+
+    def signal(self, signal: Signal) -> None:
+        """Move on, as the table says."""
+        after = TRANSITIONS.get((self.status, signal))
+        if after is None:
+            raise InvariantError(f"node {self.name}: {signal.value} while {self.status.value}", node=self.name)
+        self.status = after
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id}: {self.status.value}{', live' if self.live_refs else ''}>"
+
+
+def titled(name: str, piece: str) -> str:
+    """For people: what something is called, and of which piece it is, since others have the same."""
+    return f"{name} of {piece}" if piece else name

@@ -1,0 +1,253 @@
+"""Who runs first: a rank for every node, and the queue of those that have to run.
+
+A node's rank is greater than that of every node it reads. It is raised when an edge asks for it, and then whatever
+comes after; or lowered, if there is room. It is never computed for the whole graph. Nodes that read each other in a
+ring have one rank together; among them, as among all of one rank, who was registered first goes first: parents before
+children.
+
+Must never know: values, liveness, time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from typing import Final, Protocol
+
+from headwater.scheduler.graph.liveness import Liveness
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.scheduler_limits import LOWERED_MAX
+
+
+class Edges(Protocol):
+    """What ranks ask of the graph."""
+
+    liveness: Liveness
+
+    def sources(self, node: Node) -> Iterator[Node]:
+        """Who writes what it reads."""
+        ...
+
+    def readers(self, node: Node) -> list[Node]:
+        """Who reads what it writes."""
+        ...
+
+
+class Ranks:
+    """The only writer of `rank` and `ring`."""
+
+    def __init__(self, edges: Edges, on_lowered: Callable[[Node], None]) -> None:
+        self._edges = edges
+        self._on_lowered = on_lowered
+        self._rings = 0
+        # Edges that were not looked at yet: to the others, as if they were not there.
+        self._untied: set[tuple[Node, Node]] = set()
+        # Nodes whose rank was looked at, for ever: what keeping the order costs.
+        self.visits = 0
+
+    def link(self, source: Node, target: Node) -> None:
+        """The target reads what the source writes, so it comes after it. Without recursion: chains may be long."""
+        if _is_in_order(source, target):
+            return
+        if self._lower(source, target.rank - 1):
+            return
+        raised = self._raised([(target, source.rank + 1)], source)
+        if raised is None:
+            self._join(source, target)
+        else:
+            for node, rank in raised.items():
+                node.rank = rank
+
+    def _lower(self, node: Node, rank: int) -> bool:
+        """Who has been found above others, and has not much above itself, makes room there: nobody else has to move.
+
+        Chains that are found from their end on would cost as much as their length for each link otherwise.
+        """
+        if node.ring is not None or len(node.above) > LOWERED_MAX:
+            return False
+        for source in self._edges.sources(node):
+            if source.rank >= rank:
+                return False
+        node.rank = rank
+        self.visits += 1
+        self._on_lowered(node)
+        return True
+
+    def link_all(self, edges: list[tuple[Node, Node]]) -> None:
+        """Several at once. One after the other all the same: a way round must not lead over one without a rank."""
+        # What is in order stays so, and may be an edge already, by another document: a ring that grows leads over it.
+        self._untied = {edge for edge in edges if not _is_in_order(*edge)}
+        for source, target in edges:
+            self._untied.discard((source, target))
+            self.link(source, target)
+
+    def _readers(self, node: Node) -> list[Node]:
+        found = self._edges.readers(node)
+        return [reader for reader in found if (node, reader) not in self._untied] if self._untied else found
+
+    def _raised(self, todo: list[tuple[Node, int]], source: Node | None) -> dict[Node, int] | None:
+        """The ranks that follow if these are raised; None if the source itself would have to be.
+
+        By the ranks they had, so that each is looked at when all that comes before it has been.
+        """
+        raised: dict[Node, int] = {}
+        heap: list[tuple[int, int, Node]] = []
+
+        def ask(node: Node, rank: int) -> None:
+            if raised.get(node, node.rank) < rank:
+                raised[node] = rank
+                heappush(heap, (node.rank, node.order, node))
+
+        for node, rank in todo:
+            ask(node, rank)
+        while heap:
+            node = heappop(heap)[2]
+            ring = node.ring
+            # Several of a ring may have been asked, each by others: the highest counts for all.
+            rank = raised[node] if ring is None else max(raised.get(member, member.rank) for member in ring)
+            self.visits += 1
+            for member in ring or (node,):
+                if member is source:
+                    return None
+                raised[member] = rank
+            for member in ring or (node,):
+                for reader in self._readers(member):
+                    if ring is None or reader.ring is not ring:
+                        ask(reader, rank + 1)
+        return raised
+
+    def _join(self, source: Node, target: Node) -> None:
+        """They read each other, through others or directly: all between them are one ring, with one rank."""
+        below = self._reach(target, source.rank)
+        ring = [node for node in self._leading_to(source, below) if node in below]
+        ring = list(dict.fromkeys([*ring, source, target]))
+        joined = {id(node.ring) for node in ring if node.ring is not None}
+        self._rings += 1 - len(joined)
+        self._edges.liveness.has_rings = True
+        rank = max(node.rank for node in ring)
+        for node in ring:
+            node.rank, node.ring = rank, ring
+        after = [
+            (reader, rank + 1)
+            for node in ring
+            for reader in self._readers(node)
+            if reader.ring is not ring and reader.rank <= rank
+        ]
+        for node, higher in (self._raised(after, None) or {}).items():
+            node.rank = higher
+
+    def _reach(self, node: Node, rank: int) -> dict[Node, None]:
+        """Whoever comes after it, up to a rank."""
+        found = {node: None}
+        todo = [node]
+        while todo:
+            for reader in self._readers(todo.pop()):
+                if reader.rank <= rank and reader not in found:
+                    found[reader] = None
+                    todo.append(reader)
+        return found
+
+    def _leading_to(self, node: Node, among: dict[Node, None]) -> dict[Node, None]:
+        found = {node: None}
+        todo = [node]
+        while todo:
+            target = todo.pop()
+            for source in self._edges.sources(target):
+                if source in among and source not in found and (source, target) not in self._untied:
+                    found[source] = None
+                    todo.append(source)
+        return found
+
+    def loosen(self, node: Node) -> None:
+        """It reads less than it did. If it was part of a ring, that may be none any more: looked at anew."""
+        ring = node.ring
+        if ring is None:
+            return
+        self._rings -= 1
+        for member in ring:
+            member.ring = None
+        inside = set(ring)
+        self.link_all(
+            [(source, member) for member in ring for source in self._edges.sources(member) if source in inside]
+        )
+        self._edges.liveness.has_rings = self._rings > 0
+
+
+class Queue:
+    """Nodes that wait for their turn.
+
+    Computations by rank; when none of them waits, effects as they were registered; then materializers that nobody has
+    waited for.
+    """
+
+    def __init__(self) -> None:
+        # A heap of numbers, which compare fastest: tier, rank and order in one. A rank that was raised meanwhile is
+        # found when its number comes up; one that was lowered has a second number.
+        self._heap: list[int] = []
+        self._waiting: dict[int, Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, node: Node) -> None:
+        """Once is enough."""
+        if not node.queued:
+            node.queued = True
+            self._waiting[node.place] = node
+            heappush(self._heap, _turn(node) if node.tier else node.rank << _ORDER_BITS | node.place)
+
+    def lowered(self, node: Node) -> None:
+        """Its turn is earlier than it was."""
+        if node.queued and not node.tier:
+            heappush(self._heap, _turn(node))
+
+    def take(self) -> Node | None:
+        """Whose turn it is; None if nobody waits."""
+        heap = self._heap
+        while heap:
+            turn = heappop(heap)
+            node = self._waiting.get(turn & _ORDER)
+            if node is None:
+                # It had an earlier turn.
+                continue
+            if not node.tier and (rank := turn >> _ORDER_BITS) != node.rank:
+                if rank < node.rank:
+                    heappush(heap, _turn(node))
+                continue
+            del self._waiting[node.place]
+            node.queued = False
+            return node
+        return None
+
+    def is_before(self, rank: int) -> bool:
+        """Whether a computation of a lower rank may be waiting."""
+        heap = self._heap
+        return bool(heap) and heap[0] >> _ORDER_BITS < rank
+
+    def nodes(self) -> list[Node]:
+        """Whoever waits, in no order."""
+        return list(self._waiting.values())
+
+    def clear(self) -> None:
+        """Nobody waits any more."""
+        for node in self._waiting.values():
+            node.queued = False
+        self._heap.clear()
+        self._waiting.clear()
+
+
+def _is_in_order(source: Node, target: Node) -> bool:
+    return target.rank > source.rank or source is target or (source.ring is not None and source.ring is target.ring)
+
+
+def _turn(node: Node) -> int:
+    """Lower goes first."""
+    if node.tier:
+        return node.tier << _TIER_SHIFT | node.place
+    return node.rank << _ORDER_BITS | node.place
+
+
+_ORDER_BITS: Final = 40
+_ORDER: Final = (1 << _ORDER_BITS) - 1
+_TIER_SHIFT: Final = 80
+"""Room for a million million nodes in the life of a scheduler, and for as many ranks: then the tiers."""

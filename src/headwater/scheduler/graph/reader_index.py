@@ -1,0 +1,263 @@
+"""Who read what: for a change everyone it concerns, at the cost of what changed and not of what is read.
+
+Each document has a trie of the paths that are read in it. A change is walked down the trie together with the values
+before and after; where both are the same object, nothing below is looked at. `values.match` says when a read is
+touched, and this says the same of all reads at once: while both sides are containers the walk goes on below; where
+only one is, every read below is touched; where neither is, none.
+
+One thread at a time may add and remove. Others may look meanwhile, and find the index as it was before or after each
+step of that: a dict of the index is never iterated over, but listed first, which nothing can interrupt.
+
+Must never know: what a reader is; of values more than whether they are the same, and what stands below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, KeysView
+from itertools import zip_longest
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from headwater.values.ids import DocKey
+from headwater.values.notifications import Change
+from headwater.values.tree import (
+    ABSENT,
+    Array,
+    Map,
+    Maybe,
+    Path,
+    Step,
+    child,
+    is_container,
+    is_map,
+    same,
+    same_shape,
+    unshared,
+)
+
+R = TypeVar("R")
+
+Group: TypeAlias = R | dict[R, None] | None
+"""The readers of one place at one depth, in the order they came. One, as it most often is, stands there bare."""
+
+SPARSE: Final = 8
+"""Entries of two containers for each place read below, under which it is quicker to go through the entries."""
+
+
+class _Place(Generic[R]):
+    """One path of one document: who reads there, and the places below. It is kept while anyone reads at or below it."""
+
+    __slots__ = ("deep", "kids", "shallow", "step")
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.deep: Group[R] = None
+        self.shallow: Group[R] = None
+        # One stands there bare, too: a dict takes more room than all the rest.
+        self.kids: _Place[R] | dict[Step, _Place[R]] | None = None
+
+    def kid(self, step: Step) -> _Place[R] | None:
+        kids = self.kids
+        if isinstance(kids, dict):
+            return kids.get(step)
+        return kids if kids is not None and kids.step == step else None
+
+    def all_kids(self) -> list[_Place[R]]:
+        kids = self.kids
+        if isinstance(kids, dict):
+            return list(kids.values())
+        return [] if kids is None else [kids]
+
+    def grow(self, step: Step) -> _Place[R]:
+        """A new place below."""
+        kids, kid = self.kids, type(self)(step)
+        if isinstance(kids, dict):
+            kids[step] = kid
+        else:
+            self.kids = kid if kids is None else {kids.step: kids, step: kid}
+        return kid
+
+    def drop(self, step: Step) -> None:
+        """Without a place below that is there."""
+        kids = self.kids
+        if isinstance(kids, dict):
+            del kids[step]
+            if len(kids) == 1:
+                (self.kids,) = kids.values()
+        else:
+            self.kids = None
+
+
+class ReaderIndex(Generic[R]):
+    """The reads of everyone, by place. Readers are told apart by `==`; None and dicts cannot be any."""
+
+    def __init__(self) -> None:
+        self._roots: dict[DocKey, _Place[R]] = {}
+        self._count = 0
+        self.docs: Final[KeysView[DocKey]] = self._roots.keys()  # always as of now; quicker to ask than the index
+        self.visits = 0  # places that `match` has looked at, ever
+
+    def __contains__(self, doc: object) -> bool:
+        return doc in self._roots
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, doc: DocKey, path: Path, shallow: bool, reader: R) -> None:  # noqa: FBT001  # a part of the read
+        """The reader reads there. Twice is once."""
+        place = self._roots.get(doc) or self._roots.setdefault(doc, _Place(""))
+        for step in path:
+            place = place.kid(step) or place.grow(step)
+        depth = "shallow" if shallow else "deep"
+        group: Group[R] = getattr(place, depth)
+        if isinstance(group, dict):
+            self._count += reader not in group
+            group[reader] = None
+        elif group != reader:
+            self._count += 1
+            setattr(place, depth, reader if group is None else {group: None, reader: None})
+
+    def remove(self, doc: DocKey, path: Path, shallow: bool, reader: R) -> None:  # noqa: FBT001  # as above
+        """The reader does not read there any more, if it did."""
+        place = self._roots.get(doc)
+        way: list[_Place[R]] = []
+        for step in path:
+            if place is not None:
+                way.append(place)
+                place = place.kid(step)
+        if place is None:
+            return
+        depth = "shallow" if shallow else "deep"
+        group: Group[R] = getattr(place, depth)
+        if isinstance(group, dict):
+            self._count -= reader in group
+            group.pop(reader, None)
+            if len(group) == 1:
+                setattr(place, depth, *group)
+        elif group is not None and group == reader:
+            self._count -= 1
+            setattr(place, depth, None)
+        while place.deep is place.shallow is place.kids is None:
+            if not way:
+                del self._roots[doc]
+                if not self._roots:
+                    self._roots.clear()  # a dict keeps the room it once needed until it is told
+                return
+            step, place = place.step, way.pop()
+            place.drop(step)
+
+    def of_doc(self, doc: DocKey) -> list[R]:
+        """Everyone who reads anything in a document, each once."""
+        root = self._roots.get(doc)
+        groups: list[Group[R]] = []
+        _take_all([] if root is None else [root], groups)
+        return _each_once(groups)
+
+    def entries(self) -> Iterator[tuple[DocKey, Path, bool, R]]:
+        """All there is, one by one, as it was added: for those who look on."""
+        for doc, root in list(self._roots.items()):
+            todo: list[tuple[Path, _Place[R]]] = [((), root)]
+            for path, place in todo:
+                for group, shallow in ((place.deep, False), (place.shallow, True)):
+                    if group is not None:
+                        for reader in list(group) if isinstance(group, dict) else [group]:
+                            yield doc, path, shallow, reader
+                todo += [((*path, kid.step), kid) for kid in place.all_kids()]
+
+    def match(self, change: Change) -> list[R]:
+        """Everyone with a read that the change touches, each once. Upper places come first; at each, who came first."""
+        place = self._roots.get(change.doc)
+        before, after = change.before, change.after
+        if place is None or before is after:
+            return []
+        if place.kids is place.shallow is None:
+            # The commonest by far: a document is one value, and is read whole.
+            self.visits += 1
+            if before == after and same(before, after):
+                return []
+            only = place.deep
+            return list(only) if isinstance(only, dict) else [] if only is None else [only]
+        groups: list[Group[R]] = []
+        visits, left = 1, len(change.path)
+        for step in change.path:
+            if place.deep is not None:
+                if not groups and same(before, after):
+                    break
+                groups.append(place.deep)
+            left -= 1
+            if not left and (before is ABSENT or after is ABSENT):
+                # The shape one step above changes when the place itself appears or vanishes.
+                groups.append(place.shallow)
+            if (kid := place.kid(step)) is None:
+                break
+            visits += 1
+            place = kid
+        else:
+            visits += _take_touched([(place, before, after)], groups)
+        self.visits += visits
+        return _each_once(groups)
+
+
+def _take_touched(todo: list[tuple[_Place[R], Maybe, Maybe]], groups: list[Group[R]]) -> int:
+    """Everyone who is touched at these places or below. Returns how many places below were looked at."""
+    visits = 0
+    for place, old, new in todo:
+        if place.deep is not None:
+            if same(old, new):
+                continue
+            groups.append(place.deep)
+        if place.shallow is not None and not same_shape(old, new):
+            groups.append(place.shallow)
+        if place.kids is None:
+            continue
+        if is_container(old) and is_container(new):
+            below = _below(place, old, new)
+            visits += len(below)
+            todo += [found for found in below if found[1] is not found[2]]
+        elif is_container(old) or is_container(new):
+            visits += _take_all(place.all_kids(), groups)
+    return visits
+
+
+def _below(place: _Place[R], old: Map | Array, new: Map | Array) -> list[tuple[_Place[R], Maybe, Maybe]]:
+    """What two containers have at the places below. Some at which they have the same are left out."""
+    kids = place.kids
+    if isinstance(kids, dict) and len(kids) * SPARSE > len(old) + len(new) and is_map(old) is is_map(new):
+        return [(kid, x, y) for step, x, y in _unlike(old, new) if (kid := kids.get(step)) is not None]
+    return [(kid, child(old, kid.step), child(new, kid.step)) for kid in place.all_kids()]
+
+
+def _unlike(old: Map | Array, new: Map | Array) -> Iterator[tuple[Step, Maybe, Maybe]]:
+    """The children that are not the same object in two maps or two arrays."""
+    if not (is_map(old) and is_map(new)):
+        for index, (x, y) in enumerate(zip_longest(old, new, fillvalue=ABSENT)):
+            if x is not y:
+                yield index, x, y
+        return
+    mine, theirs = unshared(old, new)
+    for key, x in mine.items():
+        if x is not (y := theirs.get(key, ABSENT)):
+            yield key, x, y
+    for key, y in theirs.items():
+        if key not in mine:
+            yield key, ABSENT, y
+
+
+def _take_all(places: list[_Place[R]], groups: list[Group[R]]) -> int:
+    """Everyone at these places and below. Returns how many places that are."""
+    for place in places:
+        groups += (place.deep, place.shallow)
+        places += place.all_kids()
+    return len(places)
+
+
+def _each_once(groups: list[Group[R]]) -> list[R]:
+    """The readers of all groups, in this order."""
+    if len(groups) == 1 and (only := groups[0]) is not None:
+        return list(only) if isinstance(only, dict) else [only]
+    found: dict[R, None] = {}
+    for group in groups:
+        if isinstance(group, dict):
+            found.update(group)
+        elif group is not None:
+            found[group] = None
+    return list(found)

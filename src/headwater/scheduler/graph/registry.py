@@ -1,0 +1,128 @@
+"""The nodes: a record and its entries in the graph come and go together.
+
+Must never know: what a node does, and when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Final
+
+from headwater.errors import UsageError
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import Kind, Node, NodeSpec, Signal, titled
+from headwater.scheduler.inspect.trace import Registered, Removed, Trace
+from headwater.scheduler.passes.gates import Gates
+from headwater.values.shrink import fitted
+
+COMPUTATION_TIER = 0
+EFFECT_TIER = 1
+IDLE_TIER = 2
+"""When no primary work is left: for materializers, whose readers cannot be known."""
+
+_MADE: Final = ("fn", "store", "print", "origin", "on_live", "on_dormant")
+_SAID: Final = tuple(each.name for each in fields(NodeSpec) if each.name not in _MADE)
+"""Everything that is told of a node, but for functions, which are made anew each time."""
+
+
+class Registry:
+    """All nodes of one scheduler, as they were registered."""
+
+    def __init__(
+        self, graph: Graph, gates: Gates, trace: Trace, now: Callable[[], float], *, eager: bool = False
+    ) -> None:
+        self._graph = graph
+        self._gates = gates
+        self._trace = trace
+        self._now = now
+        self._count = 0
+        # Of the next node, if it is made in the place of another.
+        self._place = 0
+        # Every computation is wanted, although nobody reads it.
+        self.eager = eager
+        self.nodes: dict[Node, None] = {}
+        # Told of each that goes.
+        self.on_remove: Callable[[Node], None] | None = None
+
+    def add(self, spec: NodeSpec, parent: Node | None) -> Node:
+        """Put a node in its place. Nothing is read and nothing runs (I2)."""
+        self._check(spec)
+        self._count += 1
+        place, self._place = self._place or self._count, 0
+        effect = spec.kind is Kind.EFFECT
+        node = Node(
+            spec=spec,
+            name=spec.name,
+            # An instance of a function with parameters is named with its arguments.
+            title=titled(spec.name if spec.name.endswith(")") else f"{spec.name}()", spec.piece),
+            fn=spec.fn,
+            order=self._count,
+            place=place,
+            tier=EFFECT_TIER if effect else IDLE_TIER if spec.side_write_envelope else COMPUTATION_TIER,
+            outputs=spec.outputs,
+            surface=(*((doc, ()) for doc in spec.outputs[1:]), *spec.side_write_envelope),
+            parent=spec.parent or parent,
+        )
+        self.nodes[node] = None
+        self._gates.configure(node)
+        if spec.is_fed:
+            node.signal(Signal.FED)
+        self._graph.insert(node)
+        if self._trace.on:
+            above = node.parent.id if node.parent is not None else None
+            self._trace.emit(Registered(self._now(), node.id, spec.kind.value, above))
+        if effect or (self.eager and not spec.is_fed) or spec.eager or spec.side_write_envelope:
+            self._graph.liveness.demand(node)
+        return node
+
+    @contextmanager
+    def in_place_of(self, former: Node | None) -> Iterator[None]:
+        """The next node is made in the place of one that was removed: it has the turn of that one."""
+        self._place = 0 if former is None else former.place
+        try:
+            yield
+        finally:
+            self._place = 0
+
+    def remake(self, node: Node, spec: NodeSpec) -> bool:
+        """The same function, made once more: the node goes on with it, if all that was said of it is the same."""
+        spec.no_auto_debounce = node.spec.no_auto_debounce
+        if any(getattr(spec, name) != getattr(node.spec, name) for name in _SAID):
+            return False
+        node.spec, node.fn = spec, spec.fn
+        return True
+
+    def remove(self, node: Node) -> None:
+        """Forget it. Once more is no harm."""
+        if node.removed:
+            return
+        node.removed = True
+        del self.nodes[node]
+        self._graph.take_out(node)
+        if node.attempt is not None:
+            node.attempt.cancel()
+        if self.on_remove is not None:
+            self.on_remove(node)
+        if self._trace.on:
+            self._trace.emit(Removed(self._now(), node.id))
+
+    def fit(self) -> None:
+        """Give back the room of nodes that are gone."""
+        self.nodes = fitted(self.nodes)
+        self._graph.writers = fitted(self._graph.writers)
+
+    @staticmethod
+    def _check(spec: NodeSpec) -> None:
+        """Refuse what has no meaning."""
+        if spec.kind is Kind.EFFECT and (spec.outputs or spec.side_write_envelope or spec.eager):
+            message = f"effect {spec.name} has outputs, an envelope or eager=True; these are for computations"
+            raise UsageError(message, node=spec.name)
+        if spec.kind is Kind.COMPUTATION and not spec.outputs:
+            message = (
+                f"computation {spec.name} has no output; name the document that takes its result, or make it an effect"
+            )
+            raise UsageError(message, node=spec.name)
+        if len(set(spec.outputs)) != len(spec.outputs):
+            raise UsageError(f"computation {spec.name} names an output twice", node=spec.name)

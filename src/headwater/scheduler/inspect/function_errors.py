@@ -1,0 +1,160 @@
+"""What can be wrong with authors' functions, and how they are told.
+
+Must never know: when a function runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headwater.cells.transaction import Transaction
+from headwater.errors import ClosedError, HeadwaterError, OfflineError, StoreError, UnavailableError, UserCodeError
+from headwater.scheduler.events.event import Event, Handler
+from headwater.scheduler.graph.node import Node, Place
+from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.values.address import address_text
+from headwater.values.author_text import describe
+
+NOT_NOW: Final = (UnavailableError, OfflineError, ClosedError)
+"""Why a store or a server does not take a commit that it may take a moment later, or in the next opening."""
+
+
+def is_final(error: HeadwaterError | None) -> bool:
+    """Whether doing it again would come to the same: for want of a right, say. One that does not say why may pass."""
+    return error is not None and type(error) is not StoreError and not isinstance(error, NOT_NOW)
+
+
+def facts_of(node: Node | Handler, causes: Sequence[Place]) -> dict[str, object]:
+    """Of every error that is told: whose it is, and why that ran."""
+    return {
+        "piece": node.spec.piece,
+        "node": node.name,
+        "event": None,
+        "triggers": tuple(address_text(*cause) for cause in causes),
+        "run": node.runs,
+    }
+
+
+def circular(node: Node) -> UserCodeError:
+    """It is asked for by what it is made of."""
+    message = f"{node.title} reads itself, directly or through what it calls; a value cannot be made of itself"
+    return UserCodeError(message, node=node.name)
+
+
+def restless(nodes: Sequence[Node]) -> UserCodeError:
+    """They run and run."""
+    names = ", ".join(f"{node.title}" for node in nodes)
+    does = "does not settle: it" if len(nodes) == 1 else "do not settle: each"
+    message = (
+        f"{names} {does} ran {RUNS_MAX} times in one pass, each time changing what it or something above it reads. "
+        "It is tried again, ever less often"
+    )
+    first = nodes[0]
+    return UserCodeError(message, nodes=tuple(node.name for node in nodes), **facts_of(first, first.last_causes))
+
+
+def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
+    """What a function raised, with where that was and why it ran."""
+    error = node.error
+    message = f"{node.title} in space {space!r} raised {describe(error)}. It runs again when what it read changes"
+    told = UserCodeError(message, space=space, **facts_of(node, causes))
+    told.__cause__ = error
+    return told
+
+
+def no_result(node: Node) -> UserCodeError | None:
+    """Its function has ended its transaction, and so there is no way to store what it returned."""
+    if not node.outputs:
+        return None
+    message = (
+        f"{node.title} has ended its own transaction, with tx.abort() or tx.commit(), and so has no result; let the "
+        "function return, or raise an exception"
+    )
+    return UserCodeError(message, node=node.name)
+
+
+def unstorable(node: Node, tx: Transaction) -> UserCodeError:
+    """What it made could not be stored."""
+    found = tx.error or tx.verdict
+    message = f"the result of {node.title} could not be stored: {found}. It runs again when what it read changes"
+    told = UserCodeError(message, **facts_of(node, tx.triggers))
+    told.__cause__ = tx.error
+    return told
+
+
+def _event_facts(event: Event, space: str) -> dict[str, object]:
+    handler = event.handler
+    return {
+        "space": space,
+        "piece": handler.spec.piece,
+        "node": handler.name,
+        "event": event.id,
+        "triggers": (),
+        "run": handler.runs,
+        "payload": event.payload,
+    }
+
+
+def never_quiet(node: Node, event: Event) -> UserCodeError:
+    """An event has waited for a function that waits for quiet, and there was none."""
+    handler = event.handler
+    message = (
+        f"{event.id} for {handler.title} has waited for {node.title}, which waits for quiet (debounce) while what it "
+        f"reads is changed without pause; the events behind it waited, too. {node.title} was run without its quiet. "
+        "Give it a throttle instead of a debounce, or do not read it in the handler"
+    )
+    return UserCodeError(message, **(facts_of(node, ()) | {"event": event.id}))
+
+
+def failed_event(event: Event, space: str, *, is_kept: bool, where: str = "") -> UserCodeError:
+    """An event was not handled. It is kept, unless the space was opened to keep none. `where`: options of commands."""
+    # Where others have it open, too, nobody can be asked to.
+    again = f"{where} --app MODULE:APP" if where else ""
+    kept = (
+        f"It is kept: `headwater events show {event.id}{where}` shows it, `headwater events redeliver {event.id}"
+        f"{again}` delivers it again"
+    )
+    message = (
+        f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. Nothing of it was "
+        f"written. {kept if is_kept else 'None are kept here; its payload is in the facts of this error'}"
+    )
+    told = UserCodeError(message, **_event_facts(event, space))
+    told.__cause__ = event.error
+    return told
+
+
+def unkept_event(event: Event, space: str, broken: HeadwaterError) -> UserCodeError:
+    """An event was not handled, and cannot be kept."""
+    message = (
+        f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. It could not be kept "
+        f"either: {broken.message}. Send it again when that is mended; its payload is in this error's facts"
+    )
+    told = UserCodeError(message, **_event_facts(event, space))
+    told.__cause__ = broken if event.error is None else event.error
+    return told
+
+
+class Reports:
+    """Who is told of what went wrong: the one that is always told, and whoever asked to be."""
+
+    def __init__(self, report: Callable[[UserCodeError], None]) -> None:
+        self._report = report
+        self._listeners: tuple[Callable[[UserCodeError], None], ...] = ()
+
+    def tell(self, error: UserCodeError) -> None:
+        """Tell everybody; last the one that may raise it."""
+        for listener in self._listeners:
+            listener(error)
+        self._report(error)
+
+    def listen(self, listener: Callable[[UserCodeError], None]) -> Callable[[], None]:
+        """Be told, too. Returns what ends it."""
+        # Wrapped, so that the same listener given twice is two.
+        entry: Callable[[UserCodeError], None] = lambda error: listener(error)  # noqa: E731, PLW0108
+        self._listeners = (*self._listeners, entry)
+
+        def end() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not entry)
+
+        return end

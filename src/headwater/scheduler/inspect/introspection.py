@@ -1,0 +1,354 @@
+"""What people ask: how much there is, how often it ran, why it did, and why it does not.
+
+Reads everything, writes nothing: no decision depends on whether somebody looks.
+
+Must never know: how an answer is drawn or printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from headwater.cells.replica import Replica
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import Kind, Node, Place, Status
+from headwater.scheduler.graph.registry import Registry
+from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
+from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.passes.persistence import Persistence
+from headwater.scheduler.passes.runner import Runner
+from headwater.scheduler.passes.settle import Settle
+from headwater.scheduler.scheduler_limits import RUNS_MAX
+from headwater.values.address import address_text
+from headwater.values.author_text import describe
+from headwater.values.duration import written_ms
+from headwater.values.ids import DocKey
+
+SHOWN_MAX = 8
+"""Names in one sentence."""
+
+
+class SchedulerStats(msgspec.Struct, frozen=True):
+    """Counts of everything, since the scheduler began."""
+
+    computations: int
+    effects: int
+    live: int
+    invalid: int
+    never_ran: int
+    restored: int
+    """Nodes that have not run here: their results are from an opening before."""
+    in_flight: int
+    gated: int
+    reads: int
+    """Places registered with the index of readers."""
+    runs: int
+    passes: int
+    visits: int
+    """Places of that index that changes have been compared with."""
+    live_writes: int
+    """Changes of reference counts, for keeping track of who is live."""
+
+
+class ActionStats(msgspec.Struct, frozen=True):
+    """Counts and times of one node."""
+
+    name: str
+    run_count: int
+    invalidated: int
+    total_ms: float
+    average_ms: float
+    last_ms: float
+    last_at_ms: float
+    reads: int
+    error: str
+
+
+class FilterStats(msgspec.Struct, frozen=True):
+    """How many runs were spared."""
+
+    invalidated: int
+    """Times that a value changed which some node had read."""
+    executed: int
+    filtered: int
+    """Invalidations that did not lead to a run of their own: nobody looked, or several led to one."""
+
+
+class Introspection:
+    """Answers."""
+
+    def __init__(  # noqa: PLR0917  # the parts it looks at
+        self,
+        registry: Registry,
+        graph: Graph,
+        gates: Gates,
+        runner: Runner,
+        settle: Settle,
+        replica: Replica,
+        persistence: Persistence,
+        now: Callable[[], float],
+        space: str,
+    ) -> None:
+        self._registry = registry
+        self._graph = graph
+        self._gates = gates
+        self._runner = runner
+        self._settle = settle
+        self._replica = replica
+        self._persistence = persistence
+        self._now = now
+        self._space = space
+
+    # -- counts --------------------------------------------------------------------------------------------
+
+    def stats(self) -> SchedulerStats:
+        """Counts of everything."""
+        nodes = list(self._registry.nodes)
+        effects = sum(node.kind is Kind.EFFECT for node in nodes)
+        return SchedulerStats(
+            computations=len(nodes) - effects,
+            effects=effects,
+            live=sum(node.is_live for node in nodes),
+            invalid=sum(node.status is Status.INVALID for node in nodes),
+            never_ran=sum(node.status is Status.NEVER_RAN for node in nodes),
+            restored=sum(node.restored and not node.runs for node in nodes),
+            in_flight=len(self._runner.in_flight),
+            gated=len(self._gates.waiting()),
+            reads=len(self._graph.index),
+            runs=self._runner.runs,
+            passes=self._runner.pass_number,
+            visits=self._graph.index.visits,
+            live_writes=self._graph.liveness.writes,
+        )
+
+    def action_stats(self, node: Node) -> ActionStats:
+        """Counts and times of one node."""
+        return ActionStats(
+            name=node.name,
+            run_count=node.runs,
+            invalidated=node.invalidated,
+            total_ms=node.total_ms,
+            average_ms=node.total_ms / node.runs if node.runs else 0.0,
+            last_ms=node.last_ms,
+            last_at_ms=node.last_at_ms,
+            reads=len(node.reads),
+            error="" if node.error is None else describe(node.error),
+        )
+
+    def filter_stats(self) -> FilterStats:
+        """How many invalidations, and how many runs they led to."""
+        nodes = list(self._registry.nodes)
+        invalidated = sum(node.invalidated for node in nodes)
+        # The first run of one that had not run before was led to by nothing.
+        executed = sum(max(node.runs - (not node.restored), 0) for node in nodes)
+        return FilterStats(invalidated, executed, max(invalidated - executed, 0))
+
+    def unread(self, nodes: Iterable[Node]) -> set[Node]:
+        """Of these, those that nobody has read, looked at or not, nor is just reading."""
+        attempts = [node.attempt for node in [*self._runner.stack, *self._runner.in_flight] if node.attempt is not None]
+        at_work = {doc for attempt in attempts for doc, _, _ in attempt.tx.journal.reads()}
+        return {
+            node
+            for node in nodes
+            if not node.is_live
+            and node.attempt is None
+            and not self._graph.readers(node)
+            and at_work.isdisjoint(node.outputs)
+        }
+
+    # -- the picture ---------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """All nodes and what lies between them."""
+        nodes = list(self._registry.nodes)
+        edges: dict[Edge, None] = {}
+        sources: dict[str, None] = {}
+        for node in nodes:
+            for doc in dict.fromkeys(key[0] for key in node.reads):
+                writers = [writer for writer in self._graph.writers.get(doc, ()) if writer is not node]
+                for writer in writers:
+                    edges[Edge(writer.id, node.id, "data")] = None
+                if not writers and doc not in node.outputs:
+                    sources[address_text(doc, ())] = None
+                    edges[Edge(f"doc:{address_text(doc, ())}", node.id, "data")] = None
+            for other in self._graph.materializers(node):
+                edges[Edge(other.id, node.id, "envelope")] = None
+            if node.parent is not None and not node.parent.removed:
+                edges[Edge(node.parent.id, node.id, "parent")] = None
+        return Snapshot(
+            space=self._space,
+            at_ms=int(self._now()),
+            seq=self._replica.seq,
+            nodes=tuple(self._view(node) for node in nodes),
+            sources=tuple(SourceView(f"doc:{address}", address) for address in sources),
+            edges=tuple(edges),
+        )
+
+    def _view(self, node: Node) -> NodeView:
+        code = getattr(node.spec.origin or node.fn, "__code__", None)
+        return NodeView(
+            id=node.id,
+            name=node.name,
+            piece=node.spec.piece,
+            kind=node.spec.kind.value,
+            status=node.status.value,
+            live=node.is_live,
+            why_live=self._why_live(node),
+            rank=node.rank,
+            runs=node.runs,
+            restored=node.restored,
+            invalidated=node.invalidated,
+            mean_ms=round(node.total_ms / node.runs, 3) if node.runs else 0.0,
+            error="" if node.error is None else describe(node.error),
+            gate=self._gate_words(node),
+            in_flight=node in self._runner.in_flight,
+            parent=node.parent.id if node.parent is not None and not node.parent.removed else None,
+            outputs=tuple(address_text(doc, ()) for doc in node.outputs),
+            envelopes=tuple(address_text(*place) for place in node.spec.side_write_envelope),
+            reads=tuple(address_text(doc, path) for doc, path, _ in node.reads),
+            file=getattr(code, "co_filename", ""),
+            line=getattr(code, "co_firstlineno", 0),
+        )
+
+    # -- in words ------------------------------------------------------------------------------------------
+
+    def why(self, node: Node) -> str:
+        """Why it last ran, why it does not run now, what would wake it."""
+        return "\n".join([self._state(node), self._last(node), self._not_now(node), self._wakers(node)])
+
+    def _state(self, node: Node) -> str:
+        what = (
+            "an effect" if node.kind is Kind.EFFECT else "a materializer" if node.is_materializer else "a computation"
+        )
+        live = f"live: {self._why_live(node)}" if node.is_live else "dormant: nobody who is live reads it"
+        if node.resting and node.parent is not None:
+            live = f"asleep: nobody looks at {node.parent.title}"
+        return f"{node.title} is {what}, {node.status.value}, {live}"
+
+    def _last(self, node: Node) -> str:
+        if not node.runs:
+            return self._before(node)
+        times = "once" if node.runs == 1 else f"{node.runs} times"
+        if node.last_causes:
+            because = f"because {_listed(node.last_causes)} changed"
+        else:
+            is_first = node.runs == 1 and not node.restored
+            because = "because it had not run before" if is_first else "because its value was asked for"
+        failed = f"; it raised {describe(node.error)}" if node.error is not None else ""
+        often = "once" if node.adopted == 1 else f"{node.adopted} times"
+        adopted = f"; {often} what another runtime came to was adopted instead" if node.adopted else ""
+        return f"It ran {times}, the last time {because}, for {node.last_ms:.1f} ms{failed}{adopted}"
+
+    def _before(self, node: Node) -> str:
+        """Of one that has not run here: what became of what an opening before has kept of it."""
+        missed = self._persistence.missed.get(node.id)
+        if node.adopted:
+            return "It has not run here: what another runtime came to was adopted"
+        if node.restored:
+            since = f", and {missed.reason}" if missed is not None else ""
+            return f"It has not run here: its last run, in an opening before, was taken over{since}"
+        if missed is not None:
+            return f"It has not run yet; nothing could be taken over from an opening before: {missed.reason}"
+        return "It has not run yet"
+
+    def _not_now(self, node: Node) -> str:
+        if node.removed:
+            return "It does not run: it was removed"
+        if node.running:
+            return "It is running"
+        if node.attempt is not None:
+            return "It is under way and waits for something outside"
+        if node.is_clean:
+            return "It does not run now: nothing it read has changed since"
+        return self._held_up(node)
+
+    def _held_up(self, node: Node) -> str:
+        since = f" ({_listed(node.invalid_causes)} changed)" if node.invalid_causes else ""
+        if not node.is_live and not node.has_value:
+            return "It does not run: nobody is looking"
+        if not node.is_live:
+            return f"It does not run although it is {node.status.value}{since}: nobody is looking"
+        if node in self._settle.breakpoints and self._settle.stopped_at is node:
+            return "It does not run: there is a breakpoint at it"
+        left = self._gates.eligible_at(node) - self._now()
+        if left > 0:
+            return f"It does not run yet{since}: {self._gate_words(node)}"
+        ahead = [other for other in dict.fromkeys(self._graph.sources(node)) if not other.is_clean and other.is_live]
+        if ahead:
+            return f"It waits for {_names(ahead)}, which {'comes' if len(ahead) == 1 else 'come'} first"
+        return f"It runs in the next pass{since}"
+
+    def _wakers(self, node: Node) -> str:
+        writers = list(dict.fromkeys(self._graph.sources(node)))
+        written = {doc for writer in writers for doc in writer.outputs}
+        places = [(doc, path) for doc, path, _ in node.reads if doc not in written]
+        wakers = [f"a change of {_listed(places)}"] if places else []
+        if writers:
+            wakers.append(f"another result of {_names(writers)}")
+        if node.resting and node.parent is not None:
+            wakers.append(f"somebody who looks at {node.parent.title}")
+        elif not node.is_live:
+            wakers.append("somebody who reads it, or a call")
+        return f"It would be woken by {', or '.join(wakers)}" if wakers else "Nothing wakes it: it read nothing"
+
+    def _why_live(self, node: Node) -> str:
+        spec = node.spec
+        if spec.kind is Kind.EFFECT:
+            return "effect"
+        if spec.side_write_envelope:
+            return "materializer"
+        if spec.eager or self._registry.eager:
+            return "eager"
+        if node.provisional:
+            return "provisional"
+        return "read by live nodes" if node.is_live else ""
+
+    def _gate_words(self, node: Node) -> str:
+        gate = node.gate
+        if gate is None:
+            return ""
+        words: list[str] = []
+        if gate.debounce_ms:
+            words.append(f"debounce {written_ms(gate.debounce_ms)}")
+        elif gate.auto_debounce_ms:
+            words.append(f"debounce {written_ms(gate.auto_debounce_ms)}, because it is slow")
+        if gate.throttle_ms:
+            words.append(f"throttle {written_ms(gate.throttle_ms)}")
+        if gate.backoff_ms:
+            words.append(f"rests {written_ms(gate.backoff_ms)}, because it does not settle")
+        left = self._gates.eligible_at(node) - self._now()
+        if left > 0 and not node.is_clean:
+            words.append(f"eligible in {written_ms(max(round(left), 1))}")
+        return ", ".join(words)
+
+    def diagnosis(self) -> list[str]:
+        """Who does not settle, and who goes round in a ring."""
+        nodes = list(self._registry.nodes)
+        found = [
+            f"{node.title} does not settle: it ran {RUNS_MAX} times in one pass and rests for "
+            f"{written_ms(node.gate.backoff_ms)}; it was woken by {_listed(node.last_causes)}"
+            for node in nodes
+            if node.gate is not None and node.gate.backoff_ms
+        ]
+        rings = {id(node.ring): node.ring for node in nodes if node.ring is not None}
+        as_registered = [sorted(ring, key=lambda node: node.order) for ring in rings.values()]
+        found += [f"{_names(ring)} read each other in a ring" for ring in as_registered]
+        found += [f"{node.title} fails: {describe(node.error)}" for node in nodes if node.error is not None]
+        return found
+
+
+def _names(nodes: Iterable[Node]) -> str:
+    return _joined([f"{node.title}" for node in nodes])
+
+
+def _listed(places: Iterable[Place | tuple[DocKey, tuple[str | int, ...]]]) -> str:
+    return _joined([address_text(doc, path) for doc, path in places])
+
+
+def _joined(names: list[str]) -> str:
+    shown = names[:SHOWN_MAX]
+    if len(names) > SHOWN_MAX:
+        shown.append(f"{len(names) - SHOWN_MAX} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "nothing"

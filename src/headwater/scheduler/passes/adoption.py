@@ -1,0 +1,98 @@
+"""What a run of another runtime came to, in the place of a run here.
+
+Several runtimes have the same functions open on one space. When one has run a function, the others hear what it came
+to, and what it has read. Where the code is the same, and all that it has read is here as it was there, a run here would
+come to the same: it is left out. In all other cases the function runs (I7).
+
+Whether it is so is seen by the documents as they are now, not by the order of what was heard: what comes too late
+changes nothing, for by then something that was read is newer, or the function has run.
+
+Must never know: how results travel, and when a node runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from headwater.cells.replica import Replica
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import Node
+from headwater.scheduler.passes.failing import called_doc, failures_told
+from headwater.scheduler.passes.persistence import Persistence, is_sound, reads_of
+from headwater.store.observations import DIGEST_BYTES, Observation, decode_observation, digest_of
+from headwater.values.ids import DocKey, Seq
+from headwater.values.notifications import Derived
+
+
+class Adoption:
+    """Results of others in, clean nodes out. The only writer of what was heard of a node."""
+
+    def __init__(self, replica: Replica, graph: Graph, persistence: Persistence) -> None:
+        self._replica = replica
+        self._graph = graph
+        self._persistence = persistence
+
+    def consider(self, derived: Derived) -> None:
+        """Take it over, if it is what a run here would come to."""
+        writers = self._graph.writers.get(derived.doc, ())
+        if len(writers) != 1:
+            return
+        node = writers[0]
+        code = node.spec.print
+        if code is None or node.outputs[0] != derived.doc:
+            return
+        if len(derived.body) != DIGEST_BYTES:
+            node.heard = derived.body
+        if node.is_clean or not _is_free(node):
+            return
+        print_ = code()
+        body = self._body_of(node, derived.body, print_)
+        observation = None if body is None else decode_observation(body)
+        if body is None or observation is None or observation.print != print_:
+            return
+        if not is_sound(observation):
+            return
+        reads = reads_of(observation)
+        docs = {*node.outputs, *(doc for doc, _, _ in reads)}
+        # In one piece: what is written after the look has to be told to who has read it.
+        with self._replica.turn:
+            if self._are_as_of(docs, derived.seq) and self._calls_are_as_there(node, observation):
+                self._persistence.adopt(node, reads, body)
+
+    def _calls_are_as_there(self, node: Node, observation: Observation) -> bool:
+        """The functions that the run has called exist here with these arguments, and those that failed fail here."""
+        told = failures_told(observation)
+        reads = reads_of(observation)
+        calls = () if observation.extra is None else observation.extra.calls
+        return told == self._persistence.failing.among((doc for doc, _, _ in reads), node) and all(
+            called_doc(observation, call) in self._graph.writers for call in calls
+        )
+
+    def _are_as_of(self, docs: Iterable[DocKey], seq: Seq) -> bool:
+        """They are here as the store had them when it took the result, and found that the run was right."""
+        return all(self._replica.is_as_of(doc, seq) for doc in docs)
+
+    def _body_of(self, node: Node, told: bytes, code: bytes) -> bytes | None:
+        """What was observed, in full; None if the digest says nothing here."""
+        if len(told) != DIGEST_BYTES:
+            return told
+        return next((body for body in self._known(node, code) if digest_of(body) == told), None)
+
+    def _known(self, node: Node, code: bytes) -> Iterator[bytes]:
+        if node.heard is not None:
+            yield node.heard
+        if node.recorded is not None and len(node.recorded[1]) != DIGEST_BYTES:
+            yield node.recorded[1]
+        body = self._persistence.body_again(node, code) if node.reads else None
+        if body is not None:
+            yield body
+
+
+def _is_free(node: Node) -> bool:
+    """Nothing is under way, and a run would say no more than its result does."""
+    if node.attempt is not None or node.running or node.removed or node.spec.is_fed:
+        return False
+    # An error is told to callers, and its end too; what is one user's own, and what is written elsewhere, only a run
+    # can tell.
+    is_well = node.error is None and node.known_failure is None
+    return is_well and not node.breadth and not node.is_materializer

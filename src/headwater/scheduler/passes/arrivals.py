@@ -1,0 +1,93 @@
+"""Runs that have met a document which is not here: each is repeated when it has come.
+
+Such a run is not shown a value. It ends as one that is not ready, and nobody is told of it; a handler is called again.
+That the document has come is told through the same channel as changes are, for it may have come as it was taken to be.
+
+Must never know: where documents come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.cells.linked_documents import linked
+from headwater.cells.missing_documents import not_here
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.events.readiness import Ready
+from headwater.scheduler.graph.node import Node
+from headwater.values.ids import DocKey
+from headwater.values.notifications import Arrived
+
+if TYPE_CHECKING:
+    from headwater.scheduler.events.handling import Events
+    from headwater.scheduler.passes.invalidation import Invalidation
+    from headwater.scheduler.passes.runner import Runner
+
+
+class Arrivals:
+    """Who waits for which document."""
+
+    def __init__(
+        self, replica: Replica, ready: Ready, tell: Callable[[Arrived], None], unpark: Callable[[], None], space: str
+    ) -> None:
+        self._replica = replica
+        self._ready = ready
+        self._unpark = unpark
+        self._space = space
+        self._waiting: dict[tuple[DocKey, Node], None] = {}
+        # Documents that events wait for, each with what says that it is there.
+        self._fetched: dict[DocKey, Callable[[], None]] = {}
+        replica.on_arrived = lambda docs: tell(Arrived(tuple(docs)))
+
+    def attend(self, runner: Runner, events: Events, invalidation: Invalidation) -> None:
+        """Be asked by runs and by handlers, and told of what has come. Where everything is here, nobody asks."""
+        if self._replica.may_miss:
+            runner.arrivals, events.expect, invalidation.have_come = self, self.expect, self.look
+
+    @property
+    def docs(self) -> list[DocKey]:
+        """What runs wait for."""
+        return list(dict.fromkeys(doc for doc, _ in tuple(self._waiting)))
+
+    def guard(self, tx: Transaction) -> None:
+        """A run begins: it looks at nothing that is not here."""
+        tx.gate = lambda doc: self._look(tx, doc)
+
+    def _look(self, tx: Transaction, doc: DocKey) -> None:
+        node = tx.node
+        assert isinstance(node, Node)
+        if not self._replica.is_missing(doc):
+            return
+        self._waiting[doc, node] = None
+        if not self._replica.is_missing(doc):
+            # It came in between, and was told to those who waited by then.
+            self._waiting.pop((doc, node), None)
+            return
+        # What it would read next, most likely: it should not have to be run for each of them.
+        for value in tx.seen():
+            for other in linked(value):
+                self._replica.is_missing(other)
+        # It may catch the error, and come to a result: that is made of what nobody can name.
+        tx.reaches_out = True
+        raise not_here(doc, self._space)
+
+    def expect(self, doc: DocKey) -> None:
+        """A handler is about to look at it: if it is not here, its event waits. Whoever calls has the turn."""
+        if doc not in self._fetched and self._replica.is_missing(doc):
+            self._fetched[doc] = self._ready.loading((doc,))
+
+    def look(self, arrived: Arrived, mark: Callable[[Node, DocKey], None]) -> None:
+        """These have come. Whoever calls has the turn."""
+        come = frozenset(arrived.docs)
+        fetched = come & self._fetched.keys()
+        for doc in fetched:
+            self._fetched.pop(doc)()
+        if fetched:
+            # It may be told in the middle of a pass that has parked them.
+            self._unpark()
+        for doc, node in [each for each in tuple(self._waiting) if each[0] in come]:
+            self._waiting.pop((doc, node), None)
+            if not node.removed:
+                mark(node, doc)

@@ -1,0 +1,95 @@
+"""One attempt to run a node: a step of a pass, from its beginning to its end.
+
+Must never know: how it is begun or ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.graph.node import Node, Place
+
+
+class RetryImmediately(BaseException):  # no error: `except Exception` in authors' code must not catch it
+    """Raised within a run: forget this attempt and make it again, in the same pass. Counts against its bound."""
+
+
+class Maker(Protocol):
+    """Who has begun an attempt, and ends it."""
+
+    def finish(self, attempt: Any) -> None:  # noqa: ANN401  # of its own kind
+        """The function has returned or raised, or waits."""
+
+    def again(self, attempt: Any) -> None:  # noqa: ANN401
+        """It waited, and asks to be made again."""
+
+    def interrupted(self, attempt: Any, reason: str) -> None:  # noqa: ANN401
+        """It was stopped."""
+
+    def waits(self, attempt: Any) -> None:  # noqa: ANN401
+        """It waits once more."""
+
+
+class Attempt:
+    """One attempt to run a node, from its beginning to its end. A step of `settle`: the host calls the function."""
+
+    # How the one before it failed, to tell whether that is different now.
+    before: Exception | None = None
+    # The host: what the function returned or raised; or that it waits, and how to stop it.
+    result: object = None
+    error: Exception | None = None
+    suspended: bool = False
+    # What was visible when it was last looked at while it waited.
+    looked: int = -1
+    # What the function is called with, besides its transaction.
+    arguments: tuple[()] = ()
+    # diagnosis: what is needed to do it all again.
+    image: object = None
+
+    def __init__(
+        self,
+        maker: Maker,
+        node: Node,
+        tx: Transaction,
+        version: int,
+        started: float,
+        *,
+        pulled: bool,
+    ) -> None:
+        self.maker = maker
+        self.node = node
+        self.tx = tx
+        # What was visible when it began.
+        self.version = version
+        self.started = started
+        self.pulled = pulled
+
+    @property
+    def causes(self) -> tuple[Place, ...]:
+        """Why it was begun."""
+        return self.tx.triggers
+
+    @property
+    def title(self) -> str:
+        """For people: whose it is."""
+        return self.node.title
+
+    @property
+    def fn(self) -> Callable[..., object]:
+        """What is to be called."""
+        return self.node.fn
+
+    @property
+    def is_async(self) -> bool:
+        """The function returns an awaitable."""
+        return self.node.spec.is_async
+
+    @property
+    def timeout_ms(self) -> float | None:
+        """How long it may wait."""
+        return self.node.spec.timeout_ms
+
+    def cancel(self) -> None:
+        """Stop it, if it is under way: whoever starts it puts the way to do so here."""

@@ -1,0 +1,64 @@
+"""Runs that have asked whether a document is decided: each is repeated when the answer is another.
+
+The replica is told which documents it has to speak of, by the very dict that is kept here; while that is empty, nobody
+pays anything. An answer counts for the run that it was given to: the next run asks again, or does not care any more.
+
+Must never know: what an answer is used for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.cells.replica import Replica
+from headwater.scheduler.graph.node import Node
+from headwater.values.ids import DocKey
+from headwater.values.notifications import Change, Kind, Notification
+from headwater.values.tree import ABSENT
+
+
+class Statuses:
+    """Who has asked about which document, and what was answered."""
+
+    def __init__(self, replica: Replica, tell: Callable[[Notification], None]) -> None:
+        self._replica = replica
+        self._askers: dict[DocKey, dict[Node, None]] = {}
+        # With the number of the run that has asked.
+        self._answers: dict[Node, tuple[int, dict[DocKey, bool]]] = {}
+        replica.asked = self._askers
+        replica.on_status = lambda doc: tell(Notification(Kind.STATUS, (Change(doc, (), ABSENT, ABSENT),)))
+
+    def __len__(self) -> int:
+        """How many nodes have asked."""
+        return len(self._answers)
+
+    def ask(self, node: Node, doc: DocKey, *, pending: bool) -> None:
+        """A run was told this."""
+        run, answers = self._answers.get(node, (0, {}))
+        if run != node.runs:
+            self.forget(node)
+            answers = {}
+            self._answers[node] = (node.runs, answers)
+        # What it was told first is what it may have to take back.
+        answers.setdefault(doc, pending)
+        self._askers.setdefault(doc, {})[node] = None
+
+    def look(self, doc: DocKey, tell: Callable[[Node], None]) -> None:
+        """The document may be in another state now: tell those who were told otherwise."""
+        now = self._replica.is_layered(doc)
+        for node in list(self._askers.get(doc, ())):
+            run, answers = self._answers[node]
+            if run != node.runs or node.removed:
+                self.forget(node)
+            elif answers[doc] is not now:
+                self.forget(node)
+                tell(node)
+
+    def forget(self, node: Node) -> None:
+        """It runs again, or was removed."""
+        _, answers = self._answers.pop(node, (0, {}))
+        for doc in answers:
+            askers = self._askers[doc]
+            del askers[node]
+            if not askers:
+                del self._askers[doc]

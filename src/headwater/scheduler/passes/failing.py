@@ -1,0 +1,78 @@
+"""Which computations fail, and what their readers were told of that.
+
+A failure is no document: the result of an earlier run stays where it is. So a run that was told of one keeps the
+fingerprint of the error beside its reads, and an opening compares that with how the last run of the other function
+ended. Where both rows are good and say the same, the reader need not run.
+
+Must never know: rows, and when a node runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import NO_FAILURES, Node
+from headwater.store.observations import Called, Observation, fingerprint_of
+from headwater.values.ids import DocKey
+
+FAILING_MIN: Final = 100
+"""Nodes that failed, before those are looked for that are gone."""
+
+
+class Failing:
+    """The failing nodes of one scheduler."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        # Nodes that failed in this opening, or in the last run that is kept of them; some are well by now.
+        self._nodes: dict[Node, None] = {}
+        self._prune_at = FAILING_MIN
+
+    def add(self, node: Node) -> None:
+        """Its last run failed."""
+        self._nodes[node] = None
+        if len(self._nodes) > self._prune_at:
+            self._nodes = {each: None for each in self._nodes if not each.removed}
+            self._prune_at = max(2 * len(self._nodes), FAILING_MIN)
+
+    def drop(self, node: Node) -> None:
+        """It fails no longer."""
+        node.known_failure = None
+        self._nodes.pop(node, None)
+
+    def above(self, node: Node) -> dict[DocKey, bytes]:
+        """The results that a node has read and whose functions fail, with the fingerprints of their errors."""
+        return self.among(node.above, node) if self._nodes and node.above else NO_FAILURES
+
+    def among(self, docs: Iterable[DocKey], reader: Node) -> dict[DocKey, bytes]:
+        """The same, of these documents."""
+        found: dict[DocKey, bytes] = {}
+        for doc in docs if self._nodes else ():
+            for writer in self._graph.writers.get(doc, ()):
+                if writer in self._nodes and writer is not reader and doc == writer.outputs[0]:
+                    failure = failure_of(writer)
+                    if failure is not None:
+                        found[doc] = failure
+        return found or NO_FAILURES
+
+
+def failure_of(node: Node) -> bytes | None:
+    """How its last run failed, here or in the opening that is restored; None if it did not."""
+    return node.known_failure if node.error is None else fingerprint_of(node.error)
+
+
+def failures_told(observation: Observation) -> dict[DocKey, bytes]:
+    """The results whose functions failed when they were read, and how they did."""
+    calls = () if observation.extra is None else observation.extra.calls
+    if not calls:
+        return NO_FAILURES
+    found = {called_doc(observation, call): call.error for call in calls if call.error is not None}
+    return found or NO_FAILURES
+
+
+def called_doc(observation: Observation, call: Called) -> DocKey:
+    """The result that a call was for."""
+    read = observation.reads[call.read]
+    return read[0] if isinstance(read, tuple) else read

@@ -1,0 +1,63 @@
+"""Debounce and throttle as they were set at run time: for nodes that are made anew, and for the next openings.
+
+They have a row of their own beside that of the node's last run, so they are kept also of a node of which no run is: a
+sink, a function that has not run, one whose code has changed. A setting that was made over a declared one holds as long
+as the declaration stays the same: an author who changes the declaration means that.
+
+Must never know: what a gate does with it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.scheduler.graph.node import Node
+from headwater.store.observations import Extra, GateSettings, decode_observation, encode_observation
+from headwater.store.resumption import Listing
+from headwater.values.ids import DocKey
+
+SUFFIX: Final = ":gate"
+"""Of the names of these rows: behind that of the node's own row, so that they are listed and forgotten together."""
+
+
+class KeptSettings:
+    """The settings of one scheduler, by the names of their rows."""
+
+    def __init__(self) -> None:
+        self._found: dict[DocKey, GateSettings] = {}
+
+    def keep(self, node: Node, debounce_ms: float | None, throttle_ms: float | None) -> tuple[DocKey, bytes] | None:
+        """A setting was made. Returns the row to be stored; None for a node that has no name in the store."""
+        key, spec = _key(node), node.spec
+        if key is None:
+            return None
+        settings = GateSettings(debounce_ms, throttle_ms, spec.debounce_ms, spec.throttle_ms)
+        self._found[key] = settings
+        return key, encode_observation(b"", (), Extra(gate=settings))
+
+    def take_in(self, listing: Listing) -> bool:
+        """Take the rows of settings out of a listing. Tells whether there were any."""
+        rows = [listing.rows.pop(key) for key in [key for key in listing.rows if key.endswith(SUFFIX)]]
+        for row in rows:
+            observation = decode_observation(row.body)
+            if observation is not None and observation.extra is not None and observation.extra.gate is not None:
+                # What was set in this opening is newer.
+                self._found.setdefault(row.doc, observation.extra.gate)
+        return bool(rows)
+
+    def of(self, node: Node) -> tuple[float | None, float | None]:
+        """Debounce and throttle of a node: as set, or as declared."""
+        spec = node.spec
+        debounce, throttle = spec.debounce_ms, spec.throttle_ms
+        key = _key(node) if self._found else None
+        kept = None if key is None else self._found.get(key)
+        if kept is not None and kept.declared_debounce_ms == debounce:
+            debounce = kept.debounce_ms
+        if kept is not None and kept.declared_throttle_ms == throttle:
+            throttle = kept.throttle_ms
+        return debounce, throttle
+
+
+def _key(node: Node) -> DocKey | None:
+    name = node.spec.kept_as or (node.outputs[0] if node.outputs else None)
+    return None if name is None else DocKey(f"{name}{SUFFIX}")

@@ -1,0 +1,260 @@
+"""When a node may run: one time for each, and one time at which the first of those that wait may.
+
+Debounce, throttle and backoff only write into the same record. A node that has to wait stays invalid; nothing is
+queued anywhere else, and nothing after it runs early.
+
+Must never know: who sleeps until then, and what is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Final
+
+from headwater.scheduler.graph.node import Kind, Node, Status
+from headwater.scheduler.passes.gate_settings import KeptSettings
+from headwater.scheduler.scheduler_limits import (
+    AUTO_DEBOUNCE_MEAN_MS,
+    AUTO_DEBOUNCE_MS,
+    AUTO_DEBOUNCE_RUNS,
+    BACKOFF_MAX_MS,
+    BACKOFF_MS,
+)
+
+LONG_AGO: Final = -inf
+"""When there was news for a node, if that was in another opening."""
+
+
+@dataclass(slots=True)
+class Gate:
+    """What may hold up one node. Written by this module only."""
+
+    debounce_ms: float | None = None
+    throttle_ms: float | None = None
+    # Not to be slowed down for being slow.
+    no_auto_debounce: bool = False
+    auto_debounce_ms: float = 0.0
+    # Quiet until then: moved on by every invalidation.
+    debounce_until: float = 0.0
+    throttle_until: float = 0.0
+    backoff_until: float = 0.0
+    backoff_ms: float = 0.0
+    # It was run for an event without its quiet.
+    was_hurried: bool = False
+    # It waits, for the time under which it stands in the heap.
+    waits_until: float = 0.0
+
+    @property
+    def quiet_ms(self) -> float:
+        """How long it waits for quiet."""
+        return self.debounce_ms if self.debounce_ms is not None else self.auto_debounce_ms
+
+
+class Gates:
+    """The gates of all nodes, and the one wake."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = self.now = now
+        self.heap: list[tuple[float, int, Node]] = []
+        # What was set at run time, here and in openings before.
+        self.settings = KeptSettings()
+        # Some node waits for quiet: from then on each node knows since when there is news for it.
+        self.listens = False
+
+    # -- policies ------------------------------------------------------------------------------------------
+
+    def configure(self, node: Node) -> None:
+        """As registered; or as it was set for the node before that this one is made in the place of."""
+        debounce_ms, throttle_ms = self.settings.of(node)
+        self.listens = self.listens or debounce_ms is not None
+        if debounce_ms is not None or throttle_ms is not None:
+            node.gate = Gate(debounce_ms, throttle_ms, node.spec.no_auto_debounce)
+        elif node.gate is not None:
+            node.gate.debounce_ms = node.gate.throttle_ms = None
+
+    def set_debounce(self, node: Node, ms: float | None) -> None:
+        """Wait for so much quiet from now on; None: do not."""
+        gate = self._gate(node)
+        gate.debounce_ms = ms
+        self.listens = True
+        if not gate.quiet_ms:
+            gate.debounce_until = 0.0
+        elif node.status is Status.INVALID:
+            gate.debounce_until = self._now() + gate.quiet_ms
+
+    def set_throttle(self, node: Node, ms: float | None) -> None:
+        """Run at most once in so much time from now on; None: as often as needed."""
+        gate = self._gate(node)
+        gate.throttle_ms = ms
+        gate.throttle_until = node.last_at_ms + ms if ms and node.runs else 0.0
+
+    def set_no_auto_debounce(self, node: Node, *, on: bool) -> None:
+        """Do not slow it down for being slow."""
+        gate = self._gate(node)
+        gate.no_auto_debounce = on
+        if on:
+            gate.auto_debounce_ms = 0.0
+            if gate.debounce_ms is None:
+                gate.debounce_until = 0.0
+
+    @staticmethod
+    def of(node: Node) -> Gate:
+        """What was set for a node."""
+        return node.gate or Gate()
+
+    @staticmethod
+    def _gate(node: Node) -> Gate:
+        if node.gate is None:
+            node.gate = Gate(no_auto_debounce=node.spec.no_auto_debounce)
+        return node.gate
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    def invalidated(self, node: Node, by: object = None) -> None:
+        """Something it read changed: the quiet begins anew.
+
+        If that was changed by a run that a caller asked for, the quiet began when there was news for that run: it
+        was not observed, else the run would have been made then.
+        """
+        known = by.run_moment if isinstance(by, Node) else None
+        moment = self._now() if known is None else known
+        if node.moment is None or node.moment < moment or len(node.invalid_causes) == 1:
+            node.moment = moment
+        gate = node.gate
+        if gate is not None and gate.quiet_ms:
+            gate.debounce_until = max(gate.debounce_until, moment + gate.quiet_ms)
+
+    @staticmethod
+    def begins(node: Node, *, asked: bool) -> None:
+        """A run begins. If a caller asked for it, what it changes is as old as the news that it is for."""
+        node.run_moment = node.moment if asked else None
+
+    def ran(self, node: Node, now: float, ms: float) -> None:
+        """It has run, and took so long."""
+        gate = node.gate
+        spec = node.spec
+        # One that waits for something outside holds up nobody.
+        is_held_up = spec.kind is Kind.EFFECT and not spec.is_async
+        if is_held_up and (gate is not None or (ms > AUTO_DEBOUNCE_MEAN_MS and not spec.no_auto_debounce)):
+            slow = node.runs >= AUTO_DEBOUNCE_RUNS and node.total_ms > AUTO_DEBOUNCE_MEAN_MS * node.runs
+            gate = self._gate(node)
+            gate.auto_debounce_ms = float(AUTO_DEBOUNCE_MS) if slow and not gate.no_auto_debounce else 0.0
+        if gate is not None and gate.throttle_ms:
+            gate.throttle_until = now + gate.throttle_ms
+
+    def back_off(self, node: Node) -> bool:
+        """It does not settle: rest, longer each time. Tells whether this is the beginning of it."""
+        gate = self._gate(node)
+        first = not gate.backoff_ms
+        gate.backoff_ms = min(gate.backoff_ms * 2 or float(BACKOFF_MS), float(BACKOFF_MAX_MS))
+        gate.backoff_until = self._now() + gate.backoff_ms
+        return first
+
+    @staticmethod
+    def settled(node: Node) -> None:
+        """A pass ended and it is clean: whatever was wrong is over."""
+        if node.gate is not None:
+            node.gate.backoff_ms = node.gate.backoff_until = 0.0
+
+    def hurry(self, node: Node) -> bool:
+        """It is run for an event without its quiet. Tells whether for the first time."""
+        gate = self._gate(node)
+        first, gate.was_hurried = not gate.was_hurried, True
+        return first
+
+    @staticmethod
+    def at_once(node: Node) -> None:
+        """What it has to run for is long ago: it need not wait for quiet, nor for its turn; nor those behind it."""
+        node.moment = LONG_AGO
+        if node.gate is not None:
+            node.gate.debounce_until = node.gate.throttle_until = 0.0
+
+    # -- the one question ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def eligible_at(node: Node) -> float:
+        """The time from which on it may run; 0: at any."""
+        gate = node.gate
+        if gate is None:
+            return 0.0
+        return max(gate.debounce_until, gate.throttle_until, gate.backoff_until)
+
+    def is_resting(self, node: Node) -> bool:
+        """It does not settle, and is not tried for a while."""
+        return node.gate is not None and node.gate.backoff_until > self._now()
+
+    def is_held(self, node: Node) -> bool:
+        """It may not run yet."""
+        return node.gate is not None and self.eligible_at(node) > self._now()
+
+    def is_only_quiet(self, node: Node) -> bool:
+        """It may not run yet, and nothing but quiet is missing."""
+        gate, now = node.gate, self._now()
+        return gate is not None and gate.debounce_until > now >= max(gate.throttle_until, gate.backoff_until)
+
+    # -- the one wake --------------------------------------------------------------------------------------
+
+    def wait(self, node: Node) -> None:
+        """It is wanted, and not yet eligible."""
+        gate = self._gate(node)
+        until = self.eligible_at(node)
+        if gate.waits_until != until:
+            gate.waits_until = until
+            heappush(self.heap, (until, node.order, node))
+
+    def due(self) -> list[Node]:
+        """Whose time has come, or has to be looked at anew because it was changed."""
+        waiting = self.heap
+        if not waiting:
+            return []
+        found: list[Node] = []
+        now = self._now()
+        while waiting and waiting[0][0] <= now:
+            until, _, node = heappop(waiting)
+            if node.gate is not None and node.gate.waits_until == until:
+                node.gate.waits_until = 0.0
+                found.append(node)
+        return found
+
+    def waiting(self) -> list[Node]:
+        """Whoever is wanted and waits."""
+        return [node for until, _, node in self.heap if self._stands(node, until)]
+
+    def wake_at(self) -> float | None:
+        """The earliest time at which there may be something to do; None if nobody waits."""
+        waiting = self.heap
+        while waiting and not self._stands(waiting[0][2], waiting[0][0]):
+            heappop(waiting)
+        return waiting[0][0] if waiting else None
+
+    def is_due(self, at: float | None) -> bool:
+        """That time has come."""
+        return at is not None and at <= self._now()
+
+    @staticmethod
+    def _stands(node: Node, until: float) -> bool:
+        gate = node.gate
+        if gate is None or gate.waits_until != until:
+            return False
+        if node.removed or not node.is_live or node.is_clean:
+            gate.waits_until = 0.0
+            return False
+        return True
+
+    def regroup(self, node: Node) -> None:
+        """A gate was changed: the entry of a node that waits is made anew."""
+        gate = node.gate
+        if gate is not None and gate.waits_until:
+            gate.waits_until = 0.0
+            self.heap = [entry for entry in self.heap if entry[2] is not node]
+            heapify(self.heap)
+
+    def clear(self) -> None:
+        """Nobody waits any more."""
+        for _, _, node in self.heap:
+            if node.gate is not None:
+                node.gate.waits_until = 0.0
+        self.heap.clear()

@@ -1,0 +1,195 @@
+"""From a change to the nodes that have read what changed: the one channel.
+
+Commits, what others wrote, what was taken back, and failures all come this way. A notification only waits here; `drain`
+looks through it, when the scheduler has its turn. Nothing runs.
+
+Must never know: what a node does, and who is run when.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import NO_CAUSES, TRANSITIONS, Node, Place, Signal, Status
+from headwater.scheduler.inspect.trace import Invalidated, Trace
+from headwater.scheduler.passes.decision_waits import Statuses
+from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.scheduler_limits import CAUSES_MAX
+from headwater.values.address import address_text
+from headwater.values.frozen import FrozenDict
+from headwater.values.ids import DocKey
+from headwater.values.notifications import Arrived, Change, Derived, Kind, Notification
+from headwater.values.tree import ABSENT, Value
+
+_STARTED: Final = Signal.STARTED
+_CHANGED: Final = Signal.CHANGED
+_CLEAN: Final = Status.CLEAN
+_INVALID: Final = Status.INVALID
+_COMMIT: Final = Kind.COMMIT
+_STATUS: Final = Kind.STATUS
+
+
+class Invalidation:
+    """Notifications in, invalid nodes out."""
+
+    def __init__(
+        self, graph: Graph, gates: Gates, trace: Trace, now: Callable[[], float], offer: Callable[[Node], None]
+    ) -> None:
+        self._graph = graph
+        self._gates = gates
+        self._trace = trace
+        self._now = now
+        # Whoever was told whether a document is decided.
+        self.statuses: Statuses | None = None
+        # Settle: it is live and not clean.
+        self.offer = offer
+        # Appended to by whichever thread commits; taken from by the one that has the turn.
+        self.inbox: deque[Notification | Derived | Arrived] = deque()
+        # Adoption: what a run of somebody else came to may stand for one here.
+        self.consider: Callable[[Derived], None] = lambda _: None
+        # Arrivals: these have come, and whoever has met one of them while it was not here is to be marked.
+        self.have_come: Callable[[Arrived, Callable[[Node, DocKey], None]], None] = lambda *_: None
+        # Computations that are invalid: while there are none, every one that is clean is valid, too.
+        self.invalid: dict[Node, None] = {}
+        graph.on_awaited = self._await
+
+    def drain(self) -> None:
+        """Look through what has come."""
+        inbox = self.inbox
+        while inbox:
+            notification = inbox.popleft()
+            if isinstance(notification, Derived):
+                self.consider(notification)
+                continue
+            if isinstance(notification, Arrived):
+                self.have_come(notification, lambda node, doc: self.mark(node, (doc, ()), Kind.PULL))
+                continue
+            source = notification.source
+            if notification.kind is _STATUS:
+                self._look_at_status(notification.changes[0])
+                continue
+            own: object = None
+            group: str | None = None
+            if type(source) is Transaction and notification.kind is _COMMIT:
+                # That it was taken back is news to everybody: they still show it.
+                own, group = source.node, source.change_group
+            for change in notification.changes:
+                for node in self._graph.index.match(change):
+                    # I5: what a run wrote itself is no news to it, by identity and not by name. One that is at work
+                    # looks for itself, when it is done, whether what it has read is still so.
+                    if node is own or node.running:
+                        continue
+                    if group is not None and node.spec.change_group == group:
+                        continue
+                    self.mark(node, (change.doc, change.path), notification.kind, own)
+
+    def _look_at_status(self, change: Change) -> None:
+        assert self.statuses is not None
+        self.statuses.look(change.doc, lambda node: self.mark(node, (change.doc, ()), _STATUS))
+
+    def mark(self, node: Node, cause: Place, change: Kind | str, by: object = None) -> None:
+        """Note that a value this node read has changed. Nothing runs here (I2)."""
+        node.invalidated += 1
+        if node.invalid_causes:
+            self.blame(node, (cause,))
+        else:
+            node.invalid_causes = {cause: None}
+        if node.status is _CLEAN:
+            # As the table says; most are.
+            node.status = TRANSITIONS[_CLEAN, _CHANGED]
+        else:
+            node.signal(_CHANGED)
+        if node.outputs and node.status is _INVALID:
+            self.invalid[node] = None
+        if self._gates.listens or node.gate is not None:
+            self._gates.invalidated(node, by)
+        if self._trace.on:
+            source = by.id if isinstance(by, Node) else ""
+            self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), _named(change), source))
+        if node.attempt is not None:
+            if node.spec.on_invalid == "restart":
+                node.attempt.cancel()
+        elif node.live_refs:
+            self.offer(node)
+
+    def take_back(self, node: Node, causes: tuple[Place, ...], *, undone: bool = False) -> None:
+        """An attempt does not count: it is to be made again, for what it was made for.
+
+        Or it is undone, because it was the first and nothing called for it but that there was none before.
+        """
+        self.blame(node, causes)
+        undone = undone and not node.invalid_causes
+        node.signal(Signal.UNDONE if undone else Signal.TAKEN_BACK)
+        if undone and not self._graph.is_awaited(node):
+            self.invalid.pop(node, None)
+        elif node.outputs:
+            # Or it has never run, and somebody has read what it will write.
+            self.invalid[node] = None
+        if node.live_refs:
+            self.offer(node)
+
+    def offer_again(self, node: Node) -> None:
+        """It could not be offered while it was under way."""
+        if node.live_refs:
+            self.offer(node)
+
+    def _await(self, node: Node) -> None:
+        if not node.spec.is_fed:
+            self.invalid[node] = None
+
+    def forget(self, node: Node) -> None:
+        """It was removed: that it was invalid concerns nobody any more."""
+        self.invalid.pop(node, None)
+        if self.statuses:
+            self.statuses.forget(node)
+
+    def relieve(self, node: Node) -> None:
+        """The run of another runtime stands for the one that it was to make: nothing calls for that any more."""
+        node.signal(Signal.RESTORED)
+        self.invalid.pop(node, None)
+        node.invalid_causes = NO_CAUSES
+
+    def clean(self, node: Node) -> tuple[Place, ...]:
+        """An attempt begins. Returns why (I8)."""
+        node.signal(_STARTED)
+        if node.outputs:
+            self.invalid.pop(node, None)
+        if not node.invalid_causes:
+            return ()
+        causes = tuple(node.invalid_causes)
+        node.invalid_causes = NO_CAUSES
+        return causes
+
+    @staticmethod
+    def blame(node: Node, causes: tuple[Place, ...]) -> None:
+        """Remember why; of very many places, only their documents."""
+        kept = node.invalid_causes
+        if not kept:
+            node.invalid_causes = dict.fromkeys(causes)
+            return
+        for cause in causes:
+            if (cause[0], ()) not in kept:
+                kept[cause] = None
+        if len(kept) > CAUSES_MAX:
+            node.invalid_causes = dict.fromkeys((doc, ()) for doc, _ in kept)
+
+    def failed_otherwise(self, node: Node, source: Transaction | None = None) -> None:
+        """A computation fails, or no longer does, or with other words: its document stays, what callers get does not.
+
+        Told as a change of the whole document, whatever was read of it.
+        """
+        changes = tuple(Change(doc, (), ABSENT, _SOMETHING) for doc in node.outputs[:1] if doc in self._graph.index)
+        if changes:
+            self.inbox.append(Notification(Kind.COMMIT, changes, source))
+
+
+def _named(change: Kind | str) -> str:
+    return change if isinstance(change, str) else change.value
+
+
+_SOMETHING: Value = FrozenDict()
+"""Differs from nothing at every path, by the rules of matching."""

@@ -1,0 +1,47 @@
+"""An effect for one occasion: what it reads is wanted while it is there, and it is gone when it has its answer.
+
+Must never know: how a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from headwater.errors import UsageError
+from headwater.scheduler.graph.node import Kind, NodeSpec
+from headwater.scheduler.graph.registry import Registry
+from headwater.scheduler.inspect.function_errors import restless
+from headwater.scheduler.passes.settle import Settle
+from headwater.scheduler.passes.steps import Perform, drive
+
+T = TypeVar("T")
+
+
+def pull_once(settle: Settle, registry: Registry, perform: Perform, read: Callable[..., T], name: str) -> T:
+    """Run a function until what it has read is current. Returns what it returned then, or raises what it raised."""
+    if settle.settling:
+        raise UsageError(f"{name}() cannot be used inside a run: the pass that is under way would have to end first")
+    answers: list[tuple[T | None, Exception | None]] = []
+
+    def effect(*args: object) -> None:
+        # What it raises is for the caller, and for nobody else to be told.
+        try:
+            answers.append((read(*args), None))
+        except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
+            answers.append((None, error))
+
+    node = registry.add(NodeSpec(name=name, fn=effect, kind=Kind.EFFECT, no_auto_debounce=True), None)
+    try:
+        drive(settle.steps(), perform)
+        while settle.stopped_at is not None and not node.is_clean:
+            # A breakpoint ended the pass; the next one goes on.
+            drive(settle.steps(), perform)
+        if not answers:
+            raise restless([node])
+        answer, error = answers[-1]
+        if error is not None:
+            raise error
+        return answer  # type: ignore[return-value]  # no error, so it was returned
+    finally:
+        registry.remove(node)

@@ -1,0 +1,408 @@
+"""What is kept of a run for the next opening, and what an opening makes of what is kept.
+
+Out: with the commit of a run goes what it has observed, or only its digest if that is as before; of a run that wrote
+nothing, and of one that failed, a note that goes with the next commit. Observed is what the run has read, with which
+arguments it called functions that have parameters, and which calls raised what.
+
+In: a node whose code is the same, and whose result is the one of that run, is installed as if it had just run; if
+something that it observed has changed since, as invalid. A node whose last run failed is as new: its run tells whether
+it still fails in the same way, and readers are notified if it does not. In all other cases a node is as new, and says
+why (I7).
+
+Must never know: how rows are stored, and when a node runs.
+
+Length: what is stored of a run and what an opening makes of it are two directions of one format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from headwater.cells.journal import SHALLOW_BIT, Mark, ReadKey
+from headwater.cells.replica import Replica
+from headwater.cells.transaction import Transaction
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import Node, Place, Signal, Status
+from headwater.scheduler.inspect.trace import Restored, Trace
+from headwater.scheduler.passes.failing import Failing, called_doc, failures_told
+from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.passes.invalidation import Invalidation
+from headwater.scheduler.scheduler_limits import SPLIT_MAX
+from headwater.store.backend import ObservationRow
+from headwater.store.observations import (
+    DIGEST_BYTES,
+    NO_EXTRA,
+    Arguments,
+    Called,
+    Extra,
+    Observation,
+    decode_observation,
+    digest_of,
+    encode_observation,
+    fingerprint_of,
+)
+from headwater.store.resumption import Listing
+from headwater.values.address import Depth, address_text
+from headwater.values.author_text import says_same
+from headwater.values.ids import DocKey, Seq
+from headwater.values.tree import ABSENT, Maybe, Path, same
+
+Changed: TypeAlias = Callable[[DocKey, list[tuple[Path, Depth]], Seq], bool]
+"""Whether a commit after a place of the log has changed one of these places of a document, or may have."""
+
+SINCE: Final = "while nobody looked"
+"""How a node became invalid that was not there."""
+
+
+NOTHING: Final = "nothing is kept of it"
+"""Why most nodes are fresh that are."""
+
+FAILED: Final = "its last run failed: it is tried again"
+"""Why a node is fresh of which a run is kept."""
+
+UNMADE: Final = "a function that it called with arguments does not exist any more, or takes others"
+"""Why a node is fresh whose calls cannot be made again."""
+
+CHANGED_CODE: Final = "its code, or something that it uses, has changed"
+"""Why a node is fresh whose print is another one."""
+
+_CALLS: Final = b"\xa1c"
+"""In every body that has calls, and in few others: the key of `Extra.calls`, as it is stored."""
+
+
+ADOPTED: Final = "adopted"
+"""What became of a node that need not run because another runtime has run it."""
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """What an opening made of one node that it could not take over as it was."""
+
+    node: str
+    outcome: str
+    """dirty or fresh."""
+    reason: str = ""
+    """Why it was not simply restored."""
+
+
+class Persistence:
+    """Rows out, rows in."""
+
+    def __init__(self, replica: Replica, graph: Graph, gates: Gates, invalidation: Invalidation, trace: Trace) -> None:
+        self._gates = gates
+        self._replica = replica
+        self._graph = graph
+        self._invalidation = invalidation
+        self._trace = trace
+        self._now = gates.now
+        self.failing = Failing(graph)
+        # How many could be taken over as they were; and the others, by their ids.
+        self.restored = 0
+        self.missed: dict[str, Resumed] = {}
+
+    # -- out -----------------------------------------------------------------------------------------------
+
+    def observe(self, node: Node, tx: Transaction) -> None:
+        """A run is about to commit. The node's reads are those of this run already."""
+        body = self._body(node, tx)
+        if body is not None:
+            tx.observes = (_key(node), body)
+
+    def note(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], value: Maybe = ABSENT) -> None:
+        """A run had nothing to write: what it has read is kept all the same, if it is so when it is stored.
+
+        So is what it has come to: by then somebody else may have written there, or the commit that it stands in was
+        taken back.
+        """
+        body = self._body(node, tx, whole=True)
+        # Perhaps it will not be kept: the next commit must not refer to it.
+        node.recorded = None
+        if body is None:
+            return
+        self._put_note(node, body, reads, value)
+
+    def note_failure(
+        self,
+        node: Node,
+        tx: Transaction,
+        reads: Mapping[ReadKey, Mark | None],
+        error: Exception,
+        before: Exception | None,
+    ) -> bool:
+        """A run failed: results of readers may be made of that. Tells whether they have not been told of it yet."""
+        is_news = not says_same(error, before)
+        if is_news and node.known_failure is not None:
+            # In this opening it has not run before; in an earlier one it failed in the same way, perhaps.
+            is_news = fingerprint_of(error) != node.known_failure
+        if node.outputs:
+            self.failing.add(node)
+        node.recorded, node.known_failure = None, None
+        self._note_failed(node, tx, reads, error)
+        return is_news
+
+    def _note_failed(self, node: Node, tx: Transaction, reads: Mapping[ReadKey, Mark | None], error: Exception) -> None:
+        if node.spec.print is None:
+            return
+        if node.breadth or tx.reaches_out:
+            return
+        failed = Extra(error=fingerprint_of(error))
+        self._put_note(node, encode_observation(node.spec.print(), node.reads, failed), reads)
+
+    def _put_note(self, node: Node, body: bytes, reads: Mapping[ReadKey, Mark | None], *values: Maybe) -> None:
+        seen = [mark.read(doc, path, _depth(bits)) for (doc, path, bits), mark in reads.items() if mark is not None]
+        if len(seen) != len(reads):
+            return
+        for index, doc in enumerate(node.outputs):
+            stands, mark = self._replica.hold(doc)
+            if not index and values and not same(stands, values[0]):
+                return
+            seen.append(mark.read(doc, (), Depth.DEEP))
+        self._replica.notes.put(_key(node), body, seen)
+
+    def _body(self, node: Node, tx: Transaction, *, whole: bool = False) -> bytes | None:
+        """What is kept of this run; its digest, if it is as the time before. None: nothing."""
+        code = node.spec.print
+        if code is None:
+            return None
+        recorded, failures = node.recorded, self.failing.above(node)
+        is_as_before = recorded is not None and recorded[0] is node.reads and failures == node.told_failures
+        if recorded is not None and is_as_before and not whole and not tx.reaches_out:
+            if len(recorded[1]) != DIGEST_BYTES:
+                node.recorded = recorded = (node.reads, digest_of(recorded[1]))
+            return recorded[1]
+        node.recorded, node.told_failures = None, failures
+        if node.breadth or tx.reaches_out or node.status is not Status.CLEAN:
+            # Invalid already: a failure that it was told of may be over, and no document says so.
+            return None
+        extra = self._extra(node)
+        if extra is None:
+            return None
+        body = encode_observation(code(), node.reads, extra)
+        node.recorded = (node.reads, digest_of(body))
+        return body
+
+    def _extra(self, node: Node) -> Extra | None:
+        """The calls of a run that its reads alone do not describe. None: some of them cannot be made again."""
+        if not node.above:
+            return NO_EXTRA
+        failures, made, writers = self.failing.above(node), node.spec.made_before, self._graph.writers
+        calls: dict[DocKey, Called] = {}
+        for index, (doc, _, _) in enumerate(node.reads):
+            if doc not in node.above or doc in calls:
+                continue
+            arguments = None
+            for writer in writers[doc]:
+                if writer.spec.is_instance and doc not in made:
+                    arguments = writer.spec.called_with
+                    if arguments is None or doc != writer.outputs[0]:
+                        # Only its own run makes that node again. Of the node itself a row is kept.
+                        return None
+            error = failures.get(doc)
+            if arguments is not None or error is not None:
+                calls[doc] = Called(index, arguments, error)
+        return Extra(calls=tuple(calls.values())) if calls else NO_EXTRA
+
+    def body_again(self, node: Node, code: bytes) -> bytes | None:
+        """What would be kept of a run that observes what the last one did."""
+        extra = self._extra(node)
+        return None if extra is None else encode_observation(code, node.reads, extra)
+
+    def rejected(self, node: Node) -> None:
+        """A commit of its was taken back: what was kept with it, too."""
+        node.recorded = None
+
+    # -- in ------------------------------------------------------------------------------------------------
+
+    def calls_of(self, node: Node, row: ObservationRow, listing: Listing) -> list[tuple[DocKey, Arguments]]:
+        """The results of functions with parameters that a kept run has read, and with which arguments it called them.
+
+        Nothing, if the row is not good for this node. Nodes for them must exist before the node is restored.
+        """
+        if _CALLS not in row.body:
+            return []
+        observation, _ = self._valid(node, row, listing)
+        if observation is None or observation.extra is None or observation.extra.error is not None:
+            return []
+        calls = observation.extra.calls
+        return [(called_doc(observation, call), call.arguments) for call in calls if call.arguments is not None]
+
+    def restore_all(
+        self, nodes: Iterable[Node], listing: Listing, changed: Changed, unmade: Collection[Node] = ()
+    ) -> None:
+        """Install what is kept. Nothing runs, and no document is looked at that has not changed.
+
+        `unmade`: nodes whose calls cannot be made again.
+        """
+        rows = [(listing.rows.pop(_key(node), None), node) for node in nodes if node.spec.print is not None]
+        # Those that ran first are above the others, mostly: so ranks are right at once.
+        rows.sort(key=lambda each: 0 if each[0] is None else each[0].seq)
+        restored: dict[Node, tuple[ObservationRow, Observation]] = {}
+        for row, node in rows:
+            if node in unmade:
+                self._tell(node, "fresh", UNMADE)
+                continue
+            observation = self._restore(node, row, listing)
+            if row is not None and observation is not None:
+                restored[node] = (row, observation)
+        # All failures of the rows are known by now, so they can be compared with what others were told.
+        outdated = {node: self._since(node, *found, listing, changed) for node, found in restored.items()}
+        for _, node in rows:
+            if node.known_failure is not None:
+                self._tell_readers_before(node, restored)
+        for node, causes in outdated.items():
+            for cause in causes:
+                self._invalidation.mark(node, cause, SINCE)
+            if causes:
+                self._gates.at_once(node)
+
+    def _tell_readers_before(self, node: Node, restored: Collection[Node]) -> None:
+        """Readers that were here before a node that failed have not been told of this failure."""
+        for reader in self._graph.readers_of(node.outputs[0]):
+            if reader not in restored and reader.has_value and reader is not node:
+                self._invalidation.mark(reader, (node.outputs[0], ()), SINCE)
+
+    def _restore(self, node: Node, row: ObservationRow | None, listing: Listing) -> Observation | None:
+        """Install one, if what is kept of it is good."""
+        observation, miss = self._valid(node, row, listing)
+        if observation is None or row is None:
+            self._tell(node, "fresh", miss)
+            return None
+        if observation.extra is not None and observation.extra.error is not None:
+            # Only a run can raise it again, for callers. It compares itself with what readers were told.
+            if node.outputs:
+                node.known_failure = observation.extra.error
+                self.failing.add(node)
+            self._tell(node, "fresh", FAILED)
+            return None
+        self._install(node, reads_of(observation))
+        if row.doc not in listing.inherited:
+            # What stands on another branch cannot be referred to on this one. The digest of what stands on this one is
+            # made when it is needed: most are never run again.
+            node.recorded = (node.reads, row.body)
+        return observation
+
+    def _install(self, node: Node, reads: tuple[ReadKey, ...]) -> None:
+        self._graph.install_reads(node, reads)
+        self._invalidation.forget(node)
+        # I7: as if it had run just now; and if that is not so any more, as if it had been notified.
+        node.signal(Signal.RESTORED)
+        node.restored = True
+
+    @staticmethod
+    def _changed_places(
+        doc: DocKey, places: list[tuple[Path, Depth]], row: ObservationRow, changed: Changed
+    ) -> list[Path]:
+        """Which of the places in a document have changed; of many, the document as a whole.
+
+        Each question replays what the log has of the document since.
+        """
+        if len(places) > SPLIT_MAX:
+            return [()]
+        if len(places) == 1:
+            return [places[0][0]]
+        return [each[0] for each in places if changed(doc, [each], row.seq)] or [places[0][0]]
+
+    def _since(
+        self, node: Node, row: ObservationRow, observation: Observation, listing: Listing, changed: Changed
+    ) -> list[Place]:
+        """What has changed since the run that is kept of a node: all of it, as live causes would be (I8)."""
+        newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
+        for doc, path, bits in node.reads:
+            if self._is_newer(doc, row.seq, listing):
+                newer.setdefault(doc, []).append((path, _depth(bits)))
+        causes: list[Place] = []
+        for doc, places in newer.items():
+            if changed(doc, places, row.seq):
+                causes += [(doc, path) for path in self._changed_places(doc, places, row, changed)]
+        told, now = failures_told(observation), self.failing.above(node)
+        node.told_failures = told
+        others = [doc for doc in {**told, **now} if told.get(doc) != now.get(doc)]
+        causes += [(doc, ()) for doc in others if (doc, ()) not in causes]
+        if causes:
+            reason = f"{address_text(causes[0][0])} has changed since"
+            if len(others) == len(causes):
+                reason = f"whether {address_text(others[0])} fails, or how, is not as it was in its last run"
+            self._tell(node, "dirty", reason)
+            return causes
+        self._count_restored(node)
+        return []
+
+    def _count_restored(self, node: Node) -> None:
+        self.restored += 1
+        if self._trace.on:
+            self._trace.emit(Restored(self._now(), node.id, "restored", ""))
+
+    def take_up(
+        self,
+        node: Node,
+        reads: tuple[ReadKey, ...],
+        recorded: tuple[tuple[ReadKey, ...], bytes],
+        told: dict[DocKey, bytes],
+    ) -> None:
+        """Install what another node of the same function knew, all of which is still so."""
+        self._install(node, reads)
+        node.recorded, node.told_failures = (node.reads, recorded[1]), told
+        self._count_restored(node)
+
+    def adopt(self, node: Node, reads: tuple[ReadKey, ...], body: bytes) -> None:
+        """Install what the run of another runtime has read, all of which is here as it was there."""
+        self._graph.install_reads(node, reads)
+        self._invalidation.relieve(node)
+        node.recorded, node.told_failures = (node.reads, body), self.failing.above(node)
+        node.adopted += 1
+        if self._trace.on:
+            self._trace.emit(Restored(self._now(), node.id, ADOPTED, "another runtime has run it"))
+
+    def _is_newer(self, doc: DocKey, seq: Seq, listing: Listing) -> bool:
+        """Written since, or here, and not decided yet: of that the store does not know."""
+        return listing.is_newer(doc, seq) or self._replica.is_layered(doc)
+
+    def _valid(self, node: Node, row: ObservationRow | None, listing: Listing) -> tuple[Observation | None, str]:
+        """What is kept, if it is of this very node and its result; or why not."""
+        if row is None:
+            return None, NOTHING
+        observation = decode_observation(row.body)
+        if observation is None or not is_sound(observation):
+            return None, "what is kept of it cannot be read"
+        code = node.spec.print
+        if code is None or observation.print != code():
+            return None, CHANGED_CODE
+        has_failed = observation.extra is not None and observation.extra.error is not None
+        if node.outputs and not has_failed and not listing.is_there(node.outputs[0]):
+            return None, "its result is gone"
+        for doc in node.outputs:
+            if self._is_newer(doc, row.seq, listing):
+                by = "by another program, or by a later run that cannot be kept"
+                return None, f"{address_text(doc)} was written after the run that is kept, {by}"
+        return observation, ""
+
+    def _tell(self, node: Node, outcome: str, reason: str) -> None:
+        self.missed[node.id] = Resumed(node.id, outcome, reason)
+        if self._trace.on:
+            self._trace.emit(Restored(self._now(), node.id, outcome, reason))
+
+
+def reads_of(observation: Observation) -> tuple[ReadKey, ...]:
+    """As the journal says it: the next run is compared with this."""
+    found: dict[ReadKey, None] = {}
+    for read in observation.reads:
+        doc, path, shallow = read if isinstance(read, tuple) else (read, (), False)
+        found[doc, path, SHALLOW_BIT if shallow else 0] = None
+    return tuple(found)
+
+
+def is_sound(observation: Observation) -> bool:
+    """Whether its calls are of things that it has read."""
+    calls = () if observation.extra is None else observation.extra.calls
+    return all(0 <= call.read < len(observation.reads) for call in calls)
+
+
+def _key(node: Node) -> DocKey:
+    """What its row is called by."""
+    return node.spec.kept_as or node.outputs[0]
+
+
+def _depth(bits: int) -> Depth:
+    return Depth.SHALLOW if bits else Depth.DEEP

@@ -1,0 +1,228 @@
+"""For a caller: make one computation valid, whoever else is waiting.
+
+A call in Python has to return a value, so what is asked for and not current is run in the middle of whoever asks, in a
+transaction of its own, after everything above it that has to run.
+
+Must never know: event loops, threads, clocks; how a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from headwater.errors import UserCodeError
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import Node, Status
+from headwater.scheduler.graph.order import Queue
+from headwater.scheduler.inspect.function_errors import circular, restless
+from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
+from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.passes.invalidation import Invalidation
+from headwater.scheduler.passes.runner import Runner
+from headwater.scheduler.passes.steps import Perform, Step, drive
+from headwater.scheduler.scheduler_limits import NESTED_MAX, RUNS_MAX
+
+
+class TooDeep(BaseException):  # no error: authors' code must not catch it
+    """A computation has to run, and the stack is full of others that wait for it: they make way."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self.node = node
+
+
+class Pull:
+    """Makes one computation valid at a time."""
+
+    def __init__(self, graph: Graph, gates: Gates, queue: Queue, invalidation: Invalidation, runner: Runner) -> None:
+        self._graph = graph
+        self._gates = gates
+        self._queue = queue
+        self._invalidation = invalidation
+        self._runner = runner
+        # Somebody further out takes care of what does not fit the stack.
+        self._pulling = False
+        # Who asks does so in the middle of a pass.
+        self._in_pass = False
+        # They rested, and were tried again: whoever is clean when all have had their turn is well.
+        self.recovering: dict[Node, None] = {}
+
+    def pull(self, node: Node, perform: Perform, *, in_pass: bool) -> None:
+        """A caller wants the value of a computation: make it valid, or raise what it raised.
+
+        However long the chain is that it is the end of: if too many wait within each other, they are stopped, the one
+        that they wait for is run first, and they again. Effects are not stopped; what they have done is done.
+        """
+        stack = self._runner.stack
+        self._in_pass = in_pass
+        if self._pulling or (stack and stack[-1].outputs):
+            drive(self._pull(node), perform)
+        else:
+            self._pulling = True
+            try:
+                drive(self.in_turn(node), perform)
+            finally:
+                self._pulling = False
+                if self.recovering and not in_pass:
+                    self.recover()
+        error = self._runner.raised(node)
+        if error is not None:
+            raise error
+
+    def recover(self) -> None:
+        """Whoever rested, and is clean now, is well again."""
+        for node in self.recovering:
+            if node.is_clean:
+                self._gates.settled(node)
+        self.recovering.clear()
+
+    def in_turn(self, node: Node) -> Iterator[Step]:
+        """As `_pull`, for the outermost: what does not fit the stack is taken in turn."""
+        waiting = [node]
+        turns: dict[Node, int] = {}
+        while waiting:
+            try:
+                yield from self._pull(waiting[-1])
+            except TooDeep as deep:
+                if deep.node in waiting:
+                    raise circular(deep.node) from None
+                turns[deep.node] = turns.get(deep.node, 0) + 1
+                if turns[deep.node] > RUNS_MAX:
+                    # I6: it had its turns, and each time it has to run again.
+                    raise restless([deep.node]) from None
+                waiting.append(deep.node)
+                continue
+            except UserCodeError:
+                if len(waiting) == 1:
+                    raise
+                # Whoever asked for it will be told when it asks again.
+            waiting.pop()
+
+    def _pull(self, node: Node) -> Iterator[Step]:
+        if node.running:
+            raise circular(node)
+        stack = self._runner.stack
+        self._invalidation.drain()
+        if len(stack) >= NESTED_MAX and self._has_to_run(node):
+            raise TooDeep(node)
+        if not self.is_surely_valid(node):
+            yield from self._make_valid(node)
+
+    def is_surely_valid(self, node: Node) -> bool:
+        """Told without a walk: it is clean, nothing above can be invalid, and nobody who asks can be above it."""
+        if node.status is not Status.CLEAN or node.running or self._invalidation.inbox:
+            return False
+        if self._invalidation.invalid and (
+            not node.live_refs or node.ring or self._graph.envelopes or self._queue.is_before(node.rank)
+        ):
+            # Of a live node everything above is live, and stands in the queue with a lower rank if it has to run; but
+            # for materializers, which wait for the others.
+            return False
+        for other in self._runner.stack:
+            # One whose result nobody has read is above nobody.
+            if other.rank <= node.rank and other.outputs and other.outputs[0] in self._graph.index.docs:
+                return False
+        return True
+
+    def _make_valid(self, node: Node) -> Iterator[Step]:
+        """What it read first, then, if any of that is different now, itself. Without recursion."""
+        for _ in range(RUNS_MAX):
+            runs, above = node.runs, self.upstream(node)
+            ran: list[Node] = []
+            for other in above:
+                # From above downwards: a run makes those below invalid if it has to.
+                if self._has_to_run(other):
+                    ran.append(other)
+                    yield from self._attempt_pulled(other)
+            if node.runs == runs:
+                # It is as it was: made, among others, from what is asking for it now?
+                for other in above:
+                    if other.running:
+                        raise circular(other)
+            if node.attempt is not None or node.removed:
+                return
+            if (node.status is Status.CLEAN or self._is_excused(node)) and not self._found_more(ran, above):
+                if node.status is Status.CLEAN or node.has_value:
+                    return
+                break
+            # What it read was changed while it ran: once more.
+        raise restless([node])
+
+    def _found_more(self, ran: list[Node], above: list[Node]) -> bool:
+        """Whether somebody above has to run again, or has read, without a call, what another has to write."""
+        if not ran:
+            return False
+        for other in above:
+            # In a ring: the last to run has changed what the first has read.
+            if self._has_to_run(other):
+                return True
+        known = set(above)
+        # Also of those that did not run: a run may have made who writes, from now on, what they have read.
+        for reader in above if self._invalidation.invalid else ran:
+            for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:
+                if other in known or other.attempt is not None or self._is_excused(other):
+                    continue
+                if other.status is not Status.CLEAN or self._invalidation.invalid:
+                    return True
+        return False
+
+    def _has_to_run(self, node: Node) -> bool:
+        if node.status is Status.CLEAN or node.attempt is not None or node.removed:
+            return False
+        return not self._is_excused(node)
+
+    def _is_excused(self, node: Node) -> bool:
+        """It has a value that will do for now: a gate says so, or it ran as often in this pass as it may (I6)."""
+        if node.gate is not None and node.has_value and self._gates.is_held(node):
+            return True
+        return self._in_pass and node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number
+
+    def _attempt_pulled(self, node: Node) -> Iterator[Step]:
+        if node.gate is not None and node.gate.backoff_ms:
+            self.recovering[node] = None
+        attempt = self._runner.begin(node, pulled=True)
+        try:
+            yield attempt
+        except RetryImmediately:
+            self._runner.interrupted(attempt, "asked to be run again")
+        except TooDeep as deep:
+            self.made_room(attempt, deep.node)
+            raise
+        except BaseException:
+            self._runner.interrupted(attempt, "interrupted")
+            raise
+        else:
+            self._runner.finish(attempt)
+
+    def made_room(self, attempt: Attempt, waited: Node) -> None:
+        """It was stopped for want of stack: what it waits for is run first. No unrest, unless that ran already."""
+        runner = self._runner
+        runner.interrupted(attempt, "made room for what it waits for")
+        attempt.node.pass_runs -= waited.pass_number != runner.pass_number
+
+    def run(self, node: Node) -> Iterator[Step]:
+        """One attempt of a node that is not current, everything above it being so. What has no room goes first."""
+        try:
+            yield from self._attempt_pulled(node)
+        except TooDeep as deep:
+            # If that fails, it will be told when it asks again.
+            with suppress(UserCodeError):
+                yield from self.in_turn(deep.node)
+
+    def is_under_way(self, node: Node) -> bool:
+        """It, or something above it, waits for something outside."""
+        return any(other.attempt is not None for other in self.upstream(node))
+
+    def upstream(self, node: Node) -> list[Node]:
+        """The node and everything above it, each after what it reads."""
+        # By rank, which is what the order of ranks is for; rings as they were registered.
+        found = {node: None}
+        todo = [node]
+        while todo:
+            current = todo.pop()
+            for other in [*self._graph.sources(current), *self._graph.materializers(current)]:
+                if other not in found:
+                    found[other] = None
+                    todo.append(other)
+        return sorted(found, key=lambda other: (other.rank, other.place))

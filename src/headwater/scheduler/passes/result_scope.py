@@ -1,0 +1,39 @@
+"""Whose a result is: the narrowest scope among what its run has read; and where it is written then.
+
+Must never know: when a run ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from headwater.cells.run_result import commit_result, put_result
+from headwater.cells.transaction import Transaction
+from headwater.cells.traverse import BREADTH
+from headwater.scheduler.graph.node import Node
+from headwater.values.ids import DocId, DocKey
+from headwater.values.link import Link
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.cells.journal import ReadKey
+
+EVERYBODYS: Final = "space/"
+"""How the keys of documents begin that are not one user's own."""
+
+
+def narrowest(reads: Mapping[ReadKey, object]) -> str:
+    """The narrowest scope that was read, if it is not everybody's: whose the result has to be."""
+    narrow = {doc.partition("/")[0] for doc, _, _ in reads if not doc.startswith(EVERYBODYS)}
+    return max(narrow, key=lambda instance: BREADTH[instance.partition(":")[0]], default="")
+
+
+def commit_own(node: Node, tx: Transaction, value: Value) -> bool:
+    """Made of what is one user's own, so it is that user's own.
+
+    In everybody's place stands a link that leads each reader to his.
+    """
+    doc = DocId(node.outputs[0].partition("/")[2])
+    put_result(tx, DocKey(f"{node.breadth}/{doc}"), value)
+    return commit_result(tx, node.outputs[0], Link(doc=doc, scope=node.breadth.partition(":")[0]).to_value())

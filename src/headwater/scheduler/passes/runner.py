@@ -1,0 +1,400 @@
+"""One run, one transaction: how an attempt begins, how it ends, and when it does not count.
+
+The author's function itself is called by the host, between the two. What it has read is registered before its writes
+are applied, so that nothing that changes in between is missed.
+
+Must never know: which node comes next, and how a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from headwater.cells.replica import Replica
+from headwater.cells.run_result import commit_result
+from headwater.cells.transaction import Transaction
+from headwater.cells.transaction_states import Status as TxStatus
+from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import Kind, Node, Status
+from headwater.scheduler.inspect.function_errors import is_final, no_result, told, unstorable
+from headwater.scheduler.inspect.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
+from headwater.scheduler.passes.attempt import Attempt
+from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.passes.invalidation import Invalidation
+from headwater.scheduler.passes.persistence import Persistence
+from headwater.scheduler.passes.result_scope import commit_own, narrowest
+from headwater.scheduler.scheduler_limits import FAILURES_MAX
+from headwater.store.commit import Conflict
+from headwater.values.address import Depth, address_text
+from headwater.values.author_text import calls_of, describe, with_calls
+from headwater.values.overlap import touches
+from headwater.values.tree import Value
+
+if TYPE_CHECKING:
+    from headwater.cells.journal import Mark, ReadKey
+    from headwater.scheduler.passes.arrivals import Arrivals
+
+_CLEAN: Final = Status.CLEAN
+_OPEN: Final = TxStatus.OPEN
+
+REJECTED: Final = "its commit was rejected"
+"""Why an attempt does not count that had come to its end."""
+
+
+class Runner:
+    """Begins and ends attempts. The only writer of what a node says of its runs."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        *,
+        graph: Graph,
+        gates: Gates,
+        invalidation: Invalidation,
+        persistence: Persistence,
+        trace: Trace,
+        now: Callable[[], float],
+        report: Callable[[UserCodeError], None],
+        space: str,
+    ) -> None:
+        self._space = space
+        self._replica = replica
+        self._graph = graph
+        self._gates = gates
+        self._invalidation = invalidation
+        self._persistence = persistence
+        self._trace = trace
+        self._now = now
+        self._report = report
+        # Whose functions are at work now, outermost first; and what is under way besides.
+        self.stack: list[Node] = []
+        self.in_flight: dict[Node, Attempt] = {}
+        self.runs = 0
+        self.pass_number = 0
+        # Called before an attempt that counts is ended, and after: for those who look on.
+        self.before: Callable[[Attempt], None] | None = None
+        self.after: Callable[[Attempt], None] | None = None
+        # The same, for whoever started something in it.
+        self.ended: Callable[[Attempt], None] | None = None
+        self._on_decided = (self._decided,)
+        # Who waits for what, where not everything is here.
+        self.arrivals: Arrivals | None = None
+
+    @property
+    def innermost(self) -> Node | None:
+        """Whose function is at work right now."""
+        return self.stack[-1] if self.stack else None
+
+    # -- the beginning -------------------------------------------------------------------------------------
+
+    def begin(self, node: Node, *, pulled: bool = False) -> Attempt:
+        """A transaction of its own, stamped with the node and with why it runs (I8)."""
+        spec = node.spec
+        causes = self._invalidation.clean(node)
+        tx = Transaction(self._replica, node.title, read_only=spec.read_only, cause=("run", node.name, node.order))
+        tx.node, tx.triggers, tx.under_way = node, causes, True
+        if spec.change_group is not None:
+            tx.change_group = spec.change_group
+        if node.surface:
+            tx.surface = node.surface
+        if self.arrivals is not None:
+            self.arrivals.guard(tx)
+        now = self._now()
+        attempt = Attempt(self, node, tx, self._replica.version, now, pulled=pulled)
+        if self._gates.listens:
+            self._gates.begins(node, asked=pulled and not node.live_refs)
+        if node.error is not None:
+            attempt.before = node.error
+            if not spec.is_async:
+                # While one waits, callers go on getting what came of the last.
+                node.error = node.trace = None
+        node.attempt, node.running, node.last_causes = attempt, True, causes
+        node.runs += 1
+        self.runs += 1
+        if node.pass_number != self.pass_number:
+            node.pass_number, node.pass_runs = self.pass_number, 1
+        else:
+            node.pass_runs += 1
+        self.stack.append(node)
+        if self._trace.on:
+            names = tuple(address_text(*cause) for cause in causes)
+            demand = "pulled" if pulled and not node.live_refs else "live"
+            first = node.runs == 1
+            self._trace.emit(Started(now, node.id, node.runs, self.pass_number, node.rank, demand, names, first))
+        return attempt
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def finish(self, attempt: Attempt) -> None:  # noqa: C901, PLR0912  # every run ends here: in one piece
+        """The function has returned or raised; or it waits, and others go on."""
+        node, tx = attempt.node, attempt.tx
+        if attempt.suspended:
+            self._suspend(attempt)
+            return
+        tx.under_way = False
+        stack = self.stack
+        if stack and stack[-1] is node:
+            stack.pop()
+        node.running, node.attempt = False, None
+        if self.in_flight:
+            self.in_flight.pop(node, None)
+        if node.removed:
+            # Nothing of it is kept.
+            if tx.is_open:
+                tx.abort()
+            return
+        error, value = attempt.error, None
+        if tx.status is not _OPEN:
+            if tx.left is None:
+                # Ended from outside, as when a space is closed.
+                return
+            error = no_result(node) if error is None else error
+        elif error is None and node.outputs:
+            try:
+                value = node.spec.store(attempt.result)
+            except Exception as refused:  # noqa: BLE001  # what an author's function returns is the author's
+                error = refused
+        if self._invalidation.inbox:
+            # While it counts as running: what came before this moment is judged by what it has seen, below.
+            node.running = True
+            self._invalidation.drain()
+            node.running = False
+        journal = tx.journal if tx.left is None else tx.left[0]
+        reads = journal.entries if journal.is_plain else journal.reads()
+        if tuple(reads) != node.reads or node.spec.declared_reads:
+            self._graph.apply_reads(node, reads)
+            node.breadth = narrowest(reads)
+        if self._replica.version != attempt.version and self._is_outdated(tx, reads):
+            self._outdated(attempt, error)
+            return
+        if self.before is not None and tx.left is None:
+            self.before(attempt)
+        if tx.left is not None:
+            self._ended_early(attempt, error, reads)
+        elif error is not None:
+            self._failed(attempt, error, reads)
+        elif node.outputs or tx.wrote or attempt.before is not None:
+            self._commit(attempt, value, reads)
+        else:
+            tx.end()
+            if node.spec.print is not None:
+                self._persistence.note(node, tx, reads)
+            self._done(attempt, changed=False)
+        if node.status is not _CLEAN:
+            # Invalid while it waited, and as it was again at its end.
+            self._invalidation.offer_again(node)
+
+    def _ended_early(self, attempt: Attempt, error: Exception | None, reads: Mapping[ReadKey, Mark | None]) -> None:
+        """Its function has ended the transaction itself: what it has read wakes it all the same."""
+        node, tx = attempt.node, attempt.tx
+        tx.left = None
+        if error is not None:
+            self._failed(attempt, error, reads)
+        else:
+            self._done(attempt, changed=False)
+        if tx.local_seq is not None:
+            # Committed: if the store does not take that, it has to be done again.
+            node.commit = tx
+            tx.on_settled(self._decided)
+
+    def _leave(self, node: Node) -> None:
+        stack = self.stack
+        if stack and stack[-1] is node:
+            stack.pop()
+        node.running, node.attempt = False, None
+        if self.in_flight:
+            self.in_flight.pop(node, None)
+
+    def _commit(self, attempt: Attempt, value: Value, reads: Mapping[ReadKey, Mark | None]) -> None:
+        node, tx = attempt.node, attempt.tx
+        before, wrote = node.commit, False
+        # Its result stands wherever it is written, whatever is there.
+        tx.gate = None
+        try:
+            if node.outputs:
+                if node.spec.print is not None:
+                    self._persistence.observe(node, tx)
+                tx.read_only = ""
+                # Before it is sent: it may be decided at once.
+                tx.callbacks += self._on_decided
+                node.commit = tx
+                if tx.wrote and (before is not None or tx.observes is not None):
+                    # I1: from now on this commit stands for the one before: it must hold all that the node has to say.
+                    # I7: and what is kept of a run rides on the write of its result, also of one that is as it was.
+                    tx.put(node.outputs[0], value)
+                wrote = commit_own(node, tx, value) if node.breadth else commit_result(tx, node.outputs[0], value)
+                if not wrote:
+                    node.commit = before
+                    if node.spec.print is not None:
+                        self._persistence.note(node, tx, reads, value)
+            elif tx.wrote:
+                wrote = True
+                tx.callbacks += self._on_decided
+                node.commit = tx
+                tx.commit()
+            else:
+                tx.end()
+                if node.spec.print is not None:
+                    self._persistence.note(node, tx, reads)
+        except HeadwaterError as error:
+            # A limit, or a closed space: nothing was written.
+            node.commit = before
+            self._failed(attempt, error, reads)
+            return
+        if attempt.before is not None or node.known_failure is not None:
+            node.error = node.trace = None
+            self._persistence.failing.drop(node)
+            self._invalidation.failed_otherwise(node, tx)
+        self._done(attempt, changed=wrote)
+
+    def _done(self, attempt: Attempt, *, changed: bool) -> None:
+        node = attempt.node
+        now = self._now()
+        ms = node.last_ms = now - attempt.started
+        node.total_ms += ms
+        node.last_at_ms = now
+        if node.gate is not None or ms >= 1:
+            self._gates.ran(node, now, ms)
+        if self._invalidation.inbox:
+            self._invalidation.drain()
+        if self._trace.on:
+            self._trace.emit(Finished(now, node.id, node.runs, ms, changed, len(node.reads)))
+        if self.ended is not None:
+            self.ended(attempt)
+        if self.after is not None:
+            self.after(attempt)
+
+    def _failed(self, attempt: Attempt, error: Exception, reads: Mapping[ReadKey, Mark | None]) -> None:
+        """It keeps what it has read until then: that is what may mend it. Nothing it wrote is kept."""
+        node, tx = attempt.node, attempt.tx
+        node.error, node.trace = error, calls_of(error)
+        if tx.is_open:
+            tx.abort()
+        if self._trace.on:
+            self._trace.emit(Failed(self._now(), node.id, node.runs, describe(error)))
+        is_news = self._persistence.note_failure(node, tx, reads, error, attempt.before)
+        if is_news:
+            self._invalidation.failed_otherwise(node, tx)
+        self._done(attempt, changed=False)
+        is_raised = node.spec.has_callers and (attempt.pulled or self._is_called(node))
+        # What is not ready: it runs again when that is there. So it will be, or fail, and then that is told.
+        if is_raised or isinstance(error, NotReadyError):
+            return
+        if is_news or node.spec.kind is Kind.EFFECT:
+            self._report(told(node, attempt.causes, self._space))
+
+    def _is_called(self, node: Node) -> bool:
+        """Somebody live has asked for its result, and is told. Who reads what it writes besides is not."""
+        return any(reader.is_live for reader in self._graph.readers_of(node.outputs[0]) if reader is not node)
+
+    # -- when it does not count ----------------------------------------------------------------------------
+
+    def _is_outdated(self, tx: Transaction, reads: Mapping[ReadKey, object]) -> bool:
+        """Whether something it has read is not so any more. What it wrote itself is not looked at."""
+        read = self._replica.read
+        for doc, path, bits in reads:
+            seen, now = tx.first_look(doc), read(doc)
+            if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
+                return True
+        return False
+
+    def _outdated(self, attempt: Attempt, error: Exception | None) -> None:
+        """What it read changed while it ran. What it did outside is done; what it wrote is not kept."""
+        node, tx = attempt.node, attempt.tx
+        if tx.is_open:
+            tx.abort()
+        if error is not None and node.spec.kind is Kind.EFFECT and not isinstance(error, NotReadyError):
+            node.error = error
+            self._report(told(node, attempt.causes, self._space))
+        # How it failed does not count either.
+        before = node.error = attempt.before
+        node.trace = None if before is None else calls_of(before)
+        self._take_back(attempt, "what it read changed while it ran")
+
+    def interrupted(self, attempt: Attempt, reason: str) -> None:
+        """As if it had not been started: by Ctrl-C, by a retry, to make room, or because it was cancelled."""
+        node, tx = attempt.node, attempt.tx
+        self._leave(node)
+        if tx.is_open:
+            tx.abort()
+        node.runs -= 1
+        node.error = attempt.before
+        if not node.removed:
+            self._take_back(attempt, reason, undone=not node.has_value)
+
+    def again(self, attempt: Attempt) -> None:
+        """It waited, and then asked to be run again. That counts as if it had not left the pass it began in."""
+        self.interrupted(attempt, "asked to be run again")
+        attempt.node.pass_number = self.pass_number + 1
+
+    def _take_back(self, attempt: Attempt, reason: str, *, undone: bool = False) -> None:
+        node = attempt.node
+        self._invalidation.take_back(node, attempt.causes, undone=undone)
+        if self._trace.on:
+            self._trace.emit(TakenBack(self._now(), node.id, node.runs, reason))
+
+    def _decided(self, tx: Transaction) -> None:
+        """The store has decided on a run. One that was taken back has to be done again, for the same causes (I8)."""
+        node = tx.node
+        assert isinstance(node, Node)
+        if tx.is_rejected:
+            self._persistence.rejected(node)
+        if node.removed or node.commit is not tx:
+            # A later run has written since, or it had nothing to write.
+            return
+        if not tx.is_rejected:
+            # Let go of it.
+            node.commit = None
+            node.store_failures = 0
+            return
+        if not isinstance(tx.verdict, Conflict):
+            # Not that somebody was faster: the store cannot. Tried again, but not for ever.
+            is_over = tx.error is None or is_final(tx.error)
+            node.store_failures += not is_over
+            if node.store_failures > FAILURES_MAX or is_over:
+                # Given up. What it has started stays registered until it runs again, with tries of its own.
+                node.store_failures = 0
+                self._report(unstorable(node, tx))
+                return
+        self._invalidation.take_back(node, tx.triggers)
+        if self._trace.on:
+            self._trace.emit(TakenBack(self._now(), node.id, node.runs, REJECTED))
+
+    # -- while it waits ------------------------------------------------------------------------------------
+
+    def _suspend(self, attempt: Attempt) -> None:
+        node = attempt.node
+        if self.stack and self.stack[-1] is node:
+            self.stack.pop()
+        node.running = False
+        self.in_flight[node] = attempt
+        if self._trace.on:
+            self._trace.emit(Suspended(self._now(), node.id, node.runs))
+        self.waits(attempt)
+
+    def waits(self, attempt: Attempt) -> None:
+        """It waits: what it has read so far is registered, and whatever of it has changed meanwhile is news."""
+        node, tx = attempt.node, attempt.tx
+        if node.attempt is not attempt or not tx.is_open or node.removed:
+            return
+        self._invalidation.drain()
+        reads = tx.journal.reads()
+        if self._graph.apply_reads(node, reads):
+            node.breadth = narrowest(reads)
+        if self._replica.version != attempt.looked:
+            # Not in `version`: at its end it is compared with how it all began.
+            attempt.looked = self._replica.version
+            for doc, path, bits in reads:
+                seen, now = tx.first_look(doc), self._replica.read(doc)
+                if seen is not now and touches(path, Depth.SHALLOW if bits else Depth.DEEP, seen, now):
+                    self._invalidation.mark(node, (doc, path), "while it waited")
+                    return
+
+    def raised(self, node: Node) -> Exception | None:
+        """What a caller of a computation is told; from where it was raised, not from everywhere it was raised again."""
+        error: Exception | None = node.error
+        if error is not None:
+            with_calls(error, node.trace)
+        return error

@@ -1,0 +1,338 @@
+"""The pass: run what is invalid, wanted and eligible, writers before readers, until nothing is.
+
+A generator: it yields each attempt for the host to perform, and at the end says until when there is nothing to do. It
+costs what changed, not what is connected: nodes stand in the queue because a value they read changed while they were
+live, or because they became live while they were invalid.
+
+Must never know: event loops, threads, clocks; how a function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from headwater.errors import UserCodeError
+from headwater.scheduler.events.handling import Events
+from headwater.scheduler.graph.edges import Graph
+from headwater.scheduler.graph.node import Kind, Node, Status
+from headwater.scheduler.graph.order import Queue
+from headwater.scheduler.inspect.function_errors import restless
+from headwater.scheduler.inspect.trace import Demand, Gated, Pass, Restless, Trace
+from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
+from headwater.scheduler.passes.gates import Gates
+from headwater.scheduler.passes.invalidation import Invalidation
+from headwater.scheduler.passes.pull import Pull, TooDeep
+from headwater.scheduler.passes.runner import Runner
+from headwater.scheduler.passes.steps import Idle, Step
+from headwater.scheduler.scheduler_limits import EVENTS_MAX, RUNS_MAX
+
+_CLEAN: Final = Status.CLEAN
+
+
+class Settle:
+    """Decides who runs next."""
+
+    def __init__(
+        self,
+        *,
+        graph: Graph,
+        gates: Gates,
+        queue: Queue,
+        invalidation: Invalidation,
+        runner: Runner,
+        pull: Pull,
+        events: Events,
+        trace: Trace,
+        now: Callable[[], float],
+        report: Callable[[UserCodeError], None],
+        tick: Callable[[bool], None],
+    ) -> None:
+        self._tick = tick
+        self._graph = graph
+        self._gates = gates
+        self._queue = queue
+        self._invalidation = invalidation
+        self._runner = runner
+        self._pull = pull
+        self.events = events
+        self._trace = trace
+        self._now = now
+        self._report = report
+        self.settling = False
+        # Made while others ran, and wanted for that alone.
+        self.lent: dict[Node, None] = {}
+        # Stop before these.
+        self.breakpoints: dict[Node, None] = {}
+        self.stopped_at: Node | None = None
+
+    # -- the pass ------------------------------------------------------------------------------------------
+
+    def offer(self, node: Node) -> None:
+        """It is live and not clean: its turn will come, at once or when it is eligible."""
+        if node.attempt is not None or node.removed:
+            # One at a time: it is looked at again when that attempt has ended.
+            return
+        if node.gate is not None and self._gates.is_held(node):
+            self._gates.wait(node)
+            if self._trace.on:
+                self._trace.emit(Gated(self._now(), node.id, self._gates.eligible_at(node), "not eligible yet"))
+            return
+        if not node.queued:
+            self._queue.put(node)
+        if not self.settling:
+            self._tick(True)
+
+    def became_live(self, node: Node) -> None:
+        """Somebody looks at it."""
+        if self._trace.on:
+            self._trace.emit(Demand(self._now(), node.id, live=True))
+        if node.spec.on_live is not None:
+            node.spec.on_live()
+        if node.status is not Status.CLEAN:
+            self.offer(node)
+
+    def became_dormant(self, node: Node) -> None:
+        """Nobody does any more. If it stands in the queue it is passed over when its turn comes."""
+        if self._trace.on:
+            self._trace.emit(Demand(self._now(), node.id, live=False))
+        if node.spec.on_dormant is not None:
+            node.spec.on_dormant()
+
+    def adopt(self, node: Node) -> None:
+        """Made by one that is live: wanted until it has run and this pass is over."""
+        maker = self._runner.innermost
+        if maker is not None and maker.is_live and node.spec.kind is Kind.COMPUTATION:
+            self.lent[node] = None
+            self._graph.liveness.lend(node)
+
+    def regate(self, node: Node) -> None:
+        """A gate was changed: when it may run is looked at anew, and so is until when there is nothing to do."""
+        self._gates.regroup(node)
+        if self._is_wanted(node):
+            self.offer(node)
+        if not self.settling:
+            # Somebody may wait for it who does not count as looking: an event.
+            self._tick(True)
+
+    def steps(self) -> Iterator[Step]:
+        """One pass; or several, if events wait: one of each lane, then whatever follows from it, then the next."""
+        if self.settling:
+            return
+        self.settling = True
+        self.events.look_again()
+        try:
+            for number in range(EVENTS_MAX):
+                if number and not self.events.is_ready:
+                    break
+                yield from self._pass()
+        except BaseException:
+            # An interrupt, or an error handler that raised: others may not have been reached.
+            self._tick(True)
+            raise
+        finally:
+            self.settling = False
+        self.events.tell()
+        if self.events.is_due:
+            self._tick(True)
+        yield Idle(self.wake_at())
+
+    def _pass(self) -> Iterator[Step]:
+        # One for each event: who runs once for each of many is not restless.
+        runner = self._runner
+        runner.pass_number += 1
+        runs = runner.runs
+        exhausted: dict[Node, None] = {}
+        try:
+            if self.events.is_ready:
+                yield from self.events.steps()
+            before = runner.runs
+            yield from self._nodes(exhausted)
+            if runner.runs != before:
+                # What an event waits for may be above it no longer.
+                self.events.look_again()
+        except BaseException:
+            # Who was not reached has still to run.
+            for node in exhausted:
+                self._queue.put(node)
+            raise
+        self._rest(exhausted)
+        self._expire()
+        if self._graph.unread:
+            self._sweep()
+        if self._trace.on:
+            self._trace.emit(Pass(self._now(), "", runner.pass_number, runner.runs - runs))
+
+    def _nodes(self, exhausted: dict[Node, None]) -> Iterator[Step]:
+        """Run every node that can be, until none is left."""
+        runner = self._runner
+        number = runner.pass_number
+        while (node := self._next()) is not None:
+            if node.pass_runs >= RUNS_MAX and node.pass_number == number:
+                # I6: only who hits the bound rests; everybody else goes on.
+                exhausted[node] = None
+                continue
+            if node.gate is not None and node.gate.backoff_ms:
+                self._pull.recovering[node] = None
+            attempt = runner.begin(node)
+            try:
+                yield attempt
+            except BaseException as stop:  # noqa: BLE001  # handed on there, but for what is ours
+                yield from self._stopped(attempt, stop)
+            else:
+                runner.finish(attempt)
+
+    def wake_at(self) -> float | None:
+        """The earliest time at which there may be something to do, if nothing else happens."""
+        node, event = self._gates.wake_at(), self.events.wake_at
+        return node if event is None else event if node is None else min(node, event)
+
+    def _next(self) -> Node | None:  # noqa: C901  # one look for each reason not to run a node now
+        """Whose turn it is: the lowest rank that is still invalid, live and eligible (I9)."""
+        while True:
+            if self._invalidation.inbox:
+                self._invalidation.drain()
+            if self._gates.heap:
+                for waiting in self._gates.due():
+                    if self._is_wanted(waiting):
+                        self.offer(waiting)
+            node = self._queue.take()
+            if node is None:
+                # Said before looking once more: who commits in another thread after the look says it anew.
+                self._tick(False)
+                if self._invalidation.inbox:
+                    continue
+                return None
+            if node.status is _CLEAN or not node.live_refs or node.attempt is not None or node.removed:
+                continue
+            if node.gate is not None and self._gates.is_held(node):
+                self.offer(node)
+                continue
+            if self.breakpoints:
+                if node in self.breakpoints and self.stopped_at is not node:
+                    self.stopped_at = node
+                    self._queue.put(node)
+                    return None
+                self.stopped_at = None
+            first = self._before(node) if self._graph.envelopes or node.spec.parent is not None else None
+            if first is not None:
+                self._queue.put(node)
+                return first
+            return node
+
+    @staticmethod
+    def _is_wanted(node: Node) -> bool:
+        return node.status is not Status.CLEAN and node.live_refs > 0 and node.attempt is None and not node.removed
+
+    def _before(self, node: Node) -> Node | None:
+        """Somebody of a higher rank who goes before it all the same."""
+        first = self._promoted(node) if self._graph.envelopes else None
+        return self._parental(node) if first is None and node.spec.parent is not None else first
+
+    def _promoted(self, node: Node) -> Node | None:
+        """A materializer that may write what this one reads goes before it, and what that one reads before that one."""
+        found = {node: None}
+        while (first := self._ahead(next(reversed(found)))) is not None and first not in found:
+            found[first] = None
+        return next(reversed(found)) if len(found) > 1 else None
+
+    def _parental(self, node: Node) -> Node | None:
+        """Whoever has started it, if that has to run, goes before it, unless it reads what this one writes.
+
+        It may want it no more: then there is nothing left that it would run for.
+        """
+        found: Node | None = None
+        parent = node.spec.parent
+        while parent is not None:
+            if self._can_run(parent) and not self._leads_to(node, parent):
+                found = parent
+            parent = parent.spec.parent
+        if found is None:
+            return None
+        return next((first for first in self._pull.upstream(found) if self._can_run(first)), None)
+
+    def _leads_to(self, node: Node, target: Node) -> bool:
+        """Whether something that one makes is part of what the other is made of. By ranks, without looking at more."""
+        found = {node: None}
+        todo = [node]
+        while todo:
+            for reader in self._graph.readers(todo.pop()):
+                if reader is target:
+                    return True
+                if reader.rank <= target.rank and reader not in found:
+                    found[reader] = None
+                    todo.append(reader)
+        return False
+
+    def _ahead(self, node: Node) -> Node | None:
+        sources = [source for source in self._graph.sources(node) if source.is_materializer]
+        for other in [*self._graph.materializers(node), *sources]:
+            if self._can_run(other):
+                above = self._pull.upstream(other)
+                if node not in above:
+                    return next(first for first in above if self._can_run(first))
+        return None
+
+    def _can_run(self, node: Node) -> bool:
+        spent = node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX
+        return self._is_wanted(node) and not spent and not self._gates.is_held(node)
+
+    def _stopped(self, attempt: Attempt, stop: BaseException) -> Iterator[Step]:
+        """An attempt did not come to its end. If it has to make room for what it waits for, that is run first."""
+        if isinstance(stop, TooDeep):
+            self._pull.made_room(attempt, stop.node)
+            # If that fails, it will be told when it asks again.
+            with suppress(UserCodeError):
+                yield from self._pull.in_turn(stop.node)
+        elif isinstance(stop, RetryImmediately):
+            self._runner.interrupted(attempt, "asked to be run again")
+        else:
+            self._runner.interrupted(attempt, "interrupted")
+            raise stop
+
+    def _rest(self, exhausted: dict[Node, None]) -> None:
+        """Who ran as often as may be and is still invalid rests; who rested and is clean now is well again."""
+        fresh: list[Node] = []
+        for node in {**exhausted, **self.events.take_spent()}:
+            if node.is_clean or node.removed:
+                continue
+            if self._gates.back_off(node):
+                fresh.append(node)
+            if self._trace.on:
+                self._trace.emit(Restless(self._now(), node.id, node.pass_runs))
+            if node.live_refs:
+                self.offer(node)
+        self._pull.recover()
+        if fresh:
+            self._report(restless(fresh))
+
+    def _expire(self) -> None:
+        """The pass that made them is over: whoever has run, and found no reader, is dormant again."""
+        for node in [node for node in self.lent if (node.has_value and node.attempt is None) or node.removed]:
+            del self.lent[node]
+            if not node.removed:
+                self._graph.liveness.expire(node)
+                if node.spec.on_unread is not None:
+                    # Whoever asked for it may not have come to its end.
+                    self._graph.unread[node] = None
+
+    def sweep(self) -> None:
+        """As at the end of a pass, if none is under way."""
+        if not self.settling:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Whoever nobody reads any more is told, and then those whom only such had read. Not in the middle of a run."""
+        unread = self._graph.unread
+        later: list[Node] = []
+        while unread and not self._runner.stack:
+            node, _ = unread.popitem()
+            if node.removed or self._graph.readers(node) or node.spec.on_unread is None:
+                continue
+            if node.attempt is not None or node.provisional:
+                # It is under way: looked at again when that is over.
+                later.append(node)
+            elif not node.live_refs:
+                node.spec.on_unread()
+        unread.update(dict.fromkeys(later))

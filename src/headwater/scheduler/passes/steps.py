@@ -1,0 +1,55 @@
+"""The steps of a pass, and how a host that runs one function at a time performs them.
+
+Must never know: which step comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from headwater.scheduler.events.event import Handling
+from headwater.scheduler.passes.attempt import Attempt
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """Nothing can run now; `wake_at` says when something may, if time is all it waits for."""
+
+    wake_at: float | None
+
+
+Call: TypeAlias = Attempt | Handling
+"""A function to be called: of a node, or for an event."""
+Step: TypeAlias = Call | Idle
+Perform: TypeAlias = Callable[[Call], None]
+
+
+def drive(steps: Iterator[Step], perform: Perform) -> float | None:
+    """Perform all steps of a generator; what a function lets through is thrown where it was yielded.
+
+    Returns when there may be something to do, if the steps have said it.
+    """
+    wake_at: float | None = None
+    step = next(steps, None)
+    while step is not None:
+        if type(step) is Idle:
+            wake_at = step.wake_at
+            step = next(steps, None)
+            continue
+        try:
+            perform(step)  # type: ignore[arg-type]  # there are two kinds of steps
+        except BaseException as error:  # noqa: BLE001  # thrown into the steps, which know whom it concerns
+            step = _thrown(steps, error)
+        else:
+            step = next(steps, None)
+    return wake_at
+
+
+def _thrown(steps: Iterator[Step], error: BaseException) -> Step | None:
+    throw: Callable[[BaseException], Step] = steps.throw  # type: ignore[attr-defined]
+    try:
+        return throw(error)
+    except StopIteration:
+        return None

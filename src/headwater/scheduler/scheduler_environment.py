@@ -1,0 +1,34 @@
+"""What a scheduler is given to work with: clocks, chance, and whom to tell.
+
+Must never know: what it is used for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from headwater.errors import UserCodeError
+from headwater.scheduler.passes.steps import Perform
+
+
+@dataclass(slots=True, kw_only=True)
+class Outside:
+    """What a scheduler is given to work with: clocks, chance, and whom to tell."""
+
+    # A clock in milliseconds that never goes back; and how late it is, since 1970.
+    now: Callable[[], float]
+    wall_ms: Callable[[], float]
+    # Between 0 and 1.
+    jitter: Callable[[], float]
+    # Calls a function.
+    perform: Perform
+    # Told of what went wrong, and whether there is something to do.
+    report: Callable[[UserCodeError], None]
+    tick: Callable[[bool], None]
+    # Held by whoever uses the scheduler where other threads may.
+    turn: AbstractContextManager[object]
+    space: str
+    # Events that failed and are kept, at most.
+    keep_failed: int

@@ -1,0 +1,1 @@
+"""The server: sockets, authentication, HTTP pages, ingress."""

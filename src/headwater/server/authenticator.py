@@ -1,0 +1,218 @@
+"""Who is let in, before anything is said: by the name that was asked for, the page it comes from, and what is shown.
+
+Must never know: frames, spaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from websockets.datastructures import MultipleValuesError
+
+from headwater.access.allowed_hosts import Names
+from headwater.access.grants import Grant
+from headwater.access.local_token import loopback
+from headwater.errors import ServerLimitError
+from headwater.server.metrics import Traffic
+from headwater.server.server_limits import CONNECTIONS_MAX, GUESSES_BURST, GUESSES_PER_S, PER_GRANT_MAX, STRANGERS_MAX
+from headwater.server.server_log import Sparing
+from headwater.server.spaces.client_connection import Client
+from headwater.server.spaces.served_spaces import House
+from headwater.sync.frames import SUBPROTOCOL
+
+if TYPE_CHECKING:
+    from websockets.http11 import Request
+
+    from headwater.server.spaces.server_socket import ServerSocket
+
+log: Final = logging.getLogger("headwater.server")
+
+KEY_SCHEME: Final = "headwater-key"
+"""What somebody says in `Authorization` who is going to sign the challenge."""
+
+PEERS_MAX: Final = 10_000
+"""Addresses that have guessed, of which it is known how often."""
+
+Refusal = tuple[int, str, dict[str, str]]
+
+
+class Doorman:
+    """Of one server."""
+
+    def __init__(self, house: House, names: Names, *, origins: Collection[str] = ()) -> None:
+        self.house = house
+        self.names = names
+        self._origins = frozenset(each.lower().rstrip("/") for each in origins)
+        # With which grant each came; until a key was shown, with none.
+        self._sockets: dict[ServerSocket, Grant | None] = {}
+        self._named: dict[ServerSocket, str] = {}
+        self._places = places()
+        self._of_grant: dict[str, int] = {}
+        self._guesses: dict[str, tuple[float, float]] = {}
+        self.traffic = Traffic()
+        self._said = Sparing()
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return len(self._sockets)
+
+    def refusal(self, request: Request, socket: ServerSocket) -> Refusal | None:
+        """Why an upgrade is refused: status, words and headers; None if it is not."""
+        found = self._refusal(request, socket)
+        if found is not None:
+            status, words, _ = found
+            self.traffic.refused[status] = self.traffic.refused.get(status, 0) + 1
+            left_out = self._said.left_out((socket.peer, status), _now())
+            if left_out is not None:
+                said = {"peer": socket.peer, "status": status, "why": words, "more": left_out}
+                log.info("connection refused", extra=said)
+            given = request.headers.get_all("Authorization")
+            self.write_down(socket.peer, status, words, given[0] if given else "")
+        else:
+            self.traffic.upgrades += 1
+        return found
+
+    def write_down(self, peer: str, status: int, words: str, given: str) -> None:
+        """Somebody was refused: the first time, and then how often, stands in the audit log."""
+        # A token that has expired says whose it was; of one that was revoked nothing is known any more.
+        grant = self.house.access.expired(given.partition(" ")[2].strip())
+        told = grant.id if grant is not None else None
+        self.house.turned_away.tell("refused", (peer, status, told), peer=peer, id=told, status=status, why=words)
+
+    def _refusal(self, request: Request, socket: ServerSocket) -> Refusal | None:  # noqa: PLR0911  # one for each reason
+        headers = request.headers
+        try:
+            host, origin = headers.get("Host", ""), headers.get("Origin")
+            given = headers.get("Authorization", "")
+        except MultipleValuesError:
+            return 400, "a header that may be there once is there twice", {}
+        wrong = self.names.refusal(host, origin, self._origins)
+        if wrong is not None:
+            return (*wrong, {})
+        path, _, query = request.path.partition("?")
+        if query:
+            return 400, "nothing is taken from the address; a token goes into `Authorization: Bearer ...`", {}
+        if not _is_one_name(path):
+            return 404, "there is nothing here; a space is opened at /, by its name in the first frames", {}
+        offered = ",".join(headers.get_all("Sec-WebSocket-Protocol")).split(",")
+        if SUBPROTOCOL not in [each.strip() for each in offered]:
+            return 400, f"the subprotocol {SUBPROTOCOL} is expected", {}
+        if self.house.closing:
+            return 503, "the server ends; come again", {"Retry-After": "1"}
+        if len(self._sockets) >= self._places:
+            return 503, f"{self._places} connections are open; come again later", {"Retry-After": "5"}
+        return self._shown(given, socket)
+
+    def _shown(self, given: str, socket: ServerSocket) -> Refusal | None:
+        if given.partition(" ")[0].lower() == KEY_SCHEME:
+            if self._of_grant.get(_stranger(socket), 0) >= STRANGERS_MAX:
+                return 429, f"{STRANGERS_MAX} connections of this address have shown no key yet", {"Retry-After": "5"}
+            self._keep(socket, None)
+            return None
+        grant = self.bearer(given, socket.peer)
+        if not isinstance(grant, Grant):
+            return grant
+        if self._of_grant.get(grant.id, 0) >= PER_GRANT_MAX:
+            return 429, f"{PER_GRANT_MAX} connections use this token already", {"Retry-After": "5"}
+        self._keep(socket, grant)
+        return None
+
+    def bearer(self, given: str, peer: str) -> Grant | Refusal:
+        """Whose token it is that somebody shows; or why nobody's."""
+        is_guessing = self._is_guessing(peer)
+        scheme, _, token = given.partition(" ")
+        # All users of this machine have one address: one of them who guesses must not keep out the others. Elsewhere,
+        # who guesses is not listened to.
+        is_heard = scheme.lower() == "bearer" and (not is_guessing or loopback(peer) is not None)
+        grant = self.house.access.with_token(token.strip()) if is_heard else None
+        if grant is not None:
+            return grant
+        if is_guessing:
+            return 429, "too many wrong tokens from this address; wait a little", {"Retry-After": "5"}
+        if given and not self.house.access.is_known:
+            return 503, "the grants cannot be read now, so no client is let in; come again", {"Retry-After": "1"}
+        if given:
+            self._guessed(peer)
+        message = (
+            "the token is not known here: it is wrong, has expired, or was revoked"
+            if given
+            else "a token is needed, and none was given; `headwater token create` makes one"
+        )
+        return 401, message, {"WWW-Authenticate": "Bearer"}
+
+    def _keep(self, socket: ServerSocket, grant: Grant | None) -> None:
+        name = _stranger(socket) if grant is None else grant.id
+        self._sockets[socket] = grant
+        self._named[socket] = name
+        self._of_grant[name] = self._of_grant.get(name, 0) + 1
+
+    def let_in(self, socket: ServerSocket) -> Client:
+        """The connection stands."""
+        return Client(
+            self.house,
+            self._sockets.get(socket),
+            peer=socket.peer,
+            write=socket.send,
+            shut=socket.close,
+            answer=socket.answer,
+            admit=lambda grant: self._known(socket, grant),
+        )
+
+    def _known(self, socket: ServerSocket, grant: Grant) -> None:
+        """A key was shown. Raises ServerLimitError."""
+        if socket in self._sockets and self._sockets[socket] is None:
+            if self._of_grant.get(grant.id, 0) >= PER_GRANT_MAX:
+                raise ServerLimitError(f"{PER_GRANT_MAX} connections use this key already")
+            self.left(socket)
+            self._keep(socket, grant)
+
+    def left(self, socket: ServerSocket) -> None:
+        """It is gone."""
+        self._sockets.pop(socket, None)
+        name = self._named.pop(socket, None)
+        if name is not None:
+            left = self._of_grant.get(name, 1) - 1
+            if left:
+                self._of_grant[name] = left
+            else:
+                self._of_grant.pop(name, None)
+
+    # -- guessing ------------------------------------------------------------------------------------------
+
+    def _is_guessing(self, peer: str) -> bool:
+        level, at = self._guesses.get(peer, (0.0, 0.0))
+        return level - (_now() - at) * GUESSES_PER_S > GUESSES_BURST
+
+    def _guessed(self, peer: str) -> None:
+        level, at = self._guesses.pop(peer, (0.0, _now()))
+        now = _now()
+        self._guesses[peer] = (max(level - (now - at) * GUESSES_PER_S, 0.0) + 1, now)
+        while len(self._guesses) > PEERS_MAX:
+            del self._guesses[next(iter(self._guesses))]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def places() -> int:
+    """For how many connections there is room: some descriptors are for spaces, pages, and whoever is refused."""
+    allowed, _ = getrlimit(RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if allowed == RLIM_INFINITY else min(CONNECTIONS_MAX, allowed - allowed // 4)
+
+
+def _is_one_name(path: str) -> bool:
+    """Whether an address ends after the host, or with one name. What it leads to is said in the first frames."""
+    name = unquote(path.removeprefix("/"))
+    return path.startswith("/") and "/" not in name and "\\" not in name and name not in (".", "..")
+
+
+def _stranger(socket: ServerSocket) -> str:
+    """What those are counted by who have shown nothing. No id of a grant has a space in it."""
+    return f"from {socket.peer}"

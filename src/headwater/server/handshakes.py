@@ -1,0 +1,86 @@
+"""Connections that have not said yet what they want: how long that may take, and how many there may be.
+
+uvicorn waits for the rest of a request for ever. Here the beginning of a request has a few seconds, its body some more;
+and if too many have begun at the same time those who have waited longest go first: who is no attacker is done by then.
+
+Must never know: what is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from headwater.server.server_limits import BODY_S, GREETING_S, HALF_OPEN_MAX
+
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class Knocking(H11Protocol):
+    """One connection, as long as it speaks HTTP. Made by uvicorn; `begun` and `half_open_max` are set by `bound`."""
+
+    half_open_max: ClassVar[int]
+    """Of `begun`: one more, and the oldest is closed."""
+    begun: ClassVar[dict[Knocking, None]]
+    """Those in the middle of a request, oldest first."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:  # noqa: ANN401  # as uvicorn calls it
+        super().__init__(*args, **keywords)
+        self._timer: asyncio.TimerHandle | None = None
+        self._in_body = False
+
+    @classmethod
+    def bound(cls, half_open_max: int | None = None) -> type[Knocking]:
+        """The class for one server."""
+        half_open_max = HALF_OPEN_MAX if half_open_max is None else half_open_max
+        return type("BoundKnocking", (cls,), {"begun": {}, "half_open_max": half_open_max})
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._begin(GREETING_S)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:
+            self._finish()
+            return
+        state = self.conn.their_state
+        if state is h11.IDLE:
+            # The next request of a connection, or still the first: some of it is there, and not all.
+            if self._timer is None:
+                self._begin(GREETING_S)
+        elif state is h11.SEND_BODY:
+            if not self._in_body:
+                self._finish()
+                self._in_body = True
+                self._begin(BODY_S)
+        else:
+            self._finish()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._finish()
+        super().connection_lost(exc)
+
+    def _begin(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._too_slow)
+        self.begun[self] = None
+        if len(self.begun) > self.half_open_max:
+            oldest = next(iter(self.begun))
+            oldest._finish()  # noqa: SLF001  # one of us
+            oldest.transport.abort()
+
+    def _finish(self) -> None:
+        self._in_body = False
+        self.begun.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._finish()
+        if not self.transport.is_closing():
+            self.transport.write(_TOO_SLOW)
+            self.transport.close()

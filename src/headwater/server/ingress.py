@@ -1,0 +1,239 @@
+"""HTTP ingress: what others send goes into topics. `POST /topics/{workflow}/{topic}`, answered when it is on disk.
+
+Whoever posts names the event with `Idempotency-Key`: sent again, it is the same event, so whoever heard no answer just
+asks again. Imported only where it is wanted: nothing else of Headwater needs an HTTP server.
+
+Must never know: what is done with a post.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from hmac import compare_digest
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headwater.access.allowed_hosts import LOCAL, address_of, name_of, place_of
+from headwater.errors import HeadwaterError, UnavailableError, UsageError
+from headwater.runtime.space_runtime import BaseSpace
+from headwater.server.handshakes import Knocking
+from headwater.server.topic_intake import Door, answer, refused, told
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+CONNECTIONS_MAX: Final = 2000
+"""At the same time. A file descriptor each; the next one is told to come again."""
+
+STOP_S: Final = 5.0
+"""How long posts that are under way are waited for, at the end."""
+
+PORT_MAX: Final = 65_535
+"""The last one that there is."""
+
+
+def ingress_app(space: BaseSpace, *, token: str | None = None, hosts: Collection[str] = LOCAL) -> Starlette:
+    """The workflows of an open space as an ASGI app, for a server of one's own.
+
+    With a token, posts carry it as `Authorization: Bearer ...`, except those to topics with a webhook whose posts are
+    signed. `hosts` are the names it is reached by.
+    """
+    door = Door(space)
+    door.check_secrets()
+    guard = Middleware(_Guard, token=_checked_token(token), hosts=frozenset(map(str.lower, hosts)), door=door)
+    app = Starlette(
+        routes=[Route("/topics/{workflow}/{topic}", door.post, methods=["POST"])],
+        middleware=[guard],
+        exception_handlers={HTTPException: told, HeadwaterError: refused},
+    )
+    # One address for each topic: nobody is sent on with what they post.
+    app.router.redirect_slashes = False
+    return app
+
+
+def serve_ingress(
+    space: BaseSpace, host: str = "127.0.0.1", port: int = 0, *, token: str | None = None, hosts: Collection[str] = ()
+) -> Ingress:
+    """Serve the workflows of an open space in a thread, until `stop()` or until the space is closed.
+
+    Port 0 is any that is free; `.url` says which. Without a token only this machine is let in. `hosts` are names that
+    it is reached by besides `host`, for instance that of a proxy.
+    """
+    listener = _listen(host, port, has_token=token is not None)
+    try:
+        app = ingress_app(space, token=token, hosts=(*LOCAL, host.strip("[]"), *hosts))
+        return Ingress(space, app, listener, host)
+    except BaseException:
+        listener.close()
+        raise
+
+
+class Ingress:
+    """A server that is running. `stop()` it, or use it in a `with` statement."""
+
+    def __init__(self, space: BaseSpace, app: ASGIApp, listener: socket.socket, host: str) -> None:
+        self.port: int = listener.getsockname()[1]
+        shown = f"[{host.strip('[]')}]" if ":" in host else host
+        self.url: str = f"http://{shown}:{self.port}"
+        self._space = space
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http=Knocking.bound(CONNECTIONS_MAX),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                limit_concurrency=CONNECTIONS_MAX,
+                timeout_graceful_shutdown=int(STOP_S),
+            )
+        )
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listener],), name="headwater-ingress", daemon=True
+        )
+        self._thread.start()
+        space.on_close(self.stop)
+
+    def stop(self) -> None:
+        """Take no more posts; those under way are answered. Once more is no harm."""
+        self._server.end()
+        if self._thread is not threading.current_thread():
+            self._thread.join(2 * STOP_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "serving" if self._thread.is_alive() else "stopped"
+        return f"<Ingress {self.url}: {state}, of space {self._space.name!r}>"
+
+
+class _Server(uvicorn.Server):
+    """Ends when it is told to, and does not look ten times a second whether it was."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._end: Future[None] = Future()
+        self._ending = threading.Lock()
+
+    async def main_loop(self) -> None:
+        await asyncio.wrap_future(self._end)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        for listener in sockets or []:
+            loop.remove_reader(listener)
+        # Those that were just accepted: asyncio loses them if they arrive at a server that was closed.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            # Waited for in vain.
+            connection.transport.abort()
+        await asyncio.sleep(0)
+
+    def end(self) -> None:
+        with self._ending:
+            if not self._end.done():
+                self._end.set_result(None)
+
+
+def _listen(host: str, port: int, *, has_token: bool) -> socket.socket:
+    """A socket, before anything is promised. Raises UsageError, UnavailableError."""
+    if not 0 <= port <= PORT_MAX:
+        # Told here: the system would take what is left of it after a division.
+        raise UsageError(f"port={port!r}: a number from 0 to {PORT_MAX} is expected", port=port)
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        if not has_token and not ip_address(address[0]).is_loopback:
+            message = (
+                f"ingress at {host}:{port} can be reached from other machines, and anybody could post: give it a "
+                "token, or serve it at 127.0.0.1"
+            )
+            raise UsageError(message, host=host, port=port)
+        return socket.create_server(address[:2], family=family, backlog=CONNECTIONS_MAX)
+    except (OSError, UnicodeError) as error:
+        raise UnavailableError(f"ingress cannot listen at {host}:{port}: {error}", host=host, port=port) from error
+
+
+def _checked_token(token: object) -> bytes | None:
+    if token is None:
+        return None
+    if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError("token=...: printable ASCII without spaces is expected, such as secrets.token_urlsafe() makes")
+    return token.encode()
+
+
+# --- who may come in ------------------------------------------------------------------------------------------
+
+
+class _Guard:
+    """Looks at who asks, before anybody looks at what."""
+
+    def __init__(self, app: ASGIApp, token: bytes | None, hosts: frozenset[str], door: Door) -> None:
+        self._app = app
+        self._door = door
+        self._token = token
+        self._hosts = hosts
+        # Bound to every address of the machine: any of them may be meant, but no name that somebody else made up.
+        self._any_address = any(address is not None and address.is_unspecified for address in map(address_of, hosts))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refusal(headers, scope["path"])
+        await (self._app if refusal is None else refusal)(scope, receive, send)
+
+    def _refusal(self, headers: Mapping[str, str], path: str) -> Response | None:
+        given = headers.get("host", "")
+        host = name_of(f"//{given}")
+        if not host:
+            return answer(400, f"Host: {given!r} is no name of a host")
+        if host not in self._hosts and not (self._any_address and address_of(host)):
+            # A page that somebody else serves may reach this address under a name of theirs.
+            return answer(421, f"this is not {host}; ask for it by the address it is served at")
+        origin = headers.get("origin")
+        if origin is not None and place_of(origin) != given.lower():
+            return answer(403, f"a page of {origin} may not post here")
+        if self._token is not None and not self._is_known(headers.get("authorization", "")) and not self._signs(path):
+            message = "the token is missing or wrong: send `Authorization: Bearer ...`"
+            return answer(401, message, headers={"www-authenticate": "Bearer"})
+        return None
+
+    def _signs(self, path: str) -> bool:
+        """Whether posts there are signed, which is verified when the body is there."""
+        match path.split("/"):
+            case ["", "topics", workflow, topic]:
+                webhook = self._door.webhook(workflow, topic)
+                return webhook is not None and webhook.is_signed
+            case _:
+                return False
+
+    def _is_known(self, given: str) -> bool:
+        scheme, _, token = given.partition(" ")
+        assert self._token is not None
+        return scheme.lower() == "bearer" and compare_digest(token.strip().encode(), self._token)
+
+
+__all__ = ["Ingress", "ingress_app", "serve_ingress"]

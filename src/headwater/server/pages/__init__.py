@@ -1,0 +1,1 @@
+"""HTTP pages of the server: health, metrics, backups, topics."""

@@ -1,0 +1,244 @@
+"""A copy of a space that is in use, over HTTP: made beside the spaces as of one moment, then sent, then gone.
+
+Must never know: what is in a space.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from starlette.exceptions import HTTPException
+
+from headwater.access.rights import Right
+from headwater.errors import ClosedError, StoreFullError
+from headwater.server.authenticator import Doorman
+from headwater.server.pages.page_access import check_right, grant_of, peer_of
+from headwater.server.spaces.channel import Room
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from headwater.store.engine import Engine
+
+log: Final = logging.getLogger("headwater.server")
+
+AT_ONCE_MAX: Final = 2
+"""Copies that are made or sent at the same time. Each takes as much room on the disk as its space."""
+
+STALL_S: Final = 60.0
+"""How long somebody may take to read CHUNK bytes. Who is slower does not keep a copy on the disk."""
+
+CHUNK: Final = 256 * 1024
+TRIES: Final = 3
+"""A space that nobody uses may be closed just when it was found."""
+
+_MARK: Final = ".headwater-backup-"
+_SIDES: Final = ("", "-wal", "-journal", "-shm")
+SEQ_HEADER: Final = "headwater-seq"
+
+
+class Backups:
+    """Of one server."""
+
+    def __init__(self, doorman: Doorman) -> None:
+        self._doorman = doorman
+        self.under_way = 0
+        sweep(doorman.house.folder)
+
+    async def backup(self, request: Request) -> Sending:
+        """All of a space, for who owns it."""
+        if request.method != "GET":
+            # A whole copy, only to say how large it is.
+            raise HTTPException(405, "a backup is got, or not", {"allow": "GET"})
+        grant = grant_of(request, self._doorman)
+        space: str = request.path_params["space"]
+        check_right(self._doorman, grant, space, Right.OWN)
+        if self.under_way >= AT_ONCE_MAX:
+            message = f"{AT_ONCE_MAX} backups are under way; come again later"
+            raise HTTPException(503, message, {"retry-after": "10"})
+        self.under_way += 1
+        try:
+            file, seq = await self._copy(space)
+        except BaseException:
+            self.under_way -= 1
+            raise
+        house, peer = self._doorman.house, peer_of(request)
+        said = {"space": space, "peer": peer, "actor": grant.actor or "", "grant": grant.id, "seq": seq}
+        log.info("backup begins", extra=said)
+        # Also from a disk without room for the line: it is owed then, and written as soon as there is.
+        house.access.audit.write_or_owe("backup", peer=peer, space=space, id=grant.id, seq=seq)
+
+        def ended(*, complete: bool) -> None:
+            self.under_way -= 1
+            self._doorman.traffic.backups += complete
+            log.info("backup was sent" if complete else "backup was broken off", extra=said)
+
+        return Sending(file, seq, lambda: house.right(grant, space) >= Right.OWN, ended)
+
+    async def _copy(self, space: str) -> tuple[int, int]:
+        """A file that is nowhere any more but open here; and the newest place of the log that it holds."""
+        house = self._doorman.house
+        places = places_for(house.folder)
+        name = f"{_MARK}{os.getpid()}-{os.urandom(6).hex()}.part"
+        turn = 0
+        while True:
+            room = await house.room(space, create=False)
+            try:
+                return await _copied(room, places[0] / name)
+            except ClosedError:
+                turn += 1
+                if turn == TRIES:
+                    raise
+            except (StoreFullError, OSError) as error:
+                # A full disk is when a backup is wanted most: there may be room elsewhere.
+                log.warning("no room for a backup in %s: %s", places[0], error)
+                if len(places) == 1:
+                    raise _no_room(error) from error
+                places = places[1:]
+
+
+async def _copied(room: Room, path: Path) -> tuple[int, int]:
+    """Piece by piece: between two of them commits are decided as ever, and go into the copy, too."""
+    storage = room.storage
+    pieces: Generator[tuple[int, int], None, None] | None = None
+
+    def copy(engine: Engine) -> int | None:
+        nonlocal pieces
+        pieces = pieces or engine.backend.copying(str(path))
+        done, total = next(pieces)
+        # The last one, and with it what the copy holds.
+        return engine.head if done == total else None
+
+    def finish(_engine: Engine) -> None:
+        if pieces is not None:
+            pieces.close()
+
+    try:
+        # Only this user's, whatever the folder's are: everything is in it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        seq = None
+        while seq is None:
+            room.keep()
+            seq = await asyncio.to_thread(storage.call, copy)
+        await asyncio.to_thread(storage.call, finish)
+        return os.open(path, os.O_RDONLY), seq
+    except BaseException:
+        # In its turn, for others use the file; or, if that is closed, there is nothing to disturb.
+        with suppress(ClosedError):
+            await asyncio.shield(asyncio.to_thread(storage.call, finish))
+        raise
+    finally:
+        # Gone from here on: whatever happens to the process, nothing is left but what is being sent.
+        for side in _SIDES:
+            path.with_name(path.name + side).unlink(missing_ok=True)
+
+
+def places_for(folder: Path) -> list[Path]:
+    """Where a copy may be made, the best first: beside the spaces, where temporary files are, in memory."""
+    others = (Path(tempfile.gettempdir()), Path("/dev/shm"))  # noqa: S108  # a name by chance, and readable by one user
+    return [folder, *(each for each in others if each.is_dir() and os.access(each, os.W_OK))]
+
+
+def _no_room(error: StoreFullError | OSError) -> StoreFullError:
+    if isinstance(error, StoreFullError):
+        return error
+    return StoreFullError(f"there is no room for a copy: {error.strerror or error.errno}")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a server that was killed has left."""
+    for place in places_for(folder):
+        for path in place.glob(f"{_MARK}*"):
+            # Elsewhere another server may be at work; in the folder of the spaces none can be.
+            if place == folder or not _is_in_use(path):
+                with suppress(OSError):
+                    path.unlink()
+
+
+def _is_in_use(path: Path) -> bool:
+    pid = path.name.removeprefix(_MARK).partition("-")[0]
+    return not pid.isdecimal() or Path(f"/proc/{pid}").exists() or not Path("/proc/self").exists()
+
+
+class Sending:
+    """The answer: the file, in pieces. Who loses the right to it meanwhile gets no more of them."""
+
+    def __init__(self, file: int, seq: int, may: Callable[[], bool], ended: Callable[..., None]) -> None:
+        self._file = file
+        self._seq = seq
+        self._may = may
+        self._ended = ended
+        # The end is on its way: from here on the connection says that it is over, whether anybody has gone or not.
+        self._is_last = False
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """As an ASGI app is called."""
+        complete = False
+        try:
+            async with self._unless_gone(receive):
+                size = os.fstat(self._file).st_size
+                headers = {
+                    "content-type": "application/vnd.sqlite3",
+                    "content-length": str(size),
+                    "cache-control": "no-store",
+                    SEQ_HEADER: str(self._seq),
+                }
+                pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+                await send({"type": "http.response.start", "status": 200, "headers": pairs})
+                await self._send(send, size)
+                complete = True
+        finally:
+            os.close(self._file)
+            self._ended(complete=complete)
+
+    async def _send(self, send: Send, size: int) -> None:
+        at = 0
+        while at < size:
+            data = await asyncio.to_thread(os.pread, self._file, CHUNK, at)
+            if not data or not self._may():
+                # Less than was announced: whoever reads it knows that it is not complete.
+                raise BrokenOffError
+            at += len(data)
+            self._is_last = at == size
+            async with asyncio.timeout(STALL_S):
+                await send({"type": "http.response.body", "body": data, "more_body": at < size})
+
+    @asynccontextmanager
+    async def _unless_gone(self, receive: Receive) -> AsyncIterator[None]:
+        """What is inside ends when the client is gone."""
+        task = asyncio.current_task()
+        assert task is not None
+        is_gone = False
+
+        async def watch() -> None:
+            nonlocal is_gone
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            if not self._is_last:
+                is_gone = True
+                task.cancel()
+
+        watching = asyncio.get_running_loop().create_task(watch())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not is_gone:
+                raise
+            task.uncancel()
+            raise BrokenOffError from None
+        finally:
+            watching.cancel()
+
+
+class BrokenOffError(Exception):
+    """The answer ends before its end."""

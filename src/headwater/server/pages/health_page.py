@@ -1,0 +1,76 @@
+"""Whether the server lives, and whether it can take anything now.
+
+Must never know: who asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import PlainTextResponse, Response
+
+from headwater.server.spaces.served_spaces import House
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+FRESH_S: Final = 1.0
+"""How long a look at the disk is good for: whoever asks all the time does not keep it busy."""
+
+_PREFIX: Final = ".headwater-ready-"
+
+
+class Health:
+    """Of one server. `started` is set by it when it can be connected to."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self.started = False
+        self._trouble = ""
+        self._looked_at = float("-inf")
+        self._looking = asyncio.Lock()
+
+    async def healthz(self, _request: Request) -> Response:
+        """The process lives: also while it ends."""
+        return _plain("ok")
+
+    async def readyz(self, _request: Request) -> Response:
+        """Clients are welcome."""
+        if self._house.closing:
+            return _plain("ending", 503)
+        if not self.started:
+            return _plain("starting", 503)
+        trouble = await self._disk() or next(filter(None, (room.trouble for room in self._house.rooms.values())), "")
+        return _plain(trouble, 503) if trouble else _plain("ready")
+
+    async def _disk(self) -> str:
+        loop = asyncio.get_running_loop()
+        async with self._looking:
+            if loop.time() - self._looked_at >= FRESH_S:
+                self._trouble = await asyncio.to_thread(self._look)
+                self._looked_at = loop.time()
+            return self._trouble
+
+    def _look(self) -> str:
+        return self._house.missing() or write_trouble(self._house.folder)
+
+
+def write_trouble(folder: Path) -> str:
+    """Why nothing can be written; empty if it can. It is really tried: rights and room are not all there is."""
+    path = folder / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}.part"
+    try:
+        path.write_bytes(b"?")
+    except OSError as error:
+        return f"the folder of the spaces cannot be written: {error.strerror}"
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+    return ""
+
+
+def _plain(text: str, status: int = 200) -> Response:
+    return PlainTextResponse(f"{text}\n", status, {"cache-control": "no-store"})

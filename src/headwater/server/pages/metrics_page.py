@@ -1,0 +1,143 @@
+"""The page of numbers: what all spaces come to; and each space by its name, for those who own all of them.
+
+Must never know: how numbers are written.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from headwater._version import __version__
+from headwater.access.rights import EVERY_SPACE, Right
+from headwater.server.authenticator import Doorman
+from headwater.server.metrics import CONTENT_TYPE, Page, Work
+from headwater.server.pages.page_access import grant_of, is_this_machine
+from headwater.server.spaces.channel import Room
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_REASONS: Final = {
+    400: "malformed",
+    401: "token",
+    403: "origin",
+    404: "path",
+    421: "host",
+    429: "rate",
+    503: "unavailable",
+}
+"""Why an upgrade was refused, by its status: what the doorman says in more words."""
+
+_STARTED: Final = time.time()
+
+
+class Metrics:
+    """Of one server. `proxied`: others may come by a proxy of this machine, so it is no reason to be trusted."""
+
+    def __init__(self, doorman: Doorman, *, proxied: bool) -> None:
+        self._doorman = doorman
+        self._proxied = proxied
+
+    async def metrics(self, request: Request) -> Response:
+        """In the text format."""
+        by_space = self._may_see_names(request)
+        return Response(self.text(by_space=by_space), media_type=None, headers={"content-type": CONTENT_TYPE})
+
+    def _may_see_names(self, request: Request) -> bool:
+        """Whether names of spaces are shown. Raises HTTPException for those who are shown nothing."""
+        is_open = is_this_machine(request) and not self._proxied
+        if is_open and "authorization" not in request.headers:
+            return False
+        grant = grant_of(request, self._doorman)
+        right = self._doorman.house.right(grant, grant.space)
+        if right < Right.OWN and not is_open:
+            raise HTTPException(403, "numbers are for those who own a space: a token with the right to own is needed")
+        return right >= Right.OWN and grant.space == EVERY_SPACE
+
+    # -- the numbers ---------------------------------------------------------------------------------------
+
+    def text(self, *, by_space: bool) -> str:
+        """All numbers, now."""
+        page = Page()
+        self._sockets(page)
+        self._spaces(page, by_space=by_space)
+        _process(page)
+        return page.text()
+
+    def _sockets(self, page: Page) -> None:
+        traffic = self._doorman.traffic
+        page.family("info", "gauge", "Which version this is.", [({"version": __version__}, 1)])
+        page.family("connections", "gauge", "WebSockets that are open.", self._doorman.connections)
+        page.family("upgrades_total", "counter", "WebSockets that were opened.", traffic.upgrades)
+        refused = dict.fromkeys(_REASONS, 0) | traffic.refused
+        samples = [({"reason": _REASONS.get(status, str(status))}, float(count)) for status, count in refused.items()]
+        page.family("refused_upgrades_total", "counter", "WebSockets that were refused, by reason.", samples)
+        slow = "Clients that were closed because they read too slowly."
+        page.family("slow_consumers_closed_total", "counter", slow, traffic.slow)
+        ways = {"in": (traffic.frames_in, traffic.bytes_in), "out": (traffic.frames_out, traffic.bytes_out)}
+        frames = [({"direction": way}, float(frames)) for way, (frames, _) in ways.items()]
+        page.family("frames_total", "counter", "Frames from clients (in) and to them (out).", frames)
+        sizes = [({"direction": way}, float(size)) for way, (_, size) in ways.items()]
+        page.family("bytes_total", "counter", "Bytes on WebSockets from clients (in) and to them (out).", sizes)
+        posts = [({"status": str(status)}, float(count)) for status, count in sorted(traffic.posts.items())]
+        page.family("posts_total", "counter", "Events posted to topics, by the status of the answer.", posts)
+        page.family("backups_total", "counter", "Backups that were sent to the end.", traffic.backups)
+
+    def _spaces(self, page: Page, *, by_space: bool) -> None:
+        house = self._doorman.house
+        rooms = dict(house.rooms)
+        work = Work().add(house.past.commits, house.past.delivered, house.past.groups, house.past.decided)
+        for room in rooms.values():
+            work.add(room.commits, room.delivered, room.storage.groups, room.decided)
+        page.family("open_spaces", "gauge", "Spaces that are open.", len(rooms))
+
+        def gauge(name: str, words: str, count: Callable[[Room], int]) -> None:
+            page.family(name, "gauge", words, sum(map(count, rooms.values())))
+            if by_space:
+                samples = [({"space": space}, float(count(room))) for space, room in sorted(rooms.items())]
+                page.family(f"space_{name}", "gauge", f"{words} By space.", samples)
+
+        gauge("sessions", "Clients that have a space open.", lambda room: len(room.guests))
+        gauge("watches", "Documents that clients watch, each as often as it is.", lambda room: room.watching)
+        gauge("pending_commits", "Commits that wait for a verdict.", lambda room: len(room.since))
+        page.family("commits_total", "counter", "Commits that were accepted.", work.commits)
+        page.family("deliveries_total", "counter", "Frames of news that were sent to clients.", work.delivered)
+        page.family("groups_total", "counter", "Groups of commits that shared one fsync.", work.groups)
+        if by_space:
+            head = [({"space": space}, float(room.head)) for space, room in sorted(rooms.items())]
+            page.family("space_head", "gauge", "The newest place in the log of an open space.", head)
+        words = "From the arrival of a commit until its client is told what became of it."
+        page.histogram("decide_seconds", words, work.decided)
+
+
+# --- the process ----------------------------------------------------------------------------------------------
+
+
+def _process(page: Page) -> None:
+    page.family("process_start_time_seconds", "gauge", "When it was started, as seconds since 1970.", _STARTED)
+    times = os.times()
+    page.family("process_cpu_seconds_total", "counter", "Time that it has computed.", times.user + times.system)
+    resident = _resident()
+    if resident is not None:
+        page.family("process_resident_memory_bytes", "gauge", "Memory that it holds.", resident)
+    try:
+        # One of them is for looking.
+        descriptors = sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1
+    except OSError:
+        return
+    page.family("process_open_fds", "gauge", "File descriptors that it has.", descriptors)
+
+
+def _resident() -> int | None:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None  # not on this system
+    return pages * os.sysconf("SC_PAGE_SIZE")

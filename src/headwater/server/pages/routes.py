@@ -1,0 +1,114 @@
+"""What the server answers over HTTP: which page is where, and that nobody else's page can ask for it.
+
+Must never know: frames.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from headwater.errors import HeadwaterError
+from headwater.server.authenticator import Doorman
+from headwater.server.pages.backup_page import Backups, BrokenOffError
+from headwater.server.pages.health_page import Health
+from headwater.server.pages.metrics_page import Metrics
+from headwater.server.pages.page_access import refused, told
+from headwater.server.pages.topics_page import Topics
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log: Final = logging.getLogger("headwater.server")
+
+_PLAIN: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Pages whose address says nothing about anybody. Of others it is not logged: it holds names of spaces."""
+
+
+def web_app(doorman: Doorman, health: Health, *, proxied: bool = False) -> Starlette:
+    """The pages of one server."""
+    topics, backups, metrics = Topics(doorman), Backups(doorman), Metrics(doorman, proxied=proxied)
+    posts = doorman.traffic.posts
+
+    async def post(request: Request) -> Response:
+        status = 500
+        try:
+            answered = await topics.post(request)
+            status = answered.status_code
+        except HTTPException as error:
+            status = error.status_code
+            raise
+        except HeadwaterError as error:
+            answered = await refused(request, error)
+            status = answered.status_code
+        finally:
+            posts[status] = posts.get(status, 0) + 1
+        return answered
+
+    def get(path: str, page: Callable[[Request], Awaitable[Response]]) -> Route:
+        return Route(path, page, methods=["GET"])
+
+    app = Starlette(
+        routes=[
+            get("/healthz", health.healthz),
+            get("/readyz", health.readyz),
+            get("/metrics", metrics.metrics),
+            Route("/spaces/{space}/topics/{workflow}/{topic}", post, methods=["POST"]),
+            Route("/spaces/{space}/backup", backups.backup, methods=["GET"]),
+        ],
+        middleware=[Middleware(_Guard, doorman=doorman)],
+        exception_handlers={HTTPException: told, HeadwaterError: refused},
+    )
+    # One address for each page: nobody is sent on with what they post.
+    app.router.redirect_slashes = False
+    return app
+
+
+class _Guard:
+    """Looks at who asks, before anybody looks at what; and writes down what came of it."""
+
+    def __init__(self, app: ASGIApp, doorman: Doorman) -> None:
+        self._app = app
+        self._doorman = doorman
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        refusal = self._refusal(dict(headers), [name for name, _ in headers])
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await (self._app if refusal is None else refusal)(scope, receive, sending)
+        except BrokenOffError:
+            # The connection is closed without the rest, which is all that can be said in the middle of an answer.
+            pass
+        except Exception:
+            log.exception("a page could not be answered")
+            raise
+        finally:
+            if log.isEnabledFor(logging.DEBUG):
+                path = scope["path"] if scope["path"] in _PLAIN else "/..."
+                peer = scope["client"][0] if scope.get("client") else ""
+                said = {"method": scope["method"], "path": path, "status": status, "peer": peer}
+                log.debug("page asked for", extra=said)
+
+    def _refusal(self, headers: Mapping[str, str], names: list[str]) -> Response | None:
+        if names.count("host") != 1:
+            return PlainTextResponse("one Host is expected\n", 400)
+        wrong = self._doorman.names.refusal(headers["host"], headers.get("origin"))
+        return None if wrong is None else PlainTextResponse(wrong[1] + "\n", wrong[0])

@@ -1,0 +1,108 @@
+"""What others post goes into topics of served spaces, and is answered when it is on disk.
+
+`POST /spaces/{space}/topics/{workflow}/{topic}`. No app is open here: what is posted is checked when it is consumed. A
+topic must have been deployed, by a program that had the space open.
+
+Must never know: what is done with a post.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from headwater.access.rights import Right
+from headwater.declare.workflows.topic import check_id
+from headwater.errors import ClosedError, NotFoundError
+from headwater.host.system_clock import SystemClock
+from headwater.runtime.workflows.hub import Hub, hub_of
+from headwater.server.authenticator import Doorman
+from headwater.server.pages.page_access import check_right, grant_of
+from headwater.server.spaces.channel import Room
+from headwater.server.topic_intake import Inflow, Intake, Posted, taken
+from headwater.values.codec import encode, from_json
+from headwater.values.tree import freeze
+from headwater.workflow.publication import Publication
+from headwater.workflow.tables import Book
+from headwater.workflow.workflow_spec import FlowSpec
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+TRIES: Final = 3
+"""A space that nobody uses may be closed just when it was found."""
+
+SOURCE: Final = "http"
+
+
+class Topics:
+    """Of one server."""
+
+    def __init__(self, doorman: Doorman) -> None:
+        self._doorman = doorman
+        self._intake = Intake()
+        self._inflows: WeakKeyDictionary[Room, Inflow] = WeakKeyDictionary()
+
+    async def post(self, request: Request) -> Response:
+        """One event."""
+        grant = grant_of(request, self._doorman)
+        space: str = request.path_params["space"]
+        check_right(self._doorman, grant, space, Right.WRITE)
+        posted = await self._intake.read(request)
+        # Once more: a payload may take its time.
+        check_right(self._doorman, grant, space, Right.WRITE)
+        is_new = await self._put(space, request.path_params["workflow"], request.path_params["topic"], posted)
+        return taken(posted, is_new=is_new)
+
+    async def _put(self, space: str, workflow: str, topic: str, posted: Posted) -> bool:
+        for turn in range(TRIES):
+            room = await self._doorman.house.room(space, create=False)
+            inflow = self._inflows.get(room)
+            hub = hub_of(room.storage, SystemClock().now_ms)
+            if inflow is None:
+                inflow = self._inflows[room] = Inflow(hub)
+            try:
+                return await inflow.put(partial(_publication, hub, workflow, topic, posted))
+            except ClosedError:
+                if turn == TRIES - 1:
+                    raise
+        raise AssertionError
+
+
+def _publication(hub: Hub, workflow: str, topic: str, posted: Posted) -> Publication:
+    """What is kept of it. Raises NotFoundError if nobody has deployed such a topic."""
+    name = hub.look(lambda book: _find(book, workflow, topic))
+    address = f"{name}.{topic}"
+    message = check_id(address, posted.key)
+    value = freeze(from_json(posted.value), f"what is published to {address}")
+    return Publication(name, topic, message, encode(value), posted.title, SOURCE, is_pinned=True)
+
+
+def _find(book: Book, workflow: str, topic: str) -> str:
+    """The name of the workflow in full, by that or without its app's."""
+    names = [str(row[0]) for row in book.execute("select name from flow")]
+    short = [full for full in names if full.rpartition(".")[2] == workflow]
+    full = workflow if workflow in names else short[0] if len(short) == 1 else None
+    if full is None:
+        message = f"there is no workflow {workflow!r} in this space{_meant(workflow, names)}"
+        raise NotFoundError(f"{message}; a program that declares it has to have opened the space once")
+    flow = book.flow_named(full)
+    assert flow is not None
+    query = "select config from flow_version where flow = ? and version = ?"
+    # Those of its newest version: what is published to another would wait for ever.
+    spec = msgspec.msgpack.decode(book.execute(query, flow.id, flow.version)[0][0], type=FlowSpec)
+    if topic not in spec.topics:
+        raise NotFoundError(f"workflow {full} has no topic {topic!r}{_meant(topic, list(spec.topics))}")
+    return full
+
+
+def _meant(word: str, names: list[str]) -> str:
+    """Those that are like it, the most alike first; by their names in full."""
+    every = {each: full for full in names for each in (full.rpartition(".")[2], full)}
+    close = list(dict.fromkeys(every[each] for each in get_close_matches(word, every, n=3, cutoff=0.7)))
+    return f"; did you mean {' or '.join(close)}?" if close else ""

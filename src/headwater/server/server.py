@@ -1,0 +1,348 @@
+"""The server as a whole: it listens, it is told to end, it ends gracefully.
+
+Must never know: what is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import uvicorn
+
+from headwater.access.access_control import Access
+from headwater.access.allowed_hosts import Names
+from headwater.access.local_token import LocalToken, loopback
+from headwater.errors import HeadwaterError, UnavailableError, UsageError
+from headwater.host.system_clock import SystemClock
+from headwater.server.authenticator import Doorman
+from headwater.server.folder_lock import Hold, check_free
+from headwater.server.handshakes import Knocking
+from headwater.server.pages.health_page import Health, write_trouble
+from headwater.server.pages.routes import web_app
+from headwater.server.server_limits import DRAIN_S, GREETING_S
+from headwater.server.spaces.served_spaces import House
+from headwater.server.spaces.server_socket import ServerSocket
+from headwater.store.backends.sqlite_file import check_library
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+log: Final = logging.getLogger("headwater.server")
+
+PORT: Final = 8400
+"""Where clients look if a URL does not say."""
+
+PORT_MAX: Final = 65_535
+"""The last one that there is."""
+
+STARTED_S: Final = 30.0
+"""How long a start in a thread is waited for."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Serving:
+    """How a server is run."""
+
+    store: Path
+    host: str = "127.0.0.1"
+    port: int = PORT
+    certificate: Path | None = None
+    key: Path | None = None
+    # It may be reached from other machines, and what is said can be read on the way.
+    insecure: bool = False
+    # Names that it is reached by besides, as behind a proxy; and whose pages may connect.
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    # Spaces that are not there are made for those who own them.
+    create: bool = True
+
+
+class _Uvicorn(uvicorn.Server):
+    """Ends when it is told to: by `end`, not by signals of its own."""
+
+    def __init__(self, config: uvicorn.Config, house: House) -> None:
+        super().__init__(config)
+        self._house = house
+        self._ended: Future[None] = Future()
+        self._ending = threading.Lock()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """They are somebody else's."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it, but who does not come to an end with TLS is not waited for."""
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def make() -> asyncio.Protocol:
+            made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn calls it
+                config=config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return made
+
+        patience = None if config.ssl is None else GREETING_S
+        self.servers = [
+            await loop.create_server(
+                make, sock=each, ssl=config.ssl, ssl_handshake_timeout=patience, backlog=config.backlog
+            )
+            for each in sockets or []
+        ]
+        self.started = True
+
+    async def main_loop(self) -> None:
+        await asyncio.wrap_future(self._ended)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """What was received is decided and told, while pages still tell how it stands; then every client is let go."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + DRAIN_S
+        log.info("server ends", extra={"connections": len(self.server_state.connections)})
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, ServerSocket):
+                connection.hold()
+        await self._house.drain(DRAIN_S)
+        for listener in sockets or []:
+            loop.remove_reader(listener)
+        # Those that were just accepted: asyncio loses them if they arrive at a server that was closed.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self.config.timeout_graceful_shutdown = max(int(ends_at - loop.time()), 1)
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            # Waited for in vain.
+            connection.transport.abort()
+        await asyncio.sleep(0)
+
+    def end(self) -> None:
+        """From any thread, and in the middle of anything."""
+        with self._ending:
+            if not self._ended.done():
+                self._ended.set_result(None)
+
+
+class Server:
+    """One server. `run()` it, or `start()` it in a thread and `stop()` it."""
+
+    def __init__(self, options: Serving) -> None:
+        # Said now, not when the first space is opened: until then it would call itself ready.
+        check_library()
+        self.options = options
+        self._context = _tls(options)
+        try:
+            self._listener = _listen(options, is_secret=self._context is not None)
+        except UnavailableError:
+            check_free(options.store)
+            raise
+        self.port: int = self._listener.getsockname()[1]
+        shown = f"[{options.host.strip('[]')}]" if ":" in options.host else options.host
+        self.url: str = f"{'wss' if self._context is not None else 'ws'}://{shown}:{self.port}"
+        try:
+            _make_usable(options.store)
+            self._hold = Hold(options.store, self.url)
+        except BaseException:
+            self._listener.close()
+            raise
+        try:
+            self.access = Access(options.store, SystemClock())
+            self.access.audit.check()
+        except BaseException:
+            self._listener.close()
+            self._hold.release()
+            raise
+        self.house: House | None = None
+        self.doorman: Doorman | None = None
+        self._uvicorn: _Uvicorn | None = None
+        self._thread: threading.Thread | None = None
+        self._ready: Future[None] = Future()
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    async def serve(self, started: Callable[[], None] = lambda: None) -> None:
+        """Until `end`. Everything that was acknowledged is on disk then, and every client was told to come again.
+
+        `started` is called when clients are let in: also programs of this user, whose token is there by then.
+        """
+        loop = asyncio.get_running_loop()
+        # Every name that it is meant by: who is asked to sign for one of them looks whether that is so.
+        audience = " ".join((self.url, *(f"wss://{name}" for name in self.options.hosts)))
+        try:
+            house = self.house = House(
+                self.options.store, self.access, loop, audience=audience, create=self.options.create
+            )
+        except BaseException:
+            self._listener.close()
+            self._hold.release()
+            raise
+        names = Names((self.options.host, *self.options.hosts))
+        doorman = self.doorman = Doorman(house, names, origins=self.options.origins)
+        health = Health(house)
+        token = self._leave_token()
+        server = self._uvicorn = _Uvicorn(self._config(doorman, health), house)
+        try:
+            serving = loop.create_task(server.serve(sockets=[self._listener]))
+            while not server.started and not serving.done():  # noqa: ASYNC110  # uvicorn tells nobody
+                await asyncio.sleep(0.005)
+            if not serving.done():
+                health.started = True
+                started()
+            if not self._ready.done():
+                self._ready.set_result(None)
+            await serving
+        finally:
+            if token is not None:
+                token.remove()
+            await house.close()
+            self._hold.release()
+
+    def _config(self, doorman: Doorman, health: Health) -> uvicorn.Config:
+        # Then others may come by way of this machine.
+        proxied = self.options.insecure or bool(self.options.hosts)
+        config = uvicorn.Config(
+            web_app(doorman, health, proxied=proxied),
+            loop="asyncio",
+            http=Knocking.bound(),
+            ws=ServerSocket.bound(doorman),
+            lifespan="off",
+            log_config=None,
+            # What goes wrong in a page is logged where it does.
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            limit_concurrency=None,
+            backlog=1024,
+            timeout_graceful_shutdown=int(DRAIN_S),
+        )
+        config.load()
+        config.ssl = self._context
+        return config
+
+    def _leave_token(self) -> LocalToken | None:
+        address = loopback(self.options.host if self.options.host != "localhost" else "127.0.0.1")
+        if address is None:
+            return None
+        try:
+            token = LocalToken.leave(address, self.port, self.url)
+        except HeadwaterError as error:
+            log.warning("programs of this user need a token: %s", error)
+            return None
+        self.access.admit_local(token.token)
+        return token
+
+    def end(self) -> None:
+        """Take no more; finish what was sent. From any thread."""
+        if self.house is not None:
+            self.house.closing = True
+        if self._uvicorn is not None:
+            self._uvicorn.end()
+
+    # -- in a thread ---------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Run it in a thread; returns when it can be connected to."""
+        self._thread = threading.Thread(target=self._run, name="headwater-server", daemon=True)
+        self._thread.start()
+        self._ready.result(STARTED_S)
+        return self
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self.serve())
+        except BaseException as error:
+            if not self._ready.done():
+                # `start` raises it.
+                self._ready.set_exception(error)
+                return
+            log.exception("the server has ended")
+            raise
+
+    def stop(self) -> None:
+        """End it, and wait for that."""
+        self.end()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(2 * DRAIN_S)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+
+def _make_usable(folder: Path) -> None:
+    """Found out at the start, not by the first client. Raises UnavailableError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"{folder} is a file, or in one; --store names a folder", path=str(folder)) from None
+    except OSError as error:
+        message = f"the folder {folder} cannot be made: {error.strerror}"
+        raise UnavailableError(message, path=str(folder)) from error
+    trouble = write_trouble(folder)
+    if trouble:
+        raise UnavailableError(f"{folder}: {trouble}", path=str(folder))
+
+
+def _tls(options: Serving) -> ssl.SSLContext | None:
+    if options.certificate is None:
+        if options.key is not None:
+            raise UsageError("a private key needs a certificate: give both, or none")
+        return None
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(options.certificate, options.key)
+    except (OSError, ssl.SSLError) as error:
+        message = f"the certificate {options.certificate} cannot be used: {error}"
+        raise UsageError(message, certificate=str(options.certificate)) from None
+    return context
+
+
+def _listen(options: Serving, *, is_secret: bool) -> socket.socket:
+    """A socket, before anything is promised. Raises UsageError, UnavailableError."""
+    host, port = options.host, options.port
+    if not 0 <= port <= PORT_MAX:
+        # Told here: the system would take what is left of it after a division.
+        raise UsageError(f"port {port!r}: a number from 0 to {PORT_MAX} is expected", port=port)
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        if not (is_secret or options.insecure or ip_address(str(address[0])).is_loopback):
+            message = (
+                f"{host}:{port} can be reached from other machines, and what is said could be read on the way: give a "
+                "certificate (--tls-cert, --tls-key), listen at 127.0.0.1, or say --insecure if a proxy does it"
+            )
+            raise UsageError(message, host=host, port=port)
+        listener = socket.create_server((str(address[0]), port), family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        raise UnavailableError(f"the server cannot listen at {host}:{port}: {error}", host=host, port=port) from error
+    with suppress(OSError):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def end_on(loop: AbstractEventLoop, server: Server, signals: tuple[int, ...]) -> None:
+    """Signals that end a server, in the main thread. The second ends the process, whatever it is doing."""
+
+    def end() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        server.end()
+
+    for number in signals:
+        loop.add_signal_handler(number, end)

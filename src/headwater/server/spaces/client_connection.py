@@ -1,0 +1,295 @@
+"""One client that is connected: between its session and the room it is in.
+
+Must never know: bytes on a socket.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from headwater.access.grants import Grant
+from headwater.access.rights import WORDS, Right
+from headwater.errors import AccessError, ClosedError, HeadwaterError, SessionLostError, UnavailableError
+from headwater.server.server_limits import BEHIND
+from headwater.server.spaces.channel import CANNOT_WRITE, Room
+from headwater.store.commit import Commit, Note
+from headwater.sync.actor_names import check_actor
+from headwater.sync.frames import (
+    AskChanged,
+    AskKept,
+    FromServer,
+    Open,
+    Opened,
+    Pull,
+    Unwatch,
+    Watch,
+    encode_frame,
+)
+from headwater.sync.server_session import Close, ServerSession, State
+from headwater.values.ids import BranchId, DocKey, Seq, SessionId
+
+if TYPE_CHECKING:
+    from headwater.server.spaces.served_spaces import House
+
+log: Final = logging.getLogger("headwater.server")
+
+UNKNOWN = "there is no such space, or it may not be used with what was shown"
+"""The same answer for both: who may not see a space does not learn that there is one."""
+
+
+def _nothing(*_said: object) -> None:
+    """What is said to a connection that is gone."""
+
+
+def rights_unknown() -> UnavailableError:
+    """For a client of which it cannot be told now what it may do."""
+    return UnavailableError("the server cannot read its grants now, so no client is let in; come again")
+
+
+class Client:
+    """A connection, once it is one. `house` has the spaces; `write` sends bytes that are a frame."""
+
+    def __init__(
+        self,
+        house: House,
+        grant: Grant | None,
+        *,
+        peer: str,
+        write: Callable[[bytes], None],
+        shut: Callable[[int, str], None],
+        answer: Callable[[bytes], None] | None = None,
+        admit: Callable[[Grant], None] | None = None,
+    ) -> None:
+        self._house = house
+        self._grant = grant
+        self.peer = peer
+        self._write = write
+        # For what was asked for, which may be larger than what it is told of itself.
+        self._answer = answer or write
+        self._shut = shut
+        # Told with which grant it is let in.
+        self._admit = admit
+        self.room: Room | None = None
+        # Questions, one of which is being answered at a time; and none while it has not read what was sent before.
+        self._asked: deque[Watch | Pull | AskKept | AskChanged] = deque()
+        self._is_answering = False
+        self._is_full = False
+        self._epoch = 0
+        # What it was refused for lack of a right: each kind stands in the audit log once.
+        self._denied: set[str] = set()
+        # Why the server has ended it, if it did.
+        self._ended: tuple[int, str] | None = None
+        self.talk = ServerSession(
+            self, server=house.server, audience=house.audience, nonce=house.nonce(), limits=house.limits
+        )
+        self.session: SessionId = SessionId("")
+        self.watched = self.talk.watched
+        self.prefixes = self.talk.prefixes
+
+    def __repr__(self) -> str:
+        return f"<{self.talk.actor or 'somebody'} in {self.talk.space!r}>"
+
+    @property
+    def grant_id(self) -> str | None:
+        """Of what it has shown; None as long as that is nothing that is known."""
+        return None if self._grant is None else self._grant.id
+
+    # -- what the session asks for -------------------------------------------------------------------------
+
+    @property
+    def head(self) -> Seq:
+        """The newest place that anybody was told of."""
+        assert self.room is not None
+        return self.room.head
+
+    def send(self, frame: FromServer) -> None:
+        """Send a frame."""
+        self._write(encode_frame(frame))
+
+    def push(self, frame: bytes) -> None:
+        """Send what is a frame already."""
+        self._write(frame)
+
+    def close(self, code: int, reason: str) -> None:
+        """End the connection."""
+        self._ended = code, reason
+        self.leave()
+        self._shut(code, reason)
+
+    def may(self, right: str) -> bool:
+        """Whether its grant is good for that, now."""
+        return self._grant is not None and self._house.right(self._grant, self.talk.space) >= WORDS[right]
+
+    @property
+    def knows_rights(self) -> bool:
+        """Whether the grants can be read now."""
+        return self._house.access.is_known
+
+    def may_create(self, space: str) -> bool:
+        """Whether it may make a space that is not there: only who owns it may."""
+        return self._grant is not None and self._house.right(self._grant, space) >= Right.OWN
+
+    def may_see(self, doc: DocKey) -> bool:
+        """Whether a document is in a scope of its own."""
+        return self.talk.may_see(doc)
+
+    def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
+        """Have it decided."""
+        assert self.room is not None
+        try:
+            self.room.submit(commit, notes)
+        except ClosedError:
+            # No verdict: the client sends it again to the next server of the space.
+            self.talk.turned_away(CANNOT_WRITE)
+
+    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
+        """Keep what runs have read."""
+        assert self.room is not None
+        self.room.note(notes, self.talk.branch, gone)
+
+    def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
+        """Answer it, after those before."""
+        self._asked.append(asked)
+        self._answer_next()
+
+    def _answer_next(self) -> None:
+        if self._asked and not self._is_answering and not self._is_full and self.room is not None:
+            self._is_answering = True
+            self.room.look(self, self._asked.popleft())
+
+    def reply(self, frame: bytes) -> None:
+        """Send the answer to what was asked last."""
+        self._is_answering = False
+        self._answer(frame)
+        self._answer_next()
+
+    def full(self, *, is_full: bool) -> None:
+        """Whether much of what was sent waits to be read."""
+        self._is_full = is_full
+        self._answer_next()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more waits for the disk than should."""
+        return self.room is not None and len(self.room.since) > BEHIND
+
+    def unwatch(self, asked: Unwatch) -> None:
+        """Tell no more of these."""
+        assert self.room is not None
+        self.room.unwatch(self, asked.docs, asked.prefixes)
+
+    def denied(self, asked: str, error: AccessError) -> None:
+        """Write down that it tried."""
+        if asked not in self._denied:
+            self._denied.add(asked)
+            talk = self.talk
+            self._house.audit("denied", self, space=talk.space, actor=talk.actor, asked=asked, why=error.message)
+
+    def left(self) -> None:
+        """It will not come back."""
+        self._house.proofs.forget(self.session)
+
+    # -- opening -------------------------------------------------------------------------------------------
+
+    def open(self, asked: Open) -> None:
+        """Open the space; in a thread, for it may have to be read from the disk."""
+        try:
+            self._grant = self._house.admitted(self, asked, self._grant)
+            if self._admit is not None:
+                self._admit(self._grant)
+            actor = self._actor(asked.actor)
+            if asked.session or asked.resume:
+                epoch = self._house.proofs.check(
+                    asked.resume, asked.space, asked.branch, actor, asked.session, asked.attempt
+                )
+                if epoch is None:
+                    lost = SessionLostError("this session cannot be gone on with: somebody has it, or this is no proof")
+                    self._house.audit("refused", self, space=asked.space, why=lost.message)
+                    self.talk.refused(lost, Close.TAKEN)
+                    return
+                self._epoch, session = epoch, asked.session
+            else:
+                session = SessionId(self._house.entropy.token())
+        except UnavailableError as error:
+            self.talk.refused(error, Close.RESTART, again=True)
+            return
+        except HeadwaterError as error:
+            self._house.refuse(self, asked.space, error)
+            return
+        self._house.enter(self, asked, actor, session)
+
+    def _actor(self, asked: str) -> str:
+        grant = self._grant
+        assert grant is not None
+        if grant.actor is not None and asked not in ("", grant.actor):
+            raise AccessError(f"what was shown is {grant.actor}'s; it cannot act as {asked}")
+        if asked and grant.actor is None and not grant.any_actor:
+            message = f"what was shown names no actor, so it cannot act as {asked}; open the space without actor=..."
+            raise AccessError(f"{message}, or use a token of `headwater token create --actor NAME` (or --any-actor)")
+        actor = asked or grant.actor or ""
+        if actor:
+            check_actor(actor)
+        return actor
+
+    def entered(self, room: Room, asked: Open, actor: str, session: SessionId, last: int) -> None:
+        """The space is open."""
+        if self.talk.state is State.OVER:
+            return
+        if not self._house.proofs.is_newest(session, self._epoch, asked.attempt):
+            # While the space was being opened, the client has come again: this connection was given up.
+            self.talk.taken_over()
+            return
+        if room.is_broken:
+            # Also while it was being opened: the next client has the file opened anew.
+            self.talk.turned_away(CANNOT_WRITE)
+            return
+        right = self._house.right(self._grant, asked.space) if self._grant is not None else Right.NONE
+        if right < Right.READ:
+            # While the space was being opened.
+            if self.knows_rights:
+                self._house.refuse(self, asked.space, AccessError(UNKNOWN))
+            else:
+                self.talk.refused(rights_unknown(), Close.RESTART, again=True)
+            return
+        try:
+            self._house.access.audit.write("opened", peer=self.peer, id=self.grant_id, space=asked.space, actor=actor)
+        except (HeadwaterError, OSError) as error:
+            # Who was let in must be in the audit log: until it can be written, no one is.
+            log.error("the audit log cannot be written: %s", error)  # noqa: TRY400  # it says all there is to say
+            message = f"space {asked.space!r} cannot be opened now; the server's log says why"
+            self.talk.refused(UnavailableError(message), Close.RESTART, again=True)
+            return
+        self.room, self.session = room, session
+        said = {"peer": self.peer, "actor": actor, "space": asked.space, "session": session}
+        log.info("session opened", extra={**said, "again": self._epoch})
+        branch = BranchId(asked.branch)
+        resume = self._house.proofs.make(asked.space, branch, actor, session, self._epoch, room.lineage)
+        # First of all what it is: whoever had the session before is sent away with it.
+        self.talk.session, self.talk.branch = session, branch
+        room.enter(self)
+        self.talk.opened(Opened(asked.space, session, resume, room.head, actor, right.word, last), branch)
+
+    def leave(self) -> None:
+        """It is gone. Once more is no harm."""
+        self.talk.lost()
+        room, self.room = self.room, None
+        self._asked.clear()
+        if room is not None:
+            room.leave(self)
+            code, why = self._ended or (0, "")
+            event = "session revoked" if code == Close.REVOKED else "session closed"
+            log.info(event, extra={**self.said(), "code": code, "why": why})
+
+    def let_go(self) -> None:
+        """Its connection is gone, and nothing is sent any more: what would refer to it in a circle is dropped."""
+        self._write = self._answer = _nothing
+        self._shut = _nothing
+        self._admit = None
+
+    def said(self) -> dict[str, object]:
+        """Who it is, for the log. What it has shown is not."""
+        talk = self.talk
+        return {"peer": self.peer, "actor": talk.actor, "space": talk.space, "session": self.session}

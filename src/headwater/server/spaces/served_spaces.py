@@ -1,0 +1,322 @@
+"""All spaces of one server, and who is let into which: opened when somebody comes, closed when nobody was there.
+
+Must never know: sockets, frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakValueDictionary
+
+from headwater._version import __version__
+from headwater.access.access_control import Access
+from headwater.access.grants import Grant
+from headwater.access.refusal_log import TurnedAway, write
+from headwater.access.rights import Right
+from headwater.access.session_proofs import Proofs, lineage_in
+from headwater.errors import (
+    AccessError,
+    HeadwaterError,
+    NameRefusedError,
+    NotFoundError,
+    ServerLimitError,
+    SessionLostError,
+    StoreError,
+    UnavailableError,
+    UsageError,
+)
+from headwater.host.space_files import Location, locate, open_space
+from headwater.host.storage import Storage
+from headwater.host.system_clock import SystemClock, SystemEntropy
+from headwater.server.metrics import Work
+from headwater.server.server_limits import EMPTY_S, SPACES_MAX
+from headwater.server.spaces.channel import Room
+from headwater.server.spaces.client_connection import UNKNOWN, Client, rights_unknown
+from headwater.server.spaces.space_lineage import lineage_of
+from headwater.sync.frame_limits import FRAME_BYTES_MAX, PENDING_MAX, WATCHES_MAX
+from headwater.sync.frames import Open
+from headwater.sync.server_session import Close
+from headwater.values.ids import BranchId, SessionId
+
+if TYPE_CHECKING:
+    from headwater.values.seams import Entropy
+
+_T = TypeVar("_T")
+
+log: Final = logging.getLogger("headwater.server")
+
+NONCE_BYTES: Final = 32
+SPARED: Final = frozenset({"refused", "broken"})
+"""What anybody can make happen as often as they like."""
+KIND: Final = 20
+"""Characters of why something was refused that tell one kind from another."""
+GONE: Final = "the folder of the spaces was removed while the server runs, or is another one; start the server again"
+LINE: Final = 300
+"""Characters of what a stranger has sent that are told again."""
+ROUND_S: Final = 0.05
+"""Between two looks at who may still be here. With how long a look at the grants is believed, a revoked one is in use
+for a tenth of a second."""
+ROUND_PER_S: Final = 20_000
+"""Guests looked at in a second, at most: some hundredths of a core, however many there are."""
+THREADS: Final = 4
+"""For what waits for the disk: openings and answers. Deciding has a thread for each space."""
+
+
+class House:
+    """The spaces in one folder, in the server's event loop."""
+
+    def __init__(
+        self, folder: Path, access: Access, loop: asyncio.AbstractEventLoop, *, audience: str, create: bool = True
+    ) -> None:
+        self.folder = folder
+        self.access = access
+        self.audience = audience
+        self.server = f"headwater/{__version__}"
+        self.entropy: Entropy = SystemEntropy()
+        self.proofs = Proofs(folder)
+        self.limits = {"frame": FRAME_BYTES_MAX, "pending": PENDING_MAX, "watches": WATCHES_MAX}
+        self.turned_away = TurnedAway(access.audit, loop)
+        self.rooms: dict[str, Room] = {}
+        # What those have done that are closed.
+        self.past = Work()
+        self._loop = loop
+        self._create = create
+        self._identity = _identity(folder)
+        self._threads = ThreadPoolExecutor(THREADS, "headwater-serve")
+        # Spaces that are being opened or closed: the next one waits for its turn.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.closing = False
+        self._sweep: asyncio.TimerHandle | None = loop.call_later(EMPTY_S / 2, self._close_empty)
+        self._round: asyncio.TimerHandle | None = None
+
+    # -- who may ---------------------------------------------------------------------------------------
+
+    def nonce(self) -> bytes:
+        """For one connection, to be signed by whoever comes with a key."""
+        return secrets.token_bytes(NONCE_BYTES)
+
+    def right(self, grant: Grant, space: str) -> Right:
+        """What a grant is good for now."""
+        return self.access.right(grant.id, space)
+
+    def admitted(self, client: Client, asked: Open, grant: Grant | None) -> Grant:
+        """With which grant somebody may open a space. Raises AccessError."""
+        if grant is None and asked.proof is not None:
+            from headwater.access.key_admission import grant_of  # noqa: PLC0415  # few come with keys
+
+            grant = grant_of(self.access, client.talk, asked, SystemClock().now_ms())
+        try:
+            locate("memory:", asked.space)
+        except NameRefusedError as refused:
+            raise AccessError(f"{UNKNOWN} ({refused.message[:LINE]})") from None
+        if grant is None or self.right(grant, asked.space) < Right.READ:
+            raise AccessError(UNKNOWN) if self.access.is_known else rights_unknown()
+        return grant
+
+    def refuse(self, client: Client, space: str, error: HeadwaterError) -> None:
+        """Tell a client that it is not let in, and write it down."""
+        self.audit("refused", client, space=space, why=error.message)
+        log.info("session refused", extra={"peer": client.peer, "space": space, "why": error.message})
+        client.talk.refused(error, Close.FORBIDDEN)
+
+    def audit(self, event: str, client: Client, **facts: object) -> None:
+        """Write down who did what, and with which grant. Of what was refused the first, and then how often."""
+        facts = {"peer": client.peer, "id": client.grant_id, **facts}
+        if event in SPARED:
+            # Its beginning is ours; names that somebody else made up come later.
+            kind = (event, client.peer, client.grant_id, str(facts["why"])[:KIND])
+            self.turned_away.tell(event, kind, **facts)
+        else:
+            write(self.access.audit, event, **facts)
+
+    # -- coming in -------------------------------------------------------------------------------------
+
+    def enter(self, client: Client, asked: Open, actor: str, session: SessionId) -> None:
+        """Bring somebody who may into the room of a space; `client.entered` tells when."""
+        task = self._loop.create_task(self._enter(client, asked, actor, session))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _enter(self, client: Client, asked: Open, actor: str, session: SessionId) -> None:
+        try:
+            may_create = client.may_create(asked.space)
+            room = await self.room(asked.space, create=asked.create and may_create)
+            branch = BranchId(asked.branch)
+            last = await self._in_thread(lambda: room.last_of(branch, asked.session))
+            _check_life(asked, room)
+        except NotFoundError as error:
+            # A branch may be told of; a space only to who could make it.
+            told: HeadwaterError = error if asked.space in self.rooms else AccessError(UNKNOWN)
+            if asked.space not in self.rooms and client.may_create(asked.space):
+                rest = "" if self._create else ", and it makes no new ones"
+                told = NotFoundError(f"there is no space {asked.space!r} at this server{rest}")
+            self.refuse(client, asked.space, told)
+        except ServerLimitError as error:
+            client.talk.refused(error, Close.RESTART, again=True)
+        except (StoreError, UsageError) as error:
+            # What is wrong with the file, and where it is, is for whoever runs the server.
+            log.error("space %r cannot be opened: %s", asked.space, error)  # noqa: TRY400  # it says all there is to say
+            self.audit("broken", client, space=asked.space, why=error.message)
+            broken = type(error)(f"space {asked.space!r} cannot be opened now; the server's log says why")
+            client.talk.refused(broken, Close.RESTART, again=True)
+        except HeadwaterError as error:
+            self.refuse(client, asked.space, error)
+        except Exception:
+            log.exception("space %r could not be opened", asked.space)
+            client.talk.refused(StoreError("the space could not be opened; the server's log says why"), 1011)
+        else:
+            client.entered(room, asked, actor, session, last)
+            if self._round is None and not self.closing:
+                self._round = self._loop.call_later(ROUND_S, self._go_round)
+
+    def _go_round(self) -> None:
+        """Send away whoever may not be here any more, also where nothing happens."""
+        guests = [guest for room in self.rooms.values() for guest in room.guests.values()]
+        for guest in guests:
+            if not guest.may("read"):
+                guest.talk.revoked()
+        # Nobody there: nobody to wake up for.
+        self._round = None
+        if guests and not self.closing:
+            self._round = self._loop.call_later(max(ROUND_S, len(guests) / ROUND_PER_S), self._go_round)
+
+    async def room(self, space: str, *, create: bool) -> Room:
+        """The room of a space, opened if it is not."""
+        async with self._turn(space):
+            room = self.rooms.get(space)
+            if room is not None and room.is_broken:
+                await self._let_go(space, room)
+                room = None
+            if room is not None and not room.guests:
+                # Somebody is about to enter: it is not closed meanwhile.
+                room.empty_since = self._loop.time()
+            if room is None:
+                if self.closing:
+                    raise ServerLimitError("the server is ending; come again")
+                if len(self.rooms) >= SPACES_MAX:
+                    raise ServerLimitError(f"{SPACES_MAX} spaces are open already; come again later")
+                storage, lineage = await self._in_thread(lambda: self._opened(space, create=create and self._create))
+                room = self.rooms[space] = Room(storage, self._loop, self._threads, lineage)
+                log.info("space opened", extra={"space": space, "seq": room.head})
+            return room
+
+    def _turn(self, space: str) -> asyncio.Lock:
+        """One at a time opens or closes a space. Kept for as long as somebody has it."""
+        turn = self._turns.get(space)
+        if turn is None:
+            turn = self._turns[space] = asyncio.Lock()
+        return turn
+
+    def _opened(self, space: str, *, create: bool) -> tuple[Storage, bytes]:
+        place = self.place(space)
+        assert place.path is not None
+        if place.path.is_symlink():
+            raise UsageError(f"{place.path} is a link to somewhere else, and not opened", path=str(place.path))
+        if not create and not place.path.exists():
+            raise NotFoundError(UNKNOWN)
+        if _identity(self.folder) != self._identity:
+            # It would be made anew, by this opening or another.
+            raise UnavailableError(GONE, path=str(self.folder))
+        storage = open_space(f"{self.folder}{os.sep}", space, create=create)
+        try:
+            return storage, storage.call(lineage_of)
+        except BaseException:
+            storage.close()
+            raise
+
+    def missing(self) -> str:
+        """What was taken away from under the server, in words; empty if nothing was. For a thread: it may wait."""
+        if _identity(self.folder) != self._identity:
+            return GONE
+        gone = [space for space in list(self.rooms) if not os.path.lexists(self.place(space).path or "")]
+        return f"the file of {len(gone)} open spaces was removed; start the server again" if gone else ""
+
+    def place(self, space: str) -> Location:
+        """Where a space is kept."""
+        return locate(f"{self.folder}{os.sep}", space)
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        return await self._loop.run_in_executor(self._threads, work)
+
+    # -- going -----------------------------------------------------------------------------------------
+
+    def _close_empty(self) -> None:
+        for space, room in list(self.rooms.items()):
+            if self._is_left(room):
+                task = self._loop.create_task(self._close(space))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        if not self.closing:
+            self._sweep = self._loop.call_later(EMPTY_S / 2, self._close_empty)
+
+    def _is_left(self, room: Room) -> bool:
+        return room.empty_since is not None and self._loop.time() - room.empty_since >= EMPTY_S
+
+    async def _close(self, space: str) -> None:
+        async with self._turn(space):
+            room = self.rooms.get(space)
+            if room is not None and not room.guests and self._is_left(room):
+                await self._let_go(space, room)
+
+    async def _let_go(self, space: str, room: Room) -> None:
+        """Whoever has the turn closes it. What a disk that has failed says to that is known already."""
+        del self.rooms[space]
+        with suppress(StoreError):
+            await self._in_thread(room.close)
+        self.past.add(room.commits, room.delivered, room.storage.groups, room.decided)
+        log.info("space closed", extra={"space": space})
+
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109  # whoever ends the server has one
+        """Until everything that was sent is decided and told, at most so long."""
+        with suppress(HeadwaterError, asyncio.TimeoutError):
+            waiting = [
+                self._loop.run_in_executor(self._threads, room.storage.wait, timeout) for room in self.rooms.values()
+            ]
+            # One whose disk does not answer is no reason not to wait for the others.
+            await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), timeout)
+        # What was decided last is on its way to the loop.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Close every space."""
+        self.closing = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._round is not None:
+            self._round.cancel()
+        for space, room in list(self.rooms.items()):
+            async with self._turn(space):
+                for guest in list(room.guests.values()):
+                    room.leave(guest)
+                self.rooms.pop(space, None)
+                await self._in_thread(room.close)
+        self.turned_away.finish()
+        self._threads.shutdown(wait=False)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _check_life(asked: Open, room: Room) -> None:
+    """Whoever goes on with a session has to have begun it in this life of the space."""
+    if asked.resume and lineage_in(asked.resume) != room.lineage:
+        message = (
+            f"space {asked.space!r} was put back to an earlier state, and what was seen of it before does not count "
+            "any more; open it again"
+        )
+        raise SessionLostError(message, space=asked.space)

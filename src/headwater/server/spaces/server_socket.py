@@ -1,0 +1,356 @@
+"""A WebSocket of the server's: bytes in and out of the sans-IO protocol of `websockets`, and nothing more.
+
+uvicorn listens, speaks HTTP, and hands over connections that ask for an upgrade. Frames that go to many are the same
+bytes for all: what a server sends is not masked.
+
+Must never know: what is in a frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from websockets.exceptions import InvalidState
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from headwater.server.server_limits import (
+    BEHIND_S,
+    FRAMES_BURST,
+    FRAMES_PER_S,
+    GREETING_S,
+    OUT_BYTES_MAX,
+    OUT_MARK,
+    PING_S,
+)
+from headwater.server.spaces.client_connection import Client
+from headwater.sync.frame_limits import FRAME_BYTES_MAX, GREETING_BYTES_MAX
+from headwater.sync.frames import SUBPROTOCOL
+from headwater.sync.server_session import Close
+from headwater.sync.server_session import State as Talk
+
+if TYPE_CHECKING:
+    from headwater.server.authenticator import Doorman
+
+log: Final = logging.getLogger("headwater.server")
+
+_HEAD_16: Final = 126
+_QUIET: Final = logging.getLogger("headwater.websocket")
+_QUIET.setLevel(logging.WARNING)
+
+
+FRAGMENTS_MAX: Final = 4096
+"""Of one message. A client that sends more pieces does it for no good."""
+
+
+def framed(data: bytes) -> bytes:
+    """A binary message as a server sends it: two to ten bytes, then what it is."""
+    size = len(data)
+    if size < _HEAD_16:
+        return b"\x82" + bytes((size,)) + data
+    if size < 1 << 16:
+        return b"\x82\x7e" + size.to_bytes(2, "big") + data
+    return b"\x82\x7f" + size.to_bytes(8, "big") + data
+
+
+class ServerSocket(asyncio.Protocol):
+    """One connection, from its upgrade on. Made by uvicorn; `doorman` is set by `bound`."""
+
+    doorman: ClassVar[Doorman]
+
+    def __init__(self, config: object, server_state: Any, app_state: object, _loop: object = None) -> None:  # noqa: ANN401  # as uvicorn calls it
+        del config, app_state
+        self._loop = asyncio.get_running_loop()
+        self._connections: set[object] = server_state.connections
+        self._protocol = ServerProtocol(
+            subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=GREETING_BYTES_MAX, logger=_QUIET
+        )
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.client: Client | None = None
+        self.grant_id = ""
+        self.peer = ""
+        self._parts: list[bytes] = []
+        # Frames that go out together, at the end of this turn of the loop.
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        # As much of what waits to be sent are answers: whoever has asked for them may take its time.
+        self._grace = 0
+        self._flushing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._heard = True
+        self._pinged = b""
+        # How many frames may still come now, and since when.
+        self._credit = float(FRAMES_BURST)
+        self._credit_at = self._loop.time()
+        self._ended = False
+        # Nothing is heard for now; until the end.
+        self._is_paused = False
+        self._is_held = False
+
+    @classmethod
+    def bound(cls, doorman: Doorman) -> type[ServerSocket]:
+        """The class for one server."""
+        return type("BoundSocket", (cls,), {"doorman": doorman})
+
+    # -- asyncio -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._connections.add(self)
+        self.transport.set_write_buffer_limits(high=OUT_MARK)
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if isinstance(peer, tuple) else ""
+        self._timer = self._loop.call_later(GREETING_S, self._too_slow)
+
+    def data_received(self, data: bytes) -> None:
+        protocol = self._protocol
+        self.doorman.traffic.bytes_in += len(data)
+        protocol.receive_data(data)
+        for event in protocol.events_received():
+            if isinstance(event, Request):
+                self._shake(event)
+            elif isinstance(event, Frame):
+                self._frame(event)
+        self._write_out()
+        if protocol.handshake_exc is not None:
+            # Refused: there is nothing more to hear.
+            self.transport.close()
+        elif protocol.close_expected() and not self._ended:
+            self._ended = True
+            self._loop.call_later(1.0, self._abort)
+        elif (
+            self.client is not None
+            and self.client.is_behind
+            and not self._is_paused
+            and not self.transport.is_closing()
+        ):
+            self._is_paused = True
+            self.transport.pause_reading()
+            self._loop.call_later(BEHIND_S, self._go_on)
+
+    def _go_on(self) -> None:
+        if self.client is not None and self.client.is_behind:
+            self._loop.call_later(BEHIND_S, self._go_on)
+            return
+        self._is_paused = False
+        if not self._is_held and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        if self.client is not None:
+            self.client.full(is_full=True)
+
+    def resume_writing(self) -> None:
+        self._grace = 0
+        if self.client is not None:
+            self.client.full(is_full=False)
+
+    def eof_received(self) -> None:
+        self._protocol.receive_eof()
+        self._write_out()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._ended = True
+        self._connections.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        self.doorman.left(self)
+        client, self.client = self.client, None
+        if client is not None:
+            client.leave()
+            client.let_go()
+        # The parser refers to its protocol. Left to the collector, the memory of some thousand connections waits there.
+        self._protocol.parser.close()
+
+    def hold(self) -> None:
+        """Hear no more: what was sent is decided and told, and then the connection ends."""
+        self._is_held = True
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def shutdown(self) -> None:
+        """Uvicorn ends."""
+        if not self.transport.is_closing():
+            # For the client's last word.
+            self.transport.resume_reading()
+        self.close(Close.RESTART, "the server ends; come again")
+
+    # -- the handshake -------------------------------------------------------------------------------------
+
+    def _shake(self, request: Request) -> None:
+        protocol = self._protocol
+        refused = self.doorman.refusal(request, self)
+        if refused is not None:
+            status, text, headers = refused
+            response = protocol.reject(HTTPStatus(status), text + "\n")
+            for name, value in headers.items():
+                response.headers[name] = value
+        else:
+            response = protocol.accept(request)
+        protocol.send_response(response)
+        if protocol.state is State.OPEN:
+            self.client = self.doorman.let_in(self)
+
+    # -- frames --------------------------------------------------------------------------------------------
+
+    def _frame(self, frame: Frame) -> None:
+        self._heard = True
+        if self._ended or not self._is_in_time():
+            return
+        opcode = frame.opcode
+        if opcode is Opcode.BINARY or opcode is Opcode.CONT:
+            if not frame.fin or self._parts:
+                self._parts.append(bytes(frame.data))
+                if not frame.fin:
+                    if len(self._parts) > FRAGMENTS_MAX:
+                        self.close(CloseCode.MESSAGE_TOO_BIG, f"more than {FRAGMENTS_MAX} fragments")
+                    return
+                data, self._parts = b"".join(self._parts), []
+            else:
+                data = bytes(frame.data)
+            self._receive(data)
+        elif opcode is Opcode.TEXT:
+            self.close(CloseCode.UNSUPPORTED_DATA, "frames are binary")
+
+    def _receive(self, data: bytes) -> None:
+        client = self.client
+        if client is None:
+            return
+        self.doorman.traffic.frames_in += 1
+        before = client.talk.state
+        try:
+            client.talk.receive(data)
+        except Exception:
+            # A mistake of ours. It costs one connection, and everybody else goes on.
+            log.exception("a frame could not be handled", extra=client.said())
+            self.close(CloseCode.INTERNAL_ERROR, "this could not be handled; the server's log says why")
+            return
+        if before is not Talk.OPEN and client.talk.state is Talk.OPENING:
+            # Whoever is let in may send as much as a commit can be; until then it is a stranger.
+            self._protocol.max_message_size = FRAME_BYTES_MAX
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(PING_S, self._ask)
+
+    def _is_in_time(self) -> bool:
+        """Whether it does not send too much at once: of any kind, pings and fragments, too."""
+        now = self._loop.time()
+        self._credit = min(self._credit + (now - self._credit_at) * FRAMES_PER_S, FRAMES_BURST) - 1
+        self._credit_at = now
+        if self._credit < 0:
+            self.close(Close.LIMIT, f"more than {FRAMES_PER_S:,} frames a second")
+        return self._credit >= 0
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def answer(self, data: bytes) -> None:
+        """Send what was asked for, however large it is."""
+        self._grace += len(data)
+        self.send(data)
+
+    def send(self, data: bytes) -> None:
+        """What one turn of the loop has to say goes out together: a call of the system costs more than a frame."""
+        if self._ended or self._protocol.state is not State.OPEN:
+            return
+        waiting = self.transport.get_write_buffer_size() + self._out_bytes
+        if waiting > OUT_BYTES_MAX + self._grace:
+            self._out.clear()
+            self._note_slow(waiting)
+            self.close(Close.SLOW, "reads too slowly; come again for the newest state")
+            return
+        self._out.append(framed(data))
+        self._out_bytes += len(data)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._out and not self._ended:
+            out, self._out, self._out_bytes = self._out, [], 0
+            data = out[0] if len(out) == 1 else b"".join(out)
+            traffic = self.doorman.traffic
+            traffic.frames_out += len(out)
+            traffic.bytes_out += len(data)
+            self.transport.write(data)
+            if not self.transport.get_write_buffer_size():
+                self._grace = 0
+
+    def _note_slow(self, waiting: int) -> None:
+        self.doorman.traffic.slow += 1
+        said = {} if self.client is None else self.client.said()
+        log.warning("client reads too slowly", extra={**said, "waiting": waiting})
+
+    def _write_out(self) -> None:
+        """What the protocol itself has to say: the handshake, pongs, the end."""
+        for data in self._protocol.data_to_send():
+            if data:
+                self._flush()
+                self.transport.write(data)
+            else:
+                self._half_close()
+        waiting = self.transport.get_write_buffer_size()
+        if waiting > OUT_BYTES_MAX + self._grace and not self._ended:
+            # It asks whether we are there, and does not hear that we are.
+            self._note_slow(waiting)
+            self.close(Close.SLOW, "reads too slowly")
+
+    def _half_close(self) -> None:
+        # Nothing can be said after that.
+        self._flush()
+        if self.transport.can_write_eof():
+            try:
+                self.transport.write_eof()
+            except OSError:
+                # Whoever it was is gone already.
+                self.transport.abort()
+        else:
+            self.transport.close()
+
+    def close(self, code: int, reason: str) -> None:
+        """End the connection, and say why. Once more is no harm."""
+        if self._ended:
+            return
+        self._flush()
+        try:
+            self._protocol.send_close(code, reason)
+        except InvalidState:
+            self._protocol.fail(code, reason)
+        self._ended = True
+        # With the end of the stream, if the client has said good-bye already.
+        self._write_out()
+        # Who does not answer to that is gone a moment later.
+        self._loop.call_later(1.0, self._abort)
+
+    def _abort(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def _too_slow(self) -> None:
+        if self._protocol.state is State.OPEN:
+            self.close(Close.TIMEOUT, "no space was opened in time")
+        else:
+            self._abort()
+
+    def _ask(self) -> None:
+        """Whether anybody is there: who has said nothing since the last time is gone."""
+        if self._ended:
+            return
+        if not self._heard and self._pinged:
+            self._abort()
+            return
+        self._pinged = b"" if self._heard else secrets.token_bytes(4)
+        if self._pinged:
+            self._protocol.send_ping(self._pinged)
+            self._write_out()
+        self._heard = False
+        self._timer = self._loop.call_later(PING_S, self._ask)

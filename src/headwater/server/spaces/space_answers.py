@@ -1,0 +1,184 @@
+"""Answers to what clients ask about a space, made while its storage stands still.
+
+Must never know: how an answer is sent.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import msgspec
+
+from headwater.errors import ServerLimitError
+from headwater.store import browsing, resumption
+from headwater.store.backend import ObservationRow
+from headwater.store.engine import Engine
+from headwater.sync.frame_limits import FRAME_BYTES_MAX, PREFETCH_BYTES_MAX
+from headwater.sync.frames import (
+    AskChanged,
+    AskKept,
+    Changed,
+    Docs,
+    Found,
+    FromServer,
+    Kept,
+    Pull,
+    Watch,
+    encode_frame,
+)
+from headwater.sync.server_session import ServerSession
+from headwater.sync.watches import Watcher, closure
+from headwater.values.address import Depth
+from headwater.values.codec import encode
+from headwater.values.ids import NEVER, BranchId, DocKey, Seq
+from headwater.values.tree import ABSENT, Maybe
+
+_HEAD_BYTES: Final = 4096
+"""Of a frame, besides documents."""
+
+_ENTRY_BYTES: Final = 32
+"""Of a document in a frame, besides its key and what it holds."""
+
+
+class Guest(Watcher, Protocol):
+    """A connection, as much as a room asks of it."""
+
+    @property
+    def talk(self) -> ServerSession:
+        """Its session."""
+        ...
+
+    def may(self, right: str) -> bool:
+        """Whether it has a right now."""
+        ...
+
+    def push(self, frame: bytes) -> None:
+        """Send what is a frame already."""
+
+    def reply(self, frame: bytes) -> None:
+        """The same, of the answer to what it has asked first."""
+
+
+class Answered(msgspec.Struct, frozen=True, eq=False):
+    """The answer to a question, in its place among what was decided."""
+
+    guest: Guest
+    frame: bytes
+    docs: tuple[DocKey, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    watches: bool = False
+    # The place that it is as of. A branch that was made takes one, and nobody else is told of it.
+    seq: Seq = NEVER
+
+
+def made(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> Answered:
+    """The answer; and what was read for it need not stay."""
+    made = answer(engine, guest, asked)
+    # Whoever only asks fills it, too.
+    engine.states.evict()
+    return made
+
+
+def answer(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> Answered:
+    """The answer to a question, as of the newest place of the log."""
+    branch = guest.talk.branch
+    if isinstance(asked, AskKept):
+        return Answered(guest, encode_frame(_kept(engine, guest, asked)), seq=engine.head)
+    if isinstance(asked, AskChanged):
+        places = [(path, Depth.SHALLOW if shallow else Depth.DEEP) for path, shallow in asked.places]
+        found = resumption.overlapping_writes(engine, branch, asked.doc, places, Seq(asked.after))
+        return Answered(guest, encode_frame(Changed(asked.number, found is None or bool(found))), seq=engine.head)
+    return _docs(engine, guest, asked)
+
+
+def _kept(engine: Engine, guest: Guest, asked: AskKept) -> FromServer:
+    branch = guest.talk.branch
+    if not asked.prefix:
+        return Kept(asked.number, engine.head, (), resumption.places(engine, branch, asked.besides))
+    listed = resumption.listing(engine, branch, asked.prefix, asked.besides)
+    # Not what somebody's run has read of their own: its keys are nobody else's business. Others run it.
+    rows = tuple(_row(row) for row in listed.rows.values() if guest.talk.may_keep(row.body))
+    # With many rows it has all documents, those of other users, too.
+    places = {doc: place for doc, place in listed.places.items() if guest.may_see(doc)}
+    return Kept(asked.number, listed.seq, rows, places, tuple(sorted(listed.inherited)))
+
+
+def _row(row: ObservationRow) -> tuple[DocKey, Seq, bytes]:
+    return row.doc, row.seq, row.body
+
+
+class _Gathering:
+    """Documents for an answer, within its bounds."""
+
+    def __init__(self, engine: Engine, branch: BranchId, at: int | None) -> None:
+        self._engine = engine
+        self._branch = branch
+        self._at = at
+        self.found: dict[DocKey, Found] = {}
+        self.newer: list[Found] = []
+        self.left_bytes = PREFETCH_BYTES_MAX
+        self._most_bytes = FRAME_BYTES_MAX - _HEAD_BYTES
+        # Of those that are as the client has them: nothing to send, but to be watched.
+        self.same: list[DocKey] = []
+
+    def add(self, doc: DocKey, have: int = -1) -> Maybe:
+        state = self._engine.states.get(self._branch, doc)
+        if state.seq == have:
+            self.same.append(doc)
+            return state.value
+        now = _found(doc, state.seq, state.value)
+        at = self._at
+        if at is not None and state.seq > at >= self._engine.documents.horizon.seq:
+            then = self._engine.documents.at(self._branch, doc, Seq(at))
+            self.newer.append(now)
+            now = _found(doc, then.seq, then.value)
+            self._spend(self.newer[-1])
+        self.found[doc] = now
+        self._spend(now)
+        return state.value
+
+    def _spend(self, found: Found) -> None:
+        """Count it. What is named one by one may be more than what comes along, but no more than a frame."""
+        size = len(found.doc) + _ENTRY_BYTES + (len(encode(found.value[0])) if found.value else 0)
+        self.left_bytes -= size
+        self._most_bytes -= size
+        if self._most_bytes < 0:
+            message = f"the answer has more than {FRAME_BYTES_MAX:,} bytes; ask for fewer documents at once"
+            raise ServerLimitError(message)
+
+
+def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
+    gathered = _Gathering(engine, guest.talk.branch, asked.at)
+    start: list[tuple[DocKey, Maybe]] = []
+    for each in asked.docs:
+        doc, have = (each, -1) if isinstance(each, str) else each
+        start.append((doc, gathered.add(doc, have)))
+    most = guest.talk.may_bring(asked)
+    have_of = {} if isinstance(asked, Pull) else dict(asked.docs)
+    complete = True
+    for prefix in asked.prefixes:
+        for doc in browsing.keys(engine, guest.talk.branch, prefix):
+            if doc in gathered.found or doc in have_of:
+                continue
+            if len(gathered.found) >= most or gathered.left_bytes < 0:
+                complete = False
+                break
+            start.append((doc, gathered.add(doc)))
+    if asked.follow and complete:
+        allowed = min(asked.follow, most - len(gathered.found))
+
+        def load(doc: DocKey) -> Maybe:
+            if not guest.may_see(doc) or gathered.left_bytes < 0:
+                return ABSENT
+            return gathered.add(doc)
+
+        for _ in closure(start, load, allowed):
+            pass
+    frame = Docs(asked.number, engine.head, tuple(gathered.found.values()), tuple(gathered.newer), complete)
+    watched = (*gathered.found, *gathered.same)
+    prefixes = asked.prefixes if complete else ()
+    return Answered(guest, encode_frame(frame), watched, prefixes, isinstance(asked, Watch), engine.head)
+
+
+def _found(doc: DocKey, seq: Seq, value: Maybe) -> Found:
+    return Found(doc, seq) if value is ABSENT else Found(doc, seq, (value,))

@@ -1,0 +1,220 @@
+"""A backend that lives and dies with its process; also the plainest statement of what a backend does."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Generator, Iterator, Sequence
+
+import apsw
+
+from headwater.errors import HeadwaterError, InvariantError, UsageError
+from headwater.store.backend import (
+    BranchRow,
+    Fold,
+    HeadRow,
+    Horizon,
+    LogRow,
+    ObservationRow,
+    Progress,
+    ReplayRow,
+    SnapshotRow,
+)
+from headwater.store.backends.sqlite_tables import SqliteTables
+from headwater.store.backends.workflow_tables import WORKFLOW_STEP_4, WORKFLOW_TABLES_3
+from headwater.store.features import with_feature
+from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
+
+
+class MemoryBackend:
+    """Rows in dicts and lists."""
+
+    def __init__(self) -> None:
+        self._log: dict[Seq, LogRow] = {}
+        self._horizon = Horizon(NEVER, b"")
+        self._folded = NEVER
+        self._branches: dict[BranchId, BranchRow] = {}
+        self._heads: dict[BranchId, dict[DocKey, HeadRow]] = {}
+        self._keys: dict[BranchId, list[DocKey]] = {}
+        self._revisions: dict[tuple[BranchId, DocKey], list[Seq]] = {}
+        self._snapshots: dict[tuple[BranchId, DocKey], list[SnapshotRow]] = {}
+        self._replays: dict[SessionId, list[ReplayRow]] = {}
+        self._observations: dict[BranchId, dict[DocKey, ObservationRow]] = {}
+        self._meta = {"space_id": apsw.randomness(16).hex(), "lineage": apsw.randomness(8).hex(), "features": ""}
+        # Made when somebody asks: most spaces in memory have no workflows.
+        self._tables: SqliteTables | None = None
+
+    @property
+    def tables(self) -> SqliteTables:
+        if self._tables is None:
+            db = apsw.Connection(":memory:")
+            db.execute(f"pragma foreign_keys = on; {WORKFLOW_TABLES_3} {WORKFLOW_STEP_4}")
+            self._tables = SqliteTables(db, _explained)
+        return self._tables
+
+    def begin(self) -> None:
+        self.tables.begin()
+
+    def mark(self) -> None:
+        self.tables.mark()
+
+    def unmark(self, *, keep: bool) -> None:
+        self.tables.unmark(keep=keep)
+
+    def give_up(self) -> None:
+        if self._tables is not None:
+            self._tables.give_up()
+
+    def append(
+        self, rows: Sequence[LogRow], fold: Fold | None, observed: Sequence[tuple[BranchId, ObservationRow]] = ()
+    ) -> None:
+        for row in rows:
+            self._log[row.seq] = row
+        if fold is not None:
+            self._fold(fold)
+        self._observe(observed)
+        if self._tables is not None:
+            self._tables.end()
+
+    def _observe(self, observed: Sequence[tuple[BranchId, ObservationRow]], *, folded: bool = False) -> None:
+        for branch, row in observed:
+            known = self._observations.setdefault(branch, {})
+            # A row of the same place was noted after that commit.
+            if row.doc not in known or known[row.doc].seq + folded <= row.seq:
+                known[row.doc] = row
+
+    def _fold(self, fold: Fold) -> None:
+        self._folded = fold.through
+        for branch_row in fold.branches:
+            self._branches[branch_row.name] = branch_row
+        for branch, doc, seq in fold.revisions:
+            self._revisions.setdefault((branch, doc), []).append(seq)
+        for branch, head in fold.heads:
+            heads = self._heads.setdefault(branch, {})
+            if head.doc not in heads:
+                insort(self._keys.setdefault(branch, []), head.doc)
+            heads[head.doc] = head
+        for branch, snapshot in fold.snapshots:
+            self._snapshots.setdefault((branch, snapshot.doc), []).append(snapshot)
+        for row in fold.replays:
+            self._replays.setdefault(row.session, []).append(row)
+        for branch, doc, seq in fold.unobserved:
+            known = self.observation(branch, doc)
+            if known is not None and known.seq < seq:
+                self.drop_observations([(branch, doc)])
+        self._observe(fold.observations, folded=True)
+
+    def folded(self) -> Seq:
+        return self._folded
+
+    def horizon(self) -> Horizon:
+        return self._horizon
+
+    def last(self) -> LogRow | None:
+        return self._log[max(self._log)] if self._log else None
+
+    def log(self, after: Seq, through: Seq) -> Iterator[LogRow]:
+        return iter([row for seq, row in self._log.items() if after < seq <= through])
+
+    def row(self, seq: Seq) -> LogRow | None:
+        return self._log.get(seq)
+
+    def branches(self) -> list[BranchRow]:
+        return list(self._branches.values())
+
+    def head(self, branch: BranchId, doc: DocKey) -> HeadRow | None:
+        return self._heads.get(branch, {}).get(doc)
+
+    def heads(self, branch: BranchId, prefix: str, after: DocKey, limit: int) -> list[HeadRow]:
+        keys = self._keys.get(branch, [])
+        start = bisect_right(keys, after) if after >= prefix else bisect_right(keys, prefix) - (prefix in keys)
+        found: list[HeadRow] = []
+        for key in keys[start:]:
+            if len(found) == limit or not key.startswith(prefix):
+                break
+            found.append(self._heads[branch][key])
+        return found
+
+    def revisions(
+        self, branch: BranchId, doc: DocKey, after: Seq, through: Seq, newest: Seq | None = None
+    ) -> list[Seq]:
+        del newest
+        seqs = self._revisions.get((branch, doc), [])
+        return [seq for seq in reversed(seqs) if after < seq <= through]
+
+    def snapshot(self, branch: BranchId, doc: DocKey, through: Seq) -> SnapshotRow | None:
+        rows = self._snapshots.get((branch, doc), [])
+        return next((row for row in reversed(rows) if row.seq <= through), None)
+
+    def snapshots(self, branch: BranchId, doc: DocKey) -> list[SnapshotRow]:
+        return list(self._snapshots.get((branch, doc), []))
+
+    def observation(self, branch: BranchId, doc: DocKey) -> ObservationRow | None:
+        return self._observations.get(branch, {}).get(doc)
+
+    def observations(self, branch: BranchId, prefix: str = "") -> list[ObservationRow]:
+        return [row for doc, row in self._observations.get(branch, {}).items() if doc.startswith(prefix)]
+
+    def drop_observations(self, gone: Sequence[tuple[BranchId, DocKey]]) -> None:
+        for branch, doc in gone:
+            self._observations.get(branch, {}).pop(doc, None)
+
+    def damaged_observations(self, *, drop: bool = False) -> int:
+        return 0
+
+    def head_places(self, branch: BranchId) -> list[tuple[DocKey, Seq, bool]]:
+        return [(head.doc, head.seq, head.live) for head in self._heads.get(branch, {}).values()]
+
+    def replayed(self, session: SessionId, local_seq: LocalSeq) -> Seq | None:
+        rows = self._replays.get(session, [])
+        return next((Seq(r.seq + local_seq - r.first) for r in rows if r.first <= local_seq <= r.last), None)
+
+    def last_local(self, session: SessionId) -> LocalSeq:
+        return max((row.last for row in self._replays.get(session, [])), default=LocalSeq(0))
+
+    def meta(self, key: str) -> str | None:
+        return self._meta.get(key)
+
+    def set_meta(self, key: str, value: str) -> None:
+        self._meta[key] = value
+
+    def features(self) -> str:
+        return self._meta["features"]
+
+    def require(self, feature: str) -> None:
+        self._meta["features"] = with_feature(self.features(), feature)
+
+    def drop_log(self, horizon: Horizon) -> None:
+        self._horizon = horizon
+        self._log = {seq: row for seq, row in self._log.items() if seq > horizon.seq}
+        for place, rows in self._snapshots.items():
+            below = [row for row in rows if row.seq <= horizon.seq]
+            self._snapshots[place] = below[-1:] + [row for row in rows if row.seq > horizon.seq]
+        for place, seqs in self._revisions.items():
+            self._revisions[place] = [seq for seq in seqs if seq > horizon.seq]
+
+    def integrity(self) -> list[str]:
+        return []
+
+    def compact(self) -> None:
+        """Nothing to give back."""
+
+    def backup(self, path: str, progress: Progress) -> None:
+        for done, total in self.copying(path):
+            progress(done, total)
+
+    def copying(self, path: str) -> Generator[tuple[int, int], None, None]:
+        message = f"cannot back up to {path}: a space in memory has no file; export it instead"
+        raise UsageError(message, path=path)
+
+    def bytes_used(self) -> int:
+        return sum(len(row.body) for row in self._log.values())
+
+    def disown(self) -> None:
+        """Nothing that the parent could miss."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _explained(error: apsw.Error) -> HeadwaterError:
+    return InvariantError(f"SQLite refused what we asked of it in memory: {error}", found=str(error))

@@ -1,0 +1,143 @@
+"""Looking around in a space: which documents there are, what happened to one, what differs between two places.
+
+Must never know: how anything got there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import Final
+
+import msgspec
+
+from headwater.store.commit import CommitEntry, DeleteDoc, Operation, PatchDoc, SetDoc
+from headwater.store.document import Found, read_entry
+from headwater.store.engine import Engine
+from headwater.values.diff import changes_between
+from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+from headwater.values.notifications import Change
+from headwater.values.tree import ABSENT
+
+_PAGE: Final = 512
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A document in a listing."""
+
+    doc: DocKey
+    seq: Seq
+    live: bool
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One commit in the history of a document."""
+
+    seq: Seq
+    at: Millis
+    session: SessionId
+    local_seq: LocalSeq
+    branch: BranchId
+    operations: tuple[Operation, ...]
+
+    @property
+    def summary(self) -> str:
+        """What it did, in a few words: `set`, `replace a/b, append c`."""
+        words: list[str] = []
+        for operation in self.operations:
+            match operation:
+                case SetDoc():
+                    words.append("set")
+                case DeleteDoc():
+                    words.append("delete")
+                case PatchDoc(_, ops):
+                    words += [f"{_tag(op)} {'/'.join(map(str, op.path))}".strip() for op in ops]
+        return ", ".join(words)
+
+
+def _tag(op: msgspec.Struct) -> str:
+    return str(op.__struct_config__.tag)
+
+
+def place(engine: Engine, branch: BranchId, at: Seq | None) -> Seq:
+    """The place to read at: the newest, or a given one that is checked to be kept."""
+    engine.documents.branch(branch)
+    if at is None:
+        return engine.head
+    engine.documents.check_kept(at, engine.head)
+    return at
+
+
+def read(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Found:
+    """A document, now or then."""
+    return engine.documents.at(branch, doc, place(engine, branch, at))
+
+
+def listing(
+    engine: Engine, branch: BranchId = MAIN, *, prefix: str = "", at: Seq | None = None, deleted: bool = False
+) -> Iterator[Listed]:
+    """Documents whose key starts with `prefix`, in key order, as of a place; deleted ones only if asked for."""
+    through = place(engine, branch, at)
+    for doc in keys(engine, branch, prefix):
+        found = engine.documents.at(branch, doc, through)
+        if found.seq and (deleted or found.value is not ABSENT):
+            yield Listed(doc, found.seq, found.value is not ABSENT)
+
+
+def keys(engine: Engine, branch: BranchId, prefix: str = "") -> Iterator[DocKey]:
+    """Every key the branch or an ancestor of it has ever had, in order, each once. Nothing is written."""
+    chain: list[BranchId] = []
+    name: BranchId | None = branch
+    while name is not None:
+        chain.append(name)
+        name = engine.documents.branch(name).parent
+    pages = [_own_keys(engine, on, prefix) for on in chain]
+    # What is not folded yet stands beside what is.
+    pages += [iter(_tail_keys(engine, on, prefix)) for on in chain]
+    last = None
+    for key in merge(*pages):
+        if key != last:
+            yield key
+        last = key
+
+
+def _own_keys(engine: Engine, branch: BranchId, prefix: str) -> Iterator[DocKey]:
+    after = DocKey("")
+    while page := engine.backend.heads(branch, prefix, after, _PAGE):
+        for row in page:
+            yield row.doc
+        after = page[-1].doc
+
+
+def _tail_keys(engine: Engine, branch: BranchId, prefix: str) -> list[DocKey]:
+    return sorted(doc for doc in engine.documents.tail.by_document().get(branch, ()) if doc.startswith(prefix))
+
+
+def history(engine: Engine, doc: DocKey, branch: BranchId = MAIN, at: Seq | None = None) -> Iterator[Event]:
+    """What happened to a document as a branch sees it, newest first."""
+    for revision in engine.documents.revisions(branch, doc, NEVER, place(engine, branch, at)):
+        row = engine.backend.row(revision.seq)
+        assert row is not None
+        entry = read_entry(row)
+        assert isinstance(entry, CommitEntry)
+        yield Event(revision.seq, entry.at, entry.session, entry.local_seq, entry.branch, revision.operations)
+
+
+def diff(engine: Engine, before: Seq, after: Seq, branch: BranchId = MAIN) -> Iterator[Change]:
+    """What differs on a branch between two places of the log, document by document."""
+    documents = engine.documents
+    place(engine, branch, before)
+    place(engine, branch, after)
+    for doc in sorted(_changed(engine, *sorted((before, after)))):
+        old, new = documents.at(branch, doc, before), documents.at(branch, doc, after)
+        yield from changes_between(doc, old.value, new.value)
+
+
+def _changed(engine: Engine, after: Seq, through: Seq) -> set[DocKey]:
+    """Documents any branch changed in a stretch of the log."""
+    changed: set[DocKey] = set()
+    for row in engine.backend.log(after, through):
+        entry = read_entry(row)
+        if isinstance(entry, CommitEntry):
+            changed.update(operation.doc for operation in entry.operations)
+    return changed

@@ -1,0 +1,71 @@
+"""From the log's tail to the caches: which documents it touched, where their heads are, which deserve a snapshot.
+
+Must never know: the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headwater.store.backend import Fold, HeadRow, ObservationRow, ReplayRow, SnapshotRow
+from headwater.store.document import Documents, Revision, Tail
+from headwater.store.observations import newest
+from headwater.store.state_cache import StateCache
+from headwater.store.store_limits import SNAPSHOT_SLACK_BYTES
+from headwater.values.codec import encode
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
+from headwater.values.tree import ABSENT
+
+
+def build_fold(
+    documents: Documents,
+    states: StateCache,
+    head: Seq,
+    known: Callable[[BranchId, DocKey], ObservationRow | None],
+) -> Fold:
+    """Everything the caches have to learn about the tail. Call it before anything newer is applied.
+
+    The states are told of their snapshots at once; if the fold fails to be written they are dropped and read again.
+    """
+    tail = documents.tail
+    fold = Fold(through=head, branches=list(documents.branches.values()), replays=_runs(tail))
+    for branch, by_doc in tail.by_document().items():
+        for doc, revisions in by_doc.items():
+            _fold_document(fold, states, branch, doc, revisions)
+    for (branch, doc), (seq, row) in newest(tail.entries, known).items():
+        if row is None:
+            fold.unobserved.append((branch, doc, seq))
+        else:
+            fold.observations.append((branch, row))
+    states.after_fold(fold)
+    return fold
+
+
+def _runs(tail: Tail) -> list[ReplayRow]:
+    """Who sent what, in runs: a session that writes alone takes one row however much it writes."""
+    rows: list[ReplayRow] = []
+    session, first, last, start = SessionId(""), LocalSeq(0), LocalSeq(0), Seq(0)
+    for seq, entry, _ in tail.entries:
+        if entry.session == session and entry.local_seq == last + 1 and seq - start == entry.local_seq - first:
+            last = entry.local_seq
+            continue
+        if session:
+            rows.append(ReplayRow(session, first, last, start))
+        session, first, last, start = entry.session, entry.local_seq, entry.local_seq, seq
+    if session:
+        rows.append(ReplayRow(session, first, last, start))
+    return rows
+
+
+def _fold_document(fold: Fold, states: StateCache, branch: BranchId, doc: DocKey, revisions: list[Revision]) -> None:
+    state = states.get(branch, doc)
+    fold.revisions.extend((branch, doc, revision.seq) for revision in revisions)
+    size, since = state.size, state.since_bytes
+    if since > size + SNAPSHOT_SLACK_BYTES:
+        body = None if state.value is ABSENT else encode(state.value)
+        size = len(body or b"")
+        # Measured, it may turn out that rebuilding reads little more than the document itself.
+        if since > size + SNAPSHOT_SLACK_BYTES:
+            fold.snapshots.append((branch, SnapshotRow(doc, state.seq, body)))
+            since = 0
+    fold.heads.append((branch, HeadRow(doc, state.seq, state.value is not ABSENT, size, since)))

@@ -1,0 +1,135 @@
+"""Which commits of a session were decided, and how: what makes sending one twice harmless.
+
+Must never know: what commits contain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from headwater.store.backend import Backend
+from headwater.store.commit import Commit, Committed, Verdict
+from headwater.store.store_limits import VERDICTS_MAX
+from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
+
+
+class Elided(msgspec.Struct, frozen=True, gc=False):
+    """A commit that was accepted and changed nothing: it has no place of its own."""
+
+    seq: Seq
+    """Where the newest of its documents was written: what its session was told."""
+    place: Seq
+    """How far the log was when it was decided."""
+    whole: frozenset[DocKey]
+    """Documents that it has written as a whole: whoever has seen it has seen them as they were at that place."""
+    mark: bytes
+    """Stands for what it asked for: its number names it for ever, as those of the others do."""
+    again: bool
+    """Later ones of its session were decided before: it was forgotten that it had been decided."""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One writer. Its commits are decided in the order of their local numbers."""
+
+    id: SessionId
+    # The newest decided commit: what comes again at or below it was decided before.
+    last: LocalSeq
+    # Everything above it, up to `last`, was accepted: a range of layers is then checked in one step.
+    gap: LocalSeq
+    # Accepted since the last fold; older ones are asked of the backend.
+    accepted: dict[LocalSeq, Seq] = field(default_factory=dict)
+    # Rejected in this life of the store, newest VERDICTS_MAX. After a restart a gap in `accepted` means the same.
+    rejected: dict[LocalSeq, Verdict] = field(default_factory=dict)
+    # Accepted, and not in the log; likewise. After a restart, and when it has long been quiet, they are decided again.
+    elided: dict[LocalSeq, Elided] = field(default_factory=dict)
+
+
+class Sessions:
+    """Everyone who has committed since the store was opened."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._known: dict[SessionId, Session] = {}
+        self._folded = NEVER
+
+    def get(self, session_id: SessionId) -> Session:
+        """The record of a session, old or new."""
+        session = self._known.get(session_id)
+        if session is None:
+            last = self._backend.last_local(session_id)
+            session = self._known[session_id] = Session(session_id, last, last)
+        return session
+
+    def seq_of(self, session: Session, local_seq: LocalSeq) -> Seq | None:
+        """Where a commit of this session is in the log; None if it was rejected or never came.
+
+        Of one that was elided, how far the log was: later than all before it, as for the others.
+        """
+        seq = session.accepted.get(local_seq)
+        if seq is None and local_seq in session.elided:
+            return session.elided[local_seq].place
+        return seq or self._backend.replayed(session.id, local_seq)
+
+    def first_missing(self, session: Session, first: LocalSeq, last: LocalSeq) -> LocalSeq | None:
+        """The first of a range that is not in the log; None if all are."""
+        if session.gap < first and last <= session.last:
+            return None
+        for number in range(first, last + 1):
+            if self.seq_of(session, LocalSeq(number)) is None:
+                return LocalSeq(number)
+        return None
+
+    def names_all(self, session: Session, layers: tuple[tuple[LocalSeq, LocalSeq], ...], basis: Seq) -> bool:
+        """Are these surely all commits of the session after a place of the log? Told without looking at each."""
+        if len(layers) != 1 or layers[0][1] != session.last:
+            return False
+        before = LocalSeq(layers[0][0] - 1)
+        return not before or NEVER < (self.seq_of(session, before) or NEVER) <= basis
+
+    def note(self, session: Session, local_seq: LocalSeq, verdict: Verdict) -> None:
+        """A commit was decided."""
+        if type(verdict) is Committed:
+            self._move(session, local_seq)
+            session.accepted[local_seq] = verdict.seq
+            return
+        session.last = session.gap = local_seq
+        session.rejected[local_seq] = verdict
+        if len(session.rejected) > VERDICTS_MAX:
+            del session.rejected[next(iter(session.rejected))]
+
+    def elide(self, session: Session, local_seq: LocalSeq, elided: Elided) -> None:
+        """A commit was accepted without a place in the log; perhaps once more."""
+        if local_seq > session.last:
+            self._move(session, local_seq)
+        session.elided[local_seq] = elided
+        if len(session.elided) > VERDICTS_MAX:
+            del session.elided[next(iter(session.elided))]
+
+    @staticmethod
+    def _move(session: Session, local_seq: LocalSeq) -> None:
+        if local_seq != session.last + 1:
+            session.gap = LocalSeq(local_seq - 1)
+        session.last = local_seq
+
+    def forget(self, decided: Iterable[Commit]) -> None:
+        """These did not reach the disk after all: they were never decided."""
+        for commit in decided:
+            session, local_seq = self.get(commit.session), commit.local_seq
+            session.accepted.pop(local_seq, None)
+            session.rejected.pop(local_seq, None)
+            gone = session.elided.pop(local_seq, None)
+            if gone is None or not gone.again:
+                session.last = min(session.last, LocalSeq(local_seq - 1))
+
+    def folded(self, through: Seq) -> None:
+        """Everything accepted up to here can be asked of the backend now; what was written with the fold cannot."""
+        for session in list(self._known.values()):
+            session.accepted = {number: seq for number, seq in session.accepted.items() if seq > through}
+            quiet = not any(each.place > self._folded for each in session.elided.values())
+            if not session.accepted and not session.rejected and quiet:
+                del self._known[session.id]
+        self._folded = through

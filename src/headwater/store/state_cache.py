@@ -1,0 +1,202 @@
+"""The newest state of documents in use, and who wrote it last. A cache: everything in it can be read again.
+
+Must never know: verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from headwater.store.backend import Backend, Fold
+from headwater.store.commit import Commit, Effect
+from headwater.store.conflict import EVERYTHING, TouchIndex
+from headwater.store.document import Documents
+from headwater.store.store_limits import CACHE_BYTES
+from headwater.values.address import Depth
+from headwater.values.codec import encode
+from headwater.values.ids import NEVER, BranchId, DocKey, Seq, SessionId
+from headwater.values.patch import Touches
+from headwater.values.shrink import fitted
+from headwater.values.tree import ABSENT, Maybe, Path
+
+_STATE_BYTES: Final = 600
+"""What a cached document costs besides its value, measured."""
+
+_BLOWUP: Final = 4
+"""Bytes in memory per encoded byte of a value, about."""
+
+
+class Recent(msgspec.Struct, frozen=True, gc=False):
+    """One write of a document, with its author."""
+
+    seq: Seq
+    commit: Commit
+    touches: Touches
+
+
+_NOBODY: Final = SessionId("")
+_NONE_RECENT: Final[list[Recent]] = []
+"""Shared by all documents that were only read, and therefore never appended to."""
+
+
+@dataclass(slots=True, eq=False)
+class DocState:
+    """A document on a branch, as of the newest commit decided."""
+
+    value: Maybe
+    # Its newest revision, NEVER if it has none.
+    seq: Seq
+    # No encoded size above this: whole writes set it, patches add to it, a measurement corrects it.
+    bound: int
+    # Encoded size when it was last measured, for a snapshot or the question of one; 0: not since it was written whole.
+    size: int
+    # Log bytes to read to rebuild it.
+    since_bytes: int
+    # Writes up to here are known only to the log.
+    floor: Seq
+    # Newest write of anybody but `author`, whose are all since.
+    others: Seq
+    author: SessionId = _NOBODY
+    # Writes after `floor`, with their authors, oldest first; the index has seen the first `indexed` of them.
+    recent: list[Recent] = field(default_factory=lambda: _NONE_RECENT)
+    indexed: int = 0
+    index: TouchIndex | None = None
+    # Set by every use, cleared by the sweep that looks for what to drop.
+    used: bool = True
+
+    def write(self, seq: Seq, commit: Commit, effect: Effect, weight: int) -> None:
+        """A commit moved this document."""
+        if commit.session != self.author:
+            self.others, self.author = self.seq, commit.session
+        self.value = effect.after
+        self.seq = seq
+        if effect.touches is EVERYTHING:
+            self.bound = self.since_bytes = weight
+            self.size = 0
+        else:
+            self.bound += weight
+            self.since_bytes += weight
+        recent = Recent(seq, commit, effect.touches)
+        if self.recent:
+            self.recent.append(recent)
+        else:
+            self.recent = [recent]
+
+    def trim(self, through: Seq) -> None:
+        """Leave writes up to here to the log."""
+        self.recent = [recent for recent in self.recent if recent.seq > through] or _NONE_RECENT
+        self.floor = max(self.floor, min(through, self.seq))
+        self.index, self.indexed = None, 0
+
+    def newest_touch(self, path: Path, depth: Depth) -> Seq:
+        """The newest write since `floor` that a read of this path would notice."""
+        return self._note_recent().newest(path, depth)
+
+    def _note_recent(self) -> TouchIndex:
+        """Most writes are never asked about: they enter the index when the first question comes."""
+        index = self.index
+        if index is None:
+            index = self.index = TouchIndex()
+        for recent in self.recent[self.indexed :]:
+            index.note(recent.touches, recent.seq)
+        self.indexed = len(self.recent)
+        return index
+
+    def since(self, seq: Seq) -> list[Recent] | None:
+        """Writes after a place of the log, newest first; None if not all of them are remembered."""
+        if seq < self.floor:
+            return None
+        later = []
+        for recent in reversed(self.recent):
+            if recent.seq <= seq:
+                break
+            later.append(recent)
+        return later
+
+
+class StateCache:
+    """Document states by branch and key, bounded by an estimate of their memory."""
+
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        self._backend = backend
+        self._documents = documents
+        self._states: dict[BranchId, dict[DocKey, DocState]] = {}
+        self._bytes = 0
+        # Touched by the last fold: what they remember of before it is let go by the next.
+        self._folded: list[DocState] = []
+        self._folded_through = NEVER
+
+    def get(self, branch: BranchId, doc: DocKey) -> DocState:
+        """The state of a document, read if it is not in use yet."""
+        states = self._states.get(branch)
+        if states is None:
+            states = self._states[branch] = {}
+        state = states.get(doc)
+        if state is None:
+            state = states[doc] = self._load(branch, doc)
+            self._bytes += _STATE_BYTES + _BLOWUP * state.bound
+        state.used = True
+        return state
+
+    def _load(self, branch: BranchId, doc: DocKey) -> DocState:
+        newest = Seq(2**63 - 1)
+        found = self._documents.at(branch, doc, newest)
+        row = self._backend.head(branch, doc) if found.seq else None
+        size, since = (row.size, row.since) if row is not None else (0, 0)
+        if row is None and found.value is not ABSENT and self._documents.branch(branch).parent is not None:
+            # Inherited: what it weighs is written on no row of this branch.
+            size = len(encode(found.value))
+        weight = sum(revision.weight for revision in self._documents.tail.revisions(branch, doc))
+        return DocState(
+            value=found.value,
+            seq=found.seq,
+            bound=size + since + weight,
+            size=size,
+            since_bytes=since + weight,
+            floor=found.seq,
+            others=found.seq,
+        )
+
+    def drop(self, branch: BranchId, doc: DocKey) -> None:
+        """Forget a state that is not true any more; it is read again when needed."""
+        state = self._states.get(branch, {}).pop(doc, None)
+        if state is not None:
+            self._bytes -= _STATE_BYTES
+
+    def let_go(self, branch: BranchId, docs: Iterable[DocKey]) -> None:
+        """Forget states that are true, for nobody is going to ask for them soon."""
+        states = self._states.get(branch, {})
+        gone = {id(state): doc for doc in docs if (state := states.get(doc)) is not None}
+        self._folded = [state for state in self._folded if id(state) not in gone]
+        for doc in gone.values():
+            state = states.pop(doc)
+            self._bytes -= _STATE_BYTES + _BLOWUP * state.bound
+        self._states[branch] = fitted(states)
+
+    def after_fold(self, fold: Fold) -> None:
+        """Snapshots were taken: rebuilding starts there. Writes are remembered until the next fold."""
+        for state in self._folded:
+            state.trim(self._folded_through)
+        self._folded, self._folded_through = [], fold.through
+        for branch, row in fold.heads:
+            state = self.get(branch, row.doc)
+            state.size, state.since_bytes = row.size, row.since
+            state.bound = min(state.bound, row.size + row.since)
+            self._folded.append(state)
+
+    def evict(self) -> None:
+        """Drop the least used states while there are too many: those not used since the sweep before."""
+        if self._bytes <= CACHE_BYTES:
+            return
+        self._bytes = 0
+        for states in self._states.values():
+            for doc in [doc for doc, state in states.items() if not state.used]:
+                del states[doc]
+            for state in states.values():
+                state.used = False
+                self._bytes += _STATE_BYTES + _BLOWUP * state.bound
+        # If everything was in use, the next sweep finds what was not used since this one.

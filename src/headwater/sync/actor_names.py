@@ -1,0 +1,25 @@
+"""Names of those who act: one rule for programs, servers and grants.
+
+Must never know: who they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.errors import NameRefusedError
+from headwater.sync.frame_limits import ACTOR_MAX
+
+_SHOWN: Final = 40
+"""Characters of a long one: enough to know it by."""
+
+
+def check_actor(actor: str) -> None:
+    """Raises NameRefusedError. The empty name is nobody's, and no name."""
+    if not actor or len(actor) > ACTOR_MAX or not actor.isprintable() or actor != actor.strip():
+        shown = repr(actor) if len(actor) <= _SHOWN else f"{actor[:_SHOWN]!r}... ({len(actor):,} characters)"
+        message = (
+            f"{shown} is not a name for an actor: 1 to {ACTOR_MAX} printable characters are expected, without spaces "
+            "at the ends"
+        )
+        raise NameRefusedError(message, actor=actor)

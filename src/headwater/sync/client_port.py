@@ -1,0 +1,110 @@
+"""What a client's session asks of the thread that carries its frames, and what it has asked of the server.
+
+Must never know: sockets, threads, time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from headwater.errors import HeadwaterError
+from headwater.store.commit import Submission
+from headwater.sync.client_listener import Item
+from headwater.sync.frames import (
+    AskChanged,
+    AskKept,
+    Changed,
+    Docs,
+    FromClient,
+    Kept,
+    Ping,
+    Pong,
+    Proof,
+    Pull,
+    Transact,
+    Watch,
+    Welcome,
+    note_fields,
+)
+from headwater.values.ids import DocKey, LocalSeq, SessionId
+
+Answer: TypeAlias = Docs | Kept | Changed | Pong
+Done: TypeAlias = Callable[[Answer | HeadwaterError], None]
+
+
+class Phase(Enum):
+    """How far it has come."""
+
+    CONNECTING = "connecting"
+    LIVE = "live"
+    OFFLINE = "offline"
+    OVER = "over"
+
+
+class Line(Protocol):
+    """Carries frames, and is notified of what comes of them."""
+
+    def send(self, frame: FromClient) -> None:
+        """Send a frame over the connection there is."""
+
+    def deliver(self, items: list[Item]) -> None:
+        """To be taken in as one step by the next reader."""
+
+    def changed(self) -> None:
+        """The phase is another now."""
+
+    def prove(self, welcome: Welcome, session: SessionId) -> Proof | None:
+        """The answer to the server's challenge, if a key is used."""
+
+    def decided(self, number: LocalSeq) -> None:
+        """A commit needs not be kept any more."""
+
+    def give_up(self, why: str) -> None:
+        """Close this connection and connect again after a while: the server cannot answer now."""
+
+
+@dataclass(slots=True)
+class Question:
+    """Asked, and not answered yet."""
+
+    frame: Watch | Pull | AskKept | AskChanged | Ping
+    done: Done | None
+
+
+def named_in(frame: Watch | Pull | AskKept | AskChanged | Ping) -> list[DocKey]:
+    """The documents that an answer tells of one by one."""
+    return [doc for doc, _ in frame.docs] if isinstance(frame, Watch) else []
+
+
+def transact(submission: Submission) -> Transact:
+    """A commit as it travels."""
+    commit = submission.commit
+    return Transact(
+        commit.local_seq,
+        commit.operations,
+        commit.reads,
+        commit.pending_reads,
+        commit.preconditions,
+        commit.seen,
+        tuple(map(note_fields, submission.notes)),
+    )
+
+
+def renumbered(
+    frame: Watch | Pull | AskKept | AskChanged | Ping, number: int
+) -> Watch | Pull | AskKept | AskChanged | Ping:
+    """The same question under another number."""
+    match frame:
+        case Watch(_, docs, prefixes, at, follow):
+            return Watch(number, docs, prefixes, at, follow)
+        case Pull(_, docs, prefixes, at, follow):
+            return Pull(number, docs, prefixes, at, follow)
+        case AskKept(_, prefix, besides):
+            return AskKept(number, prefix, besides)
+        case AskChanged(_, doc, places, after):
+            return AskChanged(number, doc, places, after)
+        case Ping():
+            return Ping(number)

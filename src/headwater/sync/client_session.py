@@ -1,0 +1,524 @@
+"""The client's side of a shared space: what is sent, what has no answer yet, how it goes on after a lost connection.
+
+A session outlives its connections. Commits are kept until their verdict is here, and sent again over the next
+connection; the server knows by their numbers what it has decided before. What was watched is watched again, and only
+what has changed meanwhile is sent. Until all of that is here nothing is told: it is one step for whoever looks.
+
+Must never know: sockets, threads, time, replicas.
+
+Length: what is held back, and until when, is seen only where all that comes and goes is in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from headwater.cells.pending_commit import Failure
+from headwater.errors import (
+    AccessError,
+    ClosedError,
+    HeadwaterError,
+    LimitError,
+    OfflineError,
+    RemoteProtocolError,
+    ServerLimitError,
+    SessionLostError,
+    UnconfirmedError,
+)
+from headwater.store.commit import Commit, Committed, Note, Outcome, Submission, adopt_operation
+from headwater.sync import client_listener, frames
+from headwater.sync.client_listener import brought, in_order, own_of, part_of, pulled, up_to
+from headwater.sync.client_port import Answer, Done, Line, Phase, Question, named_in, renumbered, transact
+from headwater.sync.frame_limits import ACK_EVERY, OFFLINE_MAX, WINDOW
+from headwater.sync.frames import (
+    Ack,
+    AskChanged,
+    AskKept,
+    Bye,
+    Changed,
+    Docs,
+    Failed,
+    FromClient,
+    Hello,
+    Judged,
+    Kept,
+    News,
+    Notes,
+    Open,
+    Opened,
+    Ping,
+    Pong,
+    Pull,
+    Trouble,
+    Unwatch,
+    Watch,
+    Welcome,
+    Written,
+    note_fields,
+    read_server,
+)
+from headwater.sync.remote_errors import error_of, is_of_the_disk
+from headwater.sync.server_session import FATAL, Close
+from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
+
+__all__ = ["Answer", "ClientSession", "Item", "Line", "Phase", "error_of", "is_of_the_disk", "transact"]
+
+Item: TypeAlias = client_listener.Item
+
+
+class ClientSession:
+    """One opening of a space at a server."""
+
+    def __init__(self, line: Line, opening: Open, *, client: str = "", offline_max: int = OFFLINE_MAX) -> None:
+        self._line = line
+        self._opening = opening
+        self._client = client
+        self._offline_max = offline_max
+        self.phase = Phase.CONNECTING
+        self.opened: Opened | None = None
+        # A server has spoken to us, whether it opens the space or not.
+        self.was_greeted = False
+        self.error: HeadwaterError | None = None
+        # As what the server has ended it, if it did; and whether the client goes on with it when it is opened again.
+        self.ended_as = 0
+        self.stays = False
+        # How often it was asked to be opened; who goes on with a session counts on.
+        self.attempts = 0
+        self.seq = NEVER
+        # What is held here, and as of which place of the log; what is held by how keys begin.
+        self.watched: dict[DocKey, Seq] = {}
+        self.prefixes: dict[str, None] = {}
+        # Commits without a verdict, oldest first; and how many of them were sent over this connection.
+        self.outbox: dict[LocalSeq, Submission] = {}
+        self._sent: dict[LocalSeq, None] = {}
+        self._ever_sent: dict[LocalSeq, None] = {}
+        self._questions: dict[int, Question] = {}
+        self._number = 0
+        self._unacked = 0
+        # After a lost connection: what has to come before anything is told, and what has come.
+        self._awaited: set[LocalSeq] = set()
+        self._rejoin: dict[int, Watch] = {}
+        self._held: list[Item] = []
+        # Questions for documents that wait for that: their answers are told right away, and would be ahead of it.
+        self._later: list[int] = []
+
+    @property
+    def _session(self) -> SessionId:
+        return SessionId("") if self.opened is None else self.opened.session
+
+    @property
+    def pending(self) -> int:
+        """Commits without a verdict."""
+        return len(self.outbox)
+
+    @property
+    def is_answer_due(self) -> bool:
+        """The server has something to say: it was asked, or has commits to decide."""
+        return bool(self.phase is not Phase.LIVE or self.outbox or self._questions or self._rejoin)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Everything that was written is decided, and everything that was missed is here."""
+        return self.phase is Phase.LIVE and not (self.outbox or self._rejoin or self._awaited or self._held)
+
+    def restore(
+        self, opened: Opened, seq: Seq, held: dict[DocKey, Seq], prefixes: Iterable[str], outbox: Iterable[Submission]
+    ) -> None:
+        """Go on with what an earlier program had: what is in its outbox may have been sent."""
+        self.opened, self.seq = opened, seq
+        self.watched.update(held)
+        self.prefixes.update(dict.fromkeys(prefixes))
+        for submission in outbox:
+            number = submission.commit.local_seq
+            self.outbox[number] = submission
+            self._ever_sent[number] = None
+
+    # -- the connection ------------------------------------------------------------------------------------
+
+    def connected(self) -> None:
+        """There is a connection: begin."""
+        self._line.send(Hello((frames.VERSION,), self._client))
+
+    def lost(self, code: int = 0, reason: str = "") -> None:
+        """The connection is gone. After some reasons coming again is no use."""
+        if self.phase is Phase.OVER:
+            return
+        if code in FATAL:
+            self.ended_as = code
+            kind = SessionLostError if code in (Close.TAKEN, Close.REVOKED) else AccessError
+            self._end(self.error or kind(reason or f"the server has closed the connection ({code})"))
+            return
+        self._sent.clear()
+        # What was asked is asked again.
+        self.phase = Phase.OFFLINE
+        self._line.changed()
+
+    def end(self, error: HeadwaterError | None = None) -> None:
+        """It is over: by this side."""
+        if self.phase is Phase.LIVE and error is None and not self.stays:
+            self._line.send(Bye())
+        self._end(error or ClosedError(f"space {self._opening.space!r} was closed"))
+
+    def _end(self, error: HeadwaterError) -> None:
+        if self.phase is Phase.OVER:
+            return
+        self.error = error
+        self.phase = Phase.OVER
+        # Without what was missed, what came after it means nothing: then nobody knows more than that it has ended.
+        own = [each.commit for each in own_of(self._held, self._session)] if self._rejoin else []
+        items: list[Item] = [] if self._rejoin else self._held
+        self._held = []
+        items += [Failure(commit, self._unconfirmed(commit, error)) for commit in own]
+        for number, submission in self.outbox.items():
+            ended = self._unconfirmed(submission.commit, error) if number in self._ever_sent else error
+            items.append(Failure(submission.commit, ended))
+        self.outbox.clear()
+        questions, self._questions = self._questions, {}
+        if items:
+            self._line.deliver(items)
+        for question in questions.values():
+            if question.done is not None:
+                question.done(error)
+        self._line.changed()
+
+    def _unconfirmed(self, commit: Commit, why: HeadwaterError) -> UnconfirmedError:
+        """The error of a commit that was sent, and of which no verdict has come: the server may have stored it."""
+        message = (
+            f"commit {commit.local_seq} was sent to the server of space {self._opening.space!r}, and the session ended "
+            f"before the verdict came: it may be stored. The session ended because: {why.message}"
+        )
+        unknown = UnconfirmedError(message, space=self._opening.space, commit=commit.local_seq)
+        unknown.__cause__ = why
+        return unknown
+
+    # -- from the server -----------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """A frame. Raises RemoteProtocolError for what is none."""
+        match read_server(data):
+            case Welcome() as welcome:
+                self.was_greeted = True
+                self._open(welcome)
+            case Opened() as opened:
+                self._go_on(opened)
+            case News(seq, news):
+                self._hear(seq, news)
+            case Docs() as docs:
+                self._take_docs(docs)
+            case Kept() | Changed() | Pong() as answer:
+                self._answered(answer.number, answer)
+            case Trouble(code, message, number, again):
+                self._trouble(error_of(code, message), number, again=again)
+
+    def _open(self, welcome: Welcome) -> None:
+        opening, opened = self._opening, self.opened
+        session = opening.session if opened is None else opened.session
+        resume = opening.resume if opened is None else opened.resume
+        proof = self._line.prove(welcome, session)
+        self.attempts += 1
+        self._line.send(
+            Open(
+                opening.space,
+                opening.branch,
+                opening.actor,
+                session,
+                resume,
+                opening.create and opened is None,
+                proof,
+                self.attempts,
+            )
+        )
+
+    def _go_on(self, opened: Opened) -> None:
+        if opened.seq < self.seq:
+            message = (
+                f"the server's space {opened.space!r} is at {opened.seq}, and {self.seq} was seen before: it was put "
+                "back to an older state, or is another one; open it again"
+            )
+            self._end(SessionLostError(message, seq=opened.seq, seen=self.seq))
+            return
+        first = self.opened is None
+        self.opened = opened
+        # What an earlier connection was told when it was closed is over.
+        self.error = None
+        self.phase = Phase.LIVE
+        self._rejoin = {}
+        if not first or self._ever_sent:
+            # What was sent before may be in the log: until it is known, what is in the log is not shown beside it.
+            self._awaited = set(self._ever_sent)
+            docs = self.watched | {doc: NEVER for doc in self._perhaps_made() if doc not in self.watched}
+            if docs or self.prefixes:
+                self._watch_again(tuple(docs.items()), tuple(self.prefixes))
+        self._later = []
+        for number, question in self._questions.items():
+            self._put(number, question.frame)
+        self._send_more()
+        self._line.changed()
+        self._release()
+
+    def _perhaps_made(self) -> Iterator[DocKey]:
+        """What was sent may have made documents, and others may have gone on with them."""
+        for number in self._ever_sent:
+            for operation in self.outbox[number].commit.operations:
+                yield operation.doc
+
+    def _watch_again(self, docs: tuple[tuple[DocKey, int], ...], prefixes: tuple[str, ...]) -> None:
+        number = self._next()
+        frame = self._rejoin[number] = Watch(number, docs, prefixes)
+        self._line.send(frame)
+
+    def _hear(self, seq: int, news: Iterable[frames.New]) -> None:
+        items: list[Item] = []
+        for new in news:
+            match new:
+                case Written():
+                    items += self._written(new)
+                case Judged(number, verdict):
+                    submission = self._settle(number)
+                    if submission is not None:
+                        self._note_fate(submission.commit, verdict)
+                        items.append(Outcome(submission.commit, verdict))
+                case Failed(number, code, message) if is_of_the_disk(error := error_of(code, message)):
+                    if number in self.outbox:
+                        # No verdict: it is sent again.
+                        self._line.give_up(error.message)
+                case Failed(number, code, message):
+                    submission = self._settle(number)
+                    if submission is not None:
+                        self._note_fate(submission.commit, None)
+                        items.append(Failure(submission.commit, error_of(code, message)))
+        self.seq = max(self.seq, Seq(seq))
+        self._give(items)
+        self._send_more()
+        self._unacked += 1
+        if self._unacked >= ACK_EVERY:
+            self._unacked = 0
+            self._line.send(Ack(self.seq))
+
+    def _written(self, new: Written) -> list[Item]:
+        """Somebody else's commit. What is not held any more was let go of while this was on its way."""
+        for doc in new.brought:
+            self.watched[doc] = NEVER
+        kept = [operation.doc in self.watched or self.covers(operation.doc) for operation in new.operations]
+        operations, seen = part_of(new.operations, new.seen, kept)
+        for operation in operations:
+            self._have(operation.doc, new.seq)
+        commit = Commit(
+            new.session, LocalSeq(0), tuple(map(adopt_operation, operations)), branch=self._opening.branch, seen=seen
+        )
+        return [*brought(new.brought), Outcome(commit, Committed(new.seq))]
+
+    def _note_fate(self, commit: Commit, verdict: object) -> None:
+        docs = {operation.doc: None for operation in commit.operations}
+        if isinstance(verdict, Committed):
+            asked = {doc for question in self._questions.values() for doc in named_in(question.frame)}
+            for doc in docs:
+                # Whoever writes a document watches it, says the server. What it was before may still be on its way.
+                if doc not in asked:
+                    self._have(doc, verdict.seq)
+            return
+        # Thought to be new, and perhaps it is not.
+        self.assume(*docs)
+
+    def assume(self, *docs: DocKey) -> None:
+        """These are taken not to exist. What is covered by a prefix is so; but it may not be covered for ever."""
+        unknown = [doc for doc in docs if doc not in self.watched]
+        for doc in filter(self.covers, unknown):
+            self.watched[doc] = NEVER
+        asked = tuple((doc, 0) for doc in unknown if not self.covers(doc))
+        if asked:
+            self.ask(Watch(0, asked), None)
+
+    def _have(self, doc: DocKey, seq: Seq) -> None:
+        """A document is as of this place; but not while something was missed that may have to be asked for again."""
+        self.watched[doc] = self.watched.get(doc, NEVER) if self._rejoin else max(self.watched.get(doc, NEVER), seq)
+
+    def _settle(self, number: LocalSeq) -> Submission | None:
+        self._sent.pop(number, None)
+        self._ever_sent.pop(number, None)
+        self._awaited.discard(number)
+        self._line.decided(number)
+        return self.outbox.pop(number, None)
+
+    def _take_docs(self, docs: Docs) -> None:
+        self.seq = max(self.seq, docs.seq)
+        for found in (*docs.docs, *docs.newer):
+            self.watched[found.doc] = found.seq
+        if docs.number in self._rejoin:
+            asked = self._rejoin.pop(docs.number)
+            if not docs.complete:
+                # There are too many by now: from here on they are fetched when they are read.
+                self.prefixes.clear()
+                named = dict(asked.docs) | {each.doc: each.seq for each in docs.docs}
+                late = tuple((doc, seq) for doc, seq in self.watched.items() if doc not in named)
+                if late:
+                    # They were covered when the question left, and are not any more.
+                    self.ask(Watch(0, late), None)
+            # What came before them is in them, or they are as they were.
+            self._held = [*pulled(docs.docs), *self._held, up_to(docs.seq, self._opening.branch)]
+            self._release()
+            return
+        question = self._questions.get(docs.number)
+        if question is not None and isinstance(question.frame, Watch):
+            for doc, have in question.frame.docs:
+                # What is as it is here is not sent again, and watched all the same.
+                self.watched.setdefault(doc, Seq(have))
+            if docs.complete:
+                self.prefixes.update(dict.fromkeys(question.frame.prefixes))
+        news = list(docs.newer)
+        if question is not None and question.done is None:
+            newer = {each.doc for each in news}
+            news += [each for each in docs.docs if each.doc not in newer]
+        if news:
+            # First of all: whoever has the answer takes these in with what came before them.
+            self._give([*pulled(news), up_to(docs.seq, self._opening.branch)])
+        self._answered(docs.number, docs)
+
+    def _give(self, items: list[Item]) -> None:
+        if self._rejoin or self._awaited or self._held or self._later:
+            self._held += items
+            self._release()
+        elif items:
+            self._line.deliver(items)
+
+    def _release(self) -> None:
+        if self._rejoin or self._awaited:
+            return
+        if self._held:
+            held, self._held = self._held, []
+            self._line.deliver(in_order(held, self._session))
+        later, self._later = self._later, []
+        for number in later:
+            if number in self._questions:
+                self._line.send(renumbered(self._questions[number].frame, number))
+
+    def _trouble(self, error: HeadwaterError, number: int, *, again: bool) -> None:
+        if not number:
+            # The connection as a whole; it is closed next.
+            self.error = error if not again else None
+            return
+        if is_of_the_disk(error) and self._comes_again(number):
+            # Over the next connection; until then nothing is known to be complete.
+            self._line.give_up(error.message)
+            return
+        missed = self._rejoin.pop(number, None)
+        if missed is not None:
+            half = len(missed.docs) // 2
+            if not isinstance(error, LimitError | ServerLimitError):
+                raise RemoteProtocolError(f"what was missed is not told: {error.message}")
+            if not half:
+                message = f"what was missed cannot be asked for, of {len(self.watched):,} documents: {error.message}"
+                raise ServerLimitError(f"{message}. Open the space again, and hold fewer", held=len(self.watched))
+            # More than one answer can hold.
+            self._watch_again(missed.docs[:half], missed.prefixes)
+            self._watch_again(missed.docs[half:], ())
+            return
+        question = self._questions.pop(number, None)
+        if question is not None:
+            if question.done is not None:
+                question.done(error)
+            return
+        submission = self._settle(LocalSeq(number)) if number in self.outbox else None
+        if submission is not None:
+            self._note_fate(submission.commit, None)
+            self._give([Failure(submission.commit, error)])
+            self._send_more()
+
+    def _comes_again(self, number: int) -> bool:
+        """Whether it is a commit, or decides what is watched here: without its answer, changes would be missed."""
+        question = self._questions.get(number)
+        is_watch = question is not None and isinstance(question.frame, Watch)
+        return number in self.outbox or number in self._rejoin or is_watch
+
+    def too_large(self, frame: FromClient, size: int, most: int) -> None:
+        """A commit or a question that cannot be sent, over this connection or any other."""
+        number = getattr(frame, "number", 0)
+        if number:
+            message = f"what was to be sent has {size:,} bytes; a frame has at most {most:,}: do it in smaller parts"
+            self._trouble(LimitError(message, size=size, limit=most), number, again=False)
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Done | None) -> None:
+        """Ask the server. Answered when it can be: over this connection, or the next.
+
+        If nobody waits for the answer, documents are delivered like what others do to them.
+        """
+        if self.phase is Phase.OVER:
+            if done is not None:
+                done(self.error or OfflineError(f"space {self._opening.space!r} is not connected"))
+            return
+        number = self._next()
+        self._questions[number] = Question(frame, done)
+        if self.phase is Phase.LIVE:
+            self._put(number, frame)
+
+    def _put(self, number: int, frame: Watch | Pull | AskKept | AskChanged | Ping) -> None:
+        if isinstance(frame, Watch) and (self._rejoin or self._awaited):
+            self._later.append(number)
+        else:
+            self._line.send(renumbered(frame, number))
+
+    def unwatch(self, docs: Iterable[DocKey], prefixes: Iterable[str] = ()) -> None:
+        """Hear no more of these."""
+        gone = tuple(doc for doc in docs if self.watched.pop(doc, None) is not None)
+        for prefix in prefixes:
+            self.prefixes.pop(prefix, None)
+        if self.phase is Phase.LIVE and (gone or prefixes):
+            self._line.send(Unwatch(gone, tuple(prefixes)))
+
+    def covers(self, doc: DocKey) -> bool:
+        """Whether everything whose key begins like this one is watched: what is not here does not exist."""
+        # A copy, in one step: other threads ask, too.
+        return any(doc.startswith(prefix) for prefix in tuple(self.prefixes))
+
+    def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...] = ()) -> None:
+        """What runs have read that had nothing to write. Not kept for later: it would not be so any more."""
+        if self.phase is Phase.LIVE:
+            self._line.send(Notes(tuple(map(note_fields, notes)), gone))
+
+    def _next(self) -> int:
+        # Questions and commits are told apart by their numbers: commits count from 1, questions from far above.
+        self._number += 1
+        return (1 << 48) + self._number
+
+    def _answered(self, number: int, answer: Answer) -> None:
+        question = self._questions.pop(number, None)
+        if question is not None and question.done is not None:
+            question.done(answer)
+
+    # -- writing -------------------------------------------------------------------------------------------
+
+    def has_room(self, waiting: int) -> bool:
+        """Whether one more commit can be kept besides those that wait: here, or on their way here."""
+        return waiting < self._offline_max
+
+    def check_room(self, waiting: int) -> None:
+        """Raise OfflineError if no more commits can be kept while there is no connection."""
+        if not self.has_room(waiting) and self.phase is not Phase.LIVE:
+            message = (
+                f"{waiting:,} commits wait for the server of space {self._opening.space!r}, which is not reached; as "
+                "many are kept, and this one is not"
+            )
+            raise OfflineError(message, waiting=waiting)
+
+    def submit(self, submission: Submission) -> None:
+        """Have a commit decided by the server."""
+        if self.phase is Phase.OVER:
+            assert self.error is not None
+            self._line.deliver([Failure(submission.commit, self.error)])
+            return
+        self.outbox[submission.commit.local_seq] = submission
+        if self.phase is Phase.LIVE:
+            self._send_more()
+
+    def _send_more(self) -> None:
+        if self.phase is not Phase.LIVE or len(self._sent) >= WINDOW or len(self._sent) == len(self.outbox):
+            return
+        for number, submission in self.outbox.items():
+            if len(self._sent) >= WINDOW:
+                break
+            if number not in self._sent:
+                self._sent[number] = self._ever_sent[number] = None
+                self._line.send(transact(submission))

@@ -1,0 +1,411 @@
+"""The server's side of one connection: what may come when, and whether it may be asked.
+
+Frames come in by `receive`. What is to be done with them is handed to a `Desk`, which does it in its own time and
+answers by the session's methods. Rights are asked for with every frame: they may have been taken away meanwhile.
+
+Must never know: sockets, threads, where spaces are.
+
+Length: one session, from its first frame to its last; what each frame may do is read together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from enum import Enum
+from typing import Final
+
+from headwater.errors import AccessError, HeadwaterError, RemoteProtocolError, ServerLimitError
+from headwater.store.commit import Absent, Commit, Note, OriginCommitted, PendingRead, Read, SetDoc, ValueIs
+from headwater.sync import frames
+from headwater.sync.frame_limits import (
+    NAME_BYTES_MAX,
+    PARTS_MAX,
+    PENDING_BYTES_MAX,
+    PENDING_MAX,
+    PREFETCH_MAX,
+    PREFIXES_MAX,
+    QUESTIONS_MAX,
+    WATCHES_MAX,
+)
+from headwater.sync.frames import (
+    Ack,
+    AskChanged,
+    AskKept,
+    Bye,
+    Hello,
+    Notes,
+    Open,
+    Opened,
+    Ping,
+    Pong,
+    Pull,
+    Transact,
+    Trouble,
+    Unwatch,
+    Watch,
+    Welcome,
+    checked,
+    read_client,
+)
+from headwater.sync.server_port import Desk
+from headwater.sync.session_scope import Reach, check_place
+from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
+
+RECEIPT: Final = "space/receipt:"
+"""Documents that say that an event was handled. They are made once, and never changed."""
+
+
+class Close:
+    """Why a connection is closed by the server, as a WebSocket says it."""
+
+    PROTOCOL: Final = 4400
+    TOKEN: Final = 4401
+    FORBIDDEN: Final = 4403
+    TIMEOUT: Final = 4408
+    TAKEN: Final = 4409
+    REVOKED: Final = 4410
+    LIMIT: Final = 4429
+    RESTART: Final = 1012
+    SLOW: Final = 1013
+
+
+FATAL: Final = frozenset({Close.PROTOCOL, Close.TOKEN, Close.FORBIDDEN, Close.TAKEN, Close.REVOKED})
+"""After these a client that comes again would be told the same."""
+
+
+class TurnedAwayError(Exception):
+    """The rest of a frame is not handled: the connection was closed, and the client comes again. Never leaves here."""
+
+
+class State(Enum):
+    """How far a connection has come."""
+
+    NEW = "new"
+    GREETED = "greeted"
+    OPENING = "opening"
+    OPEN = "open"
+    OVER = "over"
+
+
+class ServerSession:
+    """One connection of a client."""
+
+    def __init__(self, desk: Desk, *, server: str, audience: str, nonce: bytes, limits: dict[str, int]) -> None:
+        self._desk = desk
+        self._server = server
+        self._limits = limits
+        self.audience = audience
+        self.nonce = nonce
+        self.state = State.NEW
+        self.session: SessionId = SessionId("")
+        self.branch: BranchId = BranchId("")
+        self.actor = ""
+        self.space = ""
+        # sync.watches: what it watches, by key and by how keys begin.
+        self.watched: dict[DocKey, None] = {}
+        self.prefixes: dict[str, None] = {}
+        self.acked = Seq(0)
+        # The newest commit of the session that was decided before this connection.
+        self._last = 0
+        # Commits without a verdict, how many bytes each is, and all of them.
+        self.pending = 0
+        self._sizes: deque[int] = deque()
+        self._pending_bytes = 0
+        # Questions without an answer, and how many documents they name.
+        self.questions = 0
+        self._named: deque[int] = deque()
+        self._reach = Reach()
+
+    # -- from the client -----------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """A frame. What the protocol does not allow ends the connection; what is refused is told."""
+        if self.state is State.OVER:
+            return
+        try:
+            self._take(read_client(data), len(data))
+        except TurnedAwayError:
+            # The connection is closed; the client sends the frame again over the next one.
+            pass
+        except RemoteProtocolError as wrong:
+            self._desk.send(Trouble(wrong.code, wrong.message))
+            self._end(Close.PROTOCOL, wrong.message)
+
+    def _take(self, frame: frames.FromClient, size: int) -> None:  # noqa: C901  # one case for each kind of frame
+        if self.state is not State.OPEN:
+            self._greet(frame)
+            return
+        if not self._desk.may("read"):
+            self.revoked()
+            return
+        match frame:
+            case Transact():
+                self._answer(frame, lambda: self._transact(frame, size))
+            case Watch() | Pull():
+                self._answer(frame, lambda: self._look(frame))
+            case AskKept() | AskChanged():
+                self._answer(frame, lambda: self._ask(frame))
+            case Unwatch():
+                self._desk.unwatch(frame)
+            case Notes():
+                # Nobody waits for an answer: what may not be kept is not.
+                with suppress(AccessError):
+                    self._note(frame)
+            case Ack(seq):
+                if seq > self._desk.head:
+                    raise RemoteProtocolError(f"{seq} was acknowledged; the newest is {self._desk.head}")
+                self.acked = max(self.acked, Seq(seq))
+            case Ping(number):
+                self._desk.send(Pong(number))
+            case Bye():
+                self._desk.left()
+                self._end(1000, "bye")
+            case Hello() | Open():
+                raise RemoteProtocolError(f"{_kind(frame)} came twice")
+
+    def _greet(self, frame: frames.FromClient) -> None:
+        match self.state, frame:
+            case State.NEW, Hello(versions):
+                if frames.VERSION not in versions:
+                    spoken = ", ".join(map(str, versions[:8])) or "none"
+                    message = f"this server speaks version {frames.VERSION} of the protocol; the client {spoken}"
+                    raise RemoteProtocolError(message)
+                self.state = State.GREETED
+                self._desk.send(Welcome(frames.VERSION, self._server, self.nonce, self.audience, self._limits))
+            case State.GREETED, Open():
+                if max(len(frame.session), len(frame.branch)) > NAME_BYTES_MAX:
+                    raise RemoteProtocolError(f"a name of more than {NAME_BYTES_MAX} characters")
+                self.state = State.OPENING
+                self._desk.open(frame)
+            case State.NEW, _:
+                raise RemoteProtocolError(f"hello is expected first; {_kind(frame)} came")
+            case State.GREETED, _:
+                raise RemoteProtocolError(f"open is expected; {_kind(frame)} came")
+            case _:
+                raise RemoteProtocolError(f"{_kind(frame)} came before the space was open")
+
+    def _answer(self, frame: Transact | Watch | Pull | AskKept | AskChanged, do: object) -> None:
+        """Do it, or tell that it is not done: the connection goes on."""
+        try:
+            do()  # type: ignore[operator]  # a function of no arguments
+        except RemoteProtocolError:
+            raise
+        except HeadwaterError as refused:
+            if isinstance(refused, AccessError):
+                self._desk.denied(_kind(frame), refused)
+            again = isinstance(refused, ServerLimitError)
+            self._desk.send(Trouble(refused.code, refused.message, frame.number, again))
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def _transact(self, frame: Transact, size: int) -> None:
+        is_told_again = frame.number <= self._last
+        self._need("read" if is_told_again else "write")
+        self._check_size(frame)
+        operations = tuple(map(checked, frame.operations))
+        absent = {each.doc for each in frame.conditions if isinstance(each, Absent)}
+        for operation in operations:
+            self._reach.check(operation.doc)
+            if operation.doc.startswith(RECEIPT) and not (type(operation) is SetDoc and operation.doc in absent):
+                message = f"{operation.doc} says that an event was handled: it is made once, under `absent`"
+                raise AccessError(message, doc=operation.doc)
+        for condition in frame.conditions:
+            if isinstance(condition, Absent | ValueIs):
+                self._reach.check(condition.doc)
+            elif not 0 < condition.local_seq < frame.number:
+                raise RemoteProtocolError(f"commit {frame.number} cannot follow from commit {condition.local_seq}")
+        self._reach.check_reads(frame.reads, frame.rests, self._desk.head, frame.number)
+        seen = frame.seen
+        if seen is not None and not 0 <= seen[0] < max(len(operations), 1):
+            raise RemoteProtocolError(f"operation {seen[0]} is said to be a result; there are {len(operations)}")
+        if seen is not None and not self._reach.holds_all_of(seen[1]):
+            seen = None
+        # What was told of before follows from itself: whatever happens, it is only told of again.
+        itself = (OriginCommitted(LocalSeq(frame.number)),) if is_told_again else ()
+        commit = Commit(
+            self.session,
+            LocalSeq(frame.number),
+            operations,
+            frame.reads,
+            frame.rests,
+            (*frame.conditions, *itself),
+            self.branch,
+            seen,
+        )
+        if not frame.number:
+            raise RemoteProtocolError("commits are numbered from 1")
+        # What was decided before is told to whoever has lost the right since; it changes nothing any more.
+        notes = () if is_told_again else self._notes(frame.notes)
+        self.pending += 1
+        self._sizes.append(size)
+        self._pending_bytes += size
+        self._desk.submit(commit, notes)
+
+    def _check_size(self, frame: Transact) -> None:
+        if self.pending >= self._limits.get("pending", PENDING_MAX) or self._pending_bytes > PENDING_BYTES_MAX:
+            raise ServerLimitError(f"{self.pending} commits of this session wait already; wait for their verdicts")
+        parts = len(frame.operations) + len(frame.reads) + len(frame.rests) + len(frame.conditions) + len(frame.notes)
+        if parts > PARTS_MAX:
+            message = f"a commit has at most {PARTS_MAX:,} operations, reads and conditions, not {parts:,}"
+            raise ServerLimitError(message)
+
+    def _notes(
+        self, told: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...]
+    ) -> tuple[Note, ...]:
+        notes = []
+        for doc, body, reads, rests in told:
+            self._reach.check(doc)
+            self._reach.check_reads(reads, rests, self._desk.head)
+            if not self._reach.holds_all_of(body):
+                continue
+            basis = Commit(self.session, LocalSeq(0), (), reads, rests, (), self.branch)
+            notes.append(Note(doc, body, basis))
+        return tuple(notes)
+
+    def _note(self, frame: Notes) -> None:
+        self._need("write")
+        if len(frame.notes) + len(frame.gone) > PARTS_MAX:
+            raise RemoteProtocolError(f"more than {PARTS_MAX:,} notes in one frame")
+        for doc in frame.gone:
+            self._reach.check(doc)
+        self._desk.note(self._notes(frame.notes), frame.gone)
+
+    def _look(self, frame: Watch | Pull) -> None:
+        self._need("read")
+        self._check_questions()
+        docs = [doc if isinstance(doc, str) else doc[0] for doc in frame.docs]
+        most = self._limits.get("watches", WATCHES_MAX)
+        if isinstance(frame, Watch) and len(self.watched) + sum(self._named) + len(docs) > most:
+            raise ServerLimitError(f"one session may watch {most:,} documents; unwatch some first")
+        if len(self.prefixes) * isinstance(frame, Watch) + len(frame.prefixes) > PREFIXES_MAX:
+            raise ServerLimitError(f"one session may ask for {PREFIXES_MAX} prefixes; unwatch some first")
+        for doc in docs:
+            self._reach.check(doc)
+        for prefix in frame.prefixes:
+            self._reach.check_prefix(prefix)
+        if frame.at is not None:
+            check_place(Seq(frame.at), self._desk.head)
+        if frame.follow > PREFETCH_MAX:
+            raise ServerLimitError(f"links lead to at most {PREFETCH_MAX:,} documents in one question")
+        self._begin(frame)
+
+    def _ask(self, frame: AskKept | AskChanged) -> None:
+        self._need("read")
+        self._check_questions()
+        if isinstance(frame, AskKept):
+            if frame.prefix:
+                self._reach.check_prefix(frame.prefix)
+            for doc in frame.besides:
+                self._reach.check(doc)
+        else:
+            self._reach.check(frame.doc)
+            if len(frame.places) > PREFETCH_MAX:
+                raise ServerLimitError(f"at most {PREFETCH_MAX:,} places of a document are asked about at once")
+        self._begin(frame)
+
+    def _begin(self, frame: Watch | Pull | AskKept | AskChanged) -> None:
+        named = named_in(frame)
+        # One alone may be larger: what a program with many results asks when it is opened.
+        most = self._limits.get("watches", WATCHES_MAX) if self._named else PARTS_MAX
+        if sum(self._named) + named > most:
+            raise ServerLimitError("questions that are being answered name too many documents; wait for some")
+        self.questions += 1
+        self._named.append(named)
+        self._desk.look(frame)
+
+    # -- what may be asked ---------------------------------------------------------------------------------
+
+    def may_see(self, doc: DocKey) -> bool:
+        """Whether a document is the space's, or of this user or session."""
+        return self._reach.holds(doc)
+
+    def may_keep(self, body: bytes) -> bool:
+        """Whether everything that a run has read may be seen."""
+        return self._reach.holds_all_of(body)
+
+    def may_bring(self, asked: Watch | Pull) -> int:
+        """How many documents may come along with the answer, by prefix or link: what is watched has a bound."""
+        left = self._limits.get("watches", WATCHES_MAX) - len(self.watched)
+        return PREFETCH_MAX if isinstance(asked, Pull) else max(min(PREFETCH_MAX, left), 0)
+
+    def _check_questions(self) -> None:
+        if self.questions >= QUESTIONS_MAX:
+            raise ServerLimitError(f"{self.questions} questions of this session are being answered; wait for some")
+
+    def _need(self, right: str) -> None:
+        if not self._desk.may(right):
+            if not self._desk.knows_rights:
+                self.turned_away("the server cannot tell now what this client may do; come again")
+                raise TurnedAwayError
+            raise AccessError(f"space {self.space!r} may not be used so: the right to {right} it is missing")
+
+    # -- from the desk -------------------------------------------------------------------------------------
+
+    def opened(self, frame: Opened, branch: BranchId) -> None:
+        """The space is open for this client."""
+        self.session, self.actor, self.space, self.branch = frame.session, frame.actor, frame.space, branch
+        self._reach = Reach(frame.actor, frame.session)
+        self._last = frame.last
+        self.state = State.OPEN
+        self._desk.send(frame)
+
+    def refused(self, error: HeadwaterError, code: int = Close.FORBIDDEN, *, again: bool = False) -> None:
+        """It is not opened."""
+        if self.state is not State.OVER:
+            self._desk.send(Trouble(error.code, error.message, 0, again))
+            self._end(code, error.message)
+
+    def answered(self) -> None:
+        """A question was answered: the first that was not yet."""
+        self.questions -= 1
+        self._named.popleft()
+
+    def judged(self, count: int) -> None:
+        """So many commits of this session were decided."""
+        self.pending = max(self.pending - count, 0)
+        while len(self._sizes) > self.pending:
+            self._pending_bytes -= self._sizes.popleft()
+
+    def revoked(self) -> None:
+        """It may see nothing of the space any more; or that cannot be told, and then it comes again."""
+        if not self._desk.knows_rights:
+            self.turned_away("the server cannot tell now what this client may do; come again")
+        if self.state is not State.OVER:
+            message = f"space {self.space!r} may not be used any more: the token was revoked, or has expired"
+            self._desk.send(Trouble("HW404", message))
+            self._end(Close.REVOKED, "revoked")
+
+    def turned_away(self, reason: str) -> None:
+        """Nothing can be done for it now; it keeps what it has sent, and comes again."""
+        if self.state is not State.OVER:
+            self._end(Close.RESTART, reason)
+
+    def taken_over(self) -> None:
+        """Another connection goes on with the session."""
+        if self.state is not State.OVER:
+            self._desk.send(Trouble("HW404", "another connection goes on with this session"))
+            self._end(Close.TAKEN, "taken over")
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        self.state = State.OVER
+
+    def _end(self, code: int, reason: str) -> None:
+        self.state = State.OVER
+        self._desk.close(code, reason.encode()[:120].decode(errors="ignore"))
+
+
+def named_in(frame: Watch | Pull | AskKept | AskChanged) -> int:
+    """How many documents, prefixes or places a question names."""
+    match frame:
+        case Watch() | Pull():
+            return len(frame.docs) + len(frame.prefixes)
+        case AskKept():
+            return len(frame.besides)
+        case AskChanged():
+            return len(frame.places)
+
+
+def _kind(frame: frames.FromClient) -> str:
+    return str(type(frame).__struct_config__.tag)

@@ -1,0 +1,80 @@
+"""What one session can name: documents of its own scopes, places of the log that it can have heard of.
+
+What is somebody else's is answered like what does not exist. What no client that follows the protocol would send ends
+the connection.
+
+Must never know: frames, commands.
+"""
+
+from __future__ import annotations
+
+from headwater.errors import AccessError, NameRefusedError, RemoteProtocolError
+from headwater.store.commit import PendingRead, Read
+from headwater.store.observations import DIGEST_BYTES, decode_observation, docs_of
+from headwater.store.wellformed import check_doc
+from headwater.sync.frame_limits import OFFLINE_MAX
+from headwater.values.address import SPACE_SCOPE, Scope, session_scope, user_scope
+from headwater.values.ids import DocKey, Seq, SessionId
+from headwater.values.value_limits import KEY_BYTES_MAX
+
+_LAST: int = 2**63 - 1
+
+
+class Reach:
+    """Of one session; nothing before it is open."""
+
+    def __init__(self, actor: str = "", session: SessionId | None = None) -> None:
+        own: list[Scope] = [] if session is None else [SPACE_SCOPE]
+        if actor and session is not None:
+            own += [user_scope(actor), session_scope(actor, session)]
+        # What the keys of documents begin with that it may see.
+        self._own = tuple(f"{scope.text}/" for scope in own)
+
+    def holds(self, doc: DocKey) -> bool:
+        """Whether a document is the space's, or of this user or session."""
+        return doc.startswith(self._own)
+
+    def check(self, doc: DocKey) -> None:
+        """Raise RemoteProtocolError for what is no key, AccessError for what is somebody else's."""
+        try:
+            check_doc(doc)
+        except NameRefusedError as refused:
+            raise RemoteProtocolError(refused.message) from None
+        # A key is in every index: it has a bound, as the keys of maps have.
+        if len(doc) > KEY_BYTES_MAX or (not doc.isascii() and len(doc.encode()) > KEY_BYTES_MAX):
+            raise RemoteProtocolError(f"the key of a document has at most {KEY_BYTES_MAX:,} bytes: {doc[:40]!r}...")
+        if not doc.startswith(self._own):
+            raise AccessError("there is no such document", doc=doc)
+
+    def check_prefix(self, prefix: str) -> None:
+        """As `check`, for all documents whose keys begin so."""
+        if not prefix.startswith(self._own):
+            raise AccessError("there are no such documents", prefix=prefix[:KEY_BYTES_MAX])
+
+    def check_reads(
+        self, reads: tuple[Read, ...], rests: tuple[PendingRead, ...], head: Seq, number: int = _LAST
+    ) -> None:
+        """As `check`, for what a commit says that it has read; `number` is its own."""
+        for read in reads:
+            self.check(read.doc)
+            check_place(read.seq, head)
+        for rest in rests:
+            self.check(rest.doc)
+            check_place(rest.basis, head)
+            # Each is looked for: no more than a client can have kept while it was not connected, all of them earlier.
+            span = sum(last - first + 1 for first, last in rest.layers)
+            if span > 2 * OFFLINE_MAX or any(not 0 < first <= last < number for first, last in rest.layers):
+                raise RemoteProtocolError(f"a read of {rest.doc!r} rests on commits that this client cannot have made")
+
+    def holds_all_of(self, body: bytes) -> bool:
+        """Whether what a run has read is known here, and all of it may be seen. Else nothing is kept of the run."""
+        if len(body) == DIGEST_BYTES:
+            return True
+        found = decode_observation(body)
+        return found is not None and all(map(self.holds, docs_of(found)))
+
+
+def check_place(seq: Seq, head: Seq) -> None:
+    """Raise RemoteProtocolError unless somebody who was told everything up to `head` can know of a place."""
+    if not 0 <= seq <= head:
+        raise RemoteProtocolError(f"{seq} is no place of the log that this client can know of")

@@ -1,0 +1,1 @@
+"""Checkers of the invariants, over records, traces and stores. Read only."""

@@ -1,0 +1,458 @@
+"""What must always hold of events: I4, I10 and I11, over the records, over the trace, and over the log of a store.
+
+Part of what `invariants` checks: `check`, `check_trace` and `Watch` there cover all of it but `i11_log`, which is for
+whoever has the log at hand. Whatever is above a document is found by walking up from it over all records, the slow way.
+
+Must never know: how any of it is kept true.
+
+Length: one claim after another, as in `invariants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import Final
+
+from headwater.cells.transaction_states import SETTLED as TX_SETTLED
+from headwater.errors import InvariantError
+from headwater.scheduler.events.event import TRANSITIONS, Event, Handler, Handling, State
+from headwater.scheduler.events.handler_reads import closure_of
+from headwater.scheduler.events.lanes import Lane
+from headwater.scheduler.events.origin import Fate
+from headwater.scheduler.graph.node import Node, Status, titled
+from headwater.scheduler.inspect.trace import Decided, Dispatched, Ended, Parked, Pass, Record, Sent, Started
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.scheduler_limits import LOOKED_MAX, RETRY_MAX_MS, RUNS_MAX
+from headwater.store.commit import CommitEntry, DeleteDoc, Entry, SetDoc
+from headwater.values.address import overlaps
+from headwater.values.ids import BranchId, DocKey
+from headwater.values.tree import Path
+
+_WAITS: Final = frozenset(before for before, _ in TRANSITIONS)
+"""States that something can follow."""
+
+
+class EventWatch:
+    """Looks at each event as its handler is called, and at each document as its handler first looks at it."""
+
+    def __init__(self, scheduler: Scheduler, records: Sequence[Record]) -> None:
+        self._scheduler = scheduler
+        self._records = records
+        # What the handlers that are at work have asked for before they looked at it.
+        self._asked: dict[Handling, set[DocKey]] = {}
+        # What was found while a handler was at work, which may have caught it.
+        self.found: list[InvariantError] = []
+        self._others = scheduler.events.before_commit
+        scheduler.events.before_commit = self._before_commit
+
+    def heard(self, record: Record) -> None:
+        """A handler is called: it is its event's turn, and what it is known to read is current."""
+        if not isinstance(record, Dispatched):
+            return
+        scheduler = self._scheduler
+        handling = next(lane.running for lane in scheduler.lanes if lane.name == record.lane)
+        if handling is None or handling.event.id != record.event:
+            raise broken("I4", "its handler is called, and it is not what its lane is busy with", record)
+        event = handling.event
+        i4_turn(scheduler, event)
+        i10_start(event)
+        self._check_current({*event.handler.closure, *event.handler.spec.reads}, event, self._since_last(record))
+        self._asked[handling] = set()
+        handling.tx.gate = partial(self._looks, handling, handling.tx.gate)
+
+    def end(self) -> None:
+        """Look no more."""
+        self._scheduler.events.before_commit = self._others
+
+    def _looks(self, handling: Handling, gate: Callable[[DocKey], None] | None, doc: DocKey) -> None:
+        before = len(self._records)
+        if gate is not None:
+            gate(doc)
+        self._asked[handling].add(doc)
+        self._check_current((doc,), handling.event, self._records[before:])
+
+    def _check_current(self, docs: Collection[DocKey], event: Event, ran: Sequence[Record]) -> None:
+        starts = [record.node for record in ran if isinstance(record, Started)]
+        for node in not_current(self._scheduler, docs):
+            # I6: nobody waits for what never settles, be it at once or over time.
+            is_excused = starts.count(node.id) >= RUNS_MAX or is_spent(self._scheduler, node)
+            if not is_excused and not has_had_turns(event, node):
+                what = f"its handler looks at {sorted(docs)}, and {node!r} above is not current"
+                self.found.append(broken("I4", what, event))
+                raise self.found[-1]
+
+    def _since_last(self, record: Record) -> list[Record]:
+        """What happened since a handler was last called, or a pass ended."""
+        found: list[Record] = []
+        for each in reversed(self._records):
+            if isinstance(each, Dispatched | Pass) and each is not record:
+                break
+            found.append(each)
+        return found
+
+    def _before_commit(self, handling: Handling) -> None:
+        asked = self._asked.pop(handling, None)
+        if asked is not None:
+            written = {doc for doc, _ in writers(self._scheduler)}
+            for entry in handling.tx.journal.conflicts():
+                if entry.doc in written and entry.doc not in asked:
+                    raise broken(
+                        "I4", f"its handler has read {entry.doc}, and nobody made that current", handling.event
+                    )
+        if self._others is not None:
+            self._others(handling)
+
+
+# --- the graph, made anew -------------------------------------------------------------------------------------
+
+
+def writers(scheduler: Scheduler) -> Iterator[tuple[DocKey, tuple[Path, Node]]]:
+    """Every place that somebody writes, or may write: from the records alone."""
+    for node in scheduler.registry.nodes:
+        yield from ((doc, ((), node)) for doc in node.outputs)
+        yield from ((doc, (path, node)) for doc, path in node.spec.side_write_envelope)
+
+
+def not_current(scheduler: Scheduler, docs: Iterable[DocKey]) -> list[Node]:
+    """Whoever is above these documents and is not clean, or under way."""
+    by_doc: dict[DocKey, list[tuple[Path, Node]]] = {}
+    for place, written in writers(scheduler):
+        by_doc.setdefault(place, []).append(written)
+    found: dict[Node, None] = {node: None for doc in docs for _, node in by_doc.get(doc, ())}
+    todo = list(found)
+    while todo:
+        node = todo.pop()
+        places: list[tuple[DocKey, Path]] = [(doc, path) for doc, path, _ in node.reads]
+        if node.status is Status.NEVER_RAN:
+            places += [(doc, ()) for doc in node.spec.declared_reads]
+        for doc, path in places:
+            for at, writer in by_doc.get(doc, ()):
+                if writer is not node and writer not in found and overlaps(at, path):
+                    found[writer] = None
+                    todo.append(writer)
+    return [node for node in found if not node.is_clean or node.attempt is not None]
+
+
+def is_spent(scheduler: Scheduler, node: Node) -> bool:
+    """It does not settle, and rests; or it has had its turns in this pass."""
+    in_pass = node.pass_number == scheduler.runner.pass_number and node.pass_runs >= RUNS_MAX
+    return node.attempt is None and (in_pass or scheduler.gates.is_resting(node))
+
+
+def has_had_turns(event: Event, node: Node) -> bool:
+    """It has run as often as may be since it first stood before the event."""
+    return (event.met or {}).get(node, (0, 0))[0] >= RUNS_MAX
+
+
+# --- as a handler is called -----------------------------------------------------------------------------------
+
+
+def i4_turn(scheduler: Scheduler, event: Event) -> None:
+    """Nobody of its lane that waits was sent before it."""
+    for other in list(scheduler.outcomes.live.values()):
+        if other.lane == event.lane and other.state is State.QUEUED and other.ordinal < event.ordinal:
+            raise broken("I4", f"its handler is called before that of {other!r}, which was sent before it", event)
+
+
+def i10_start(event: Event) -> None:
+    """What sent it has ended, and has not failed; if that was in another space, it is confirmed."""
+    launch = event.origin
+    if launch is None or launch.fate is Fate.COMMITTED or (launch.fate is Fate.PENDING and launch.is_near):
+        return
+    raise broken("I10", f"its handler is called, and what sent it, {launch.name}, is {launch.fate.value}", event)
+
+
+# --- over the records, at rest --------------------------------------------------------------------------------
+
+
+def i4_lanes(scheduler: Scheduler) -> None:
+    """Each lane holds what waits, in the order in which it was sent; its head waits for something that is so."""
+    lanes = list(scheduler.lanes)
+    if scheduler.lanes.inbox or scheduler.lanes.are_ready or scheduler.outcomes.untold:
+        raise broken("I4", "this is no rest: an event could be looked at, or somebody told", None)
+    found: dict[Event, None] = {}
+    for lane in lanes:
+        for what, holds in _fitting_lane(lane):
+            if not holds:
+                raise broken("I4", what, lane)
+        found.update(dict.fromkeys(lane.events))
+        if lane.running is not None:
+            found[lane.running.event] = None
+        if lane.head is not None and lane.running is None and not _has_to_wait(scheduler, lane.head):
+            raise broken("I4", f"it waits because {lane.parked}, and that is not so", lane.head)
+    live = [event for event in scheduler.outcomes.live.values() if event.state is not State.PENDING]
+    if set(live) != set(found):
+        raise broken("I4", f"{set(live) ^ set(found)} is in one place only, the lanes or what is on its way", None)
+
+
+def _fitting_lane(lane: Lane) -> Iterable[tuple[str, bool]]:
+    ordinals = [event.ordinal for event in lane.events]
+    yield "events wait as they were sent", ordinals == sorted(set(ordinals))
+    yield (
+        "what waits is its own, and queued",
+        all(event.lane == lane.name and event.state is State.QUEUED for event in lane.events),
+    )
+    running = lane.running
+    yield "what is under way waits for something outside", running is None or running.suspended
+    yield (
+        "what is under way is its own",
+        running is None
+        or (
+            running.event.lane == lane.name
+            and running.event.state is State.RUNNING
+            and running.tx.event is running.event
+        ),
+    )
+    yield "who waits knows why", lane.parked is None or bool(lane.parked.reason and lane.events)
+
+
+def _has_to_wait(scheduler: Scheduler, event: Event) -> bool:
+    now, replica = scheduler.runner._now(), scheduler._replica  # noqa: SLF001  # looked at, not touched
+    launch = event.origin
+    if event.not_before > now or (launch is not None and launch.fate is Fate.OPEN):
+        return True
+    if launch is not None and launch.fate is Fate.PENDING and not launch.is_near:
+        return True
+    docs = closure_of(event, replica)
+    if any(doc in scheduler.ready._loading for doc in docs):  # noqa: SLF001
+        return True
+    above = [node for node in not_current(scheduler, docs) if not has_had_turns(event, node)]
+    return any(node.attempt is not None or scheduler.gates.is_held(node) for node in above)
+
+
+def i10_lineage(scheduler: Scheduler) -> None:
+    """Only origins that are not decided are kept; what a failed one has sent is gone, or for the store to refuse."""
+    for launch in scheduler.lineage:
+        if launch.tx.status in TX_SETTLED or launch.count < 0:
+            raise broken("I10", f"{launch.name} is decided, and still kept", None)
+    for event in scheduler.outcomes.live.values():
+        fate = None if event.origin is None else event.origin.fate
+        if fate is Fate.FAILED and event.state is not State.PENDING:
+            raise broken("I10", "what sent it has failed, and it still waits", event)
+
+
+def i11_handlers(scheduler: Scheduler) -> None:
+    """One handler for each stream; and what it says of itself fits together."""
+    waiting: dict[Handler, int] = {}
+    applied: dict[Handler, int] = {}
+    for event in scheduler.outcomes.live.values():
+        waiting[event.handler] = waiting.get(event.handler, 0) + 1
+        applied[event.handler] = applied.get(event.handler, 0) + (event.state is State.PENDING)
+    for stream, handler in scheduler.streams.handlers.items():
+        if handler.spec.stream != stream or handler.removed:
+            raise broken("I11", f"it handles {stream}, for which it is not there", handler)
+    now = scheduler.runner._now()  # noqa: SLF001
+    for handler in {*waiting, *scheduler.streams.handlers.values()}:
+        for what, holds in _fitting_handler(handler, waiting.get(handler, 0), now):
+            if not holds:
+                raise broken("record", what, handler)
+        if handler.applied != applied.get(handler, 0):
+            raise broken("record", f"{applied.get(handler, 0)} of its events are not decided", handler)
+
+
+def _fitting_handler(handler: Handler, waiting: int, now: float) -> Iterable[tuple[str, bool]]:
+    spec = handler.spec
+    title = titled(f"{spec.name}()", spec.piece)
+    yield "it is what it was registered as", (handler.name, handler.title) == (spec.name, title)
+    yield f"{waiting} of its events wait, not {handler.backlog}", handler.backlog == waiting
+    yield "what it is known to read is bounded", len(handler.closure) <= LOOKED_MAX
+    yield "counts do not go below nothing", min(handler.sent, handler.runs, handler.failures) >= 0
+    yield "the last that failed is counted", (handler.last_failure is None) is (handler.failures == 0)
+    yield "times fit", 0 <= handler.last_ms <= handler.total_ms + 1e-6 and handler.last_at_ms <= now
+
+
+def i11_events(scheduler: Scheduler) -> None:
+    """What an event says of itself fits together; see EVENT_FIELDS for who looks at what."""
+    live = scheduler.outcomes.live
+    for key, event in live.items():
+        for what, holds in _fitting_event(event):
+            if not holds or key != event.id:
+                raise broken("record", what, event)
+    ordinals = [event.ordinal for event in live.values()]
+    if len(set(ordinals)) != len(ordinals):
+        raise broken("record", f"two events have the same place: {ordinals}", None)
+    times = [event.sent_ms for event in sorted(live.values(), key=lambda event: event.ordinal)]
+    if times != sorted(times):
+        raise broken("record", f"what was sent later was not sent before: {times}", None)
+    if set(scheduler.outcomes.counts) & _WAITS or min(scheduler.outcomes.counts.values()) < 0:
+        raise broken("record", f"only ends are counted, not {scheduler.outcomes.counts}", None)
+
+
+def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
+    yield "its receipt has its letters", event.id == f"event:{event.letters}" and event.receipt.endswith(event.letters)
+    yield "it is on its way", event.state in _WAITS
+    yield "it has a place in a lane", event.ordinal > 0 and bool(event.lane)
+    yield "what it carries cannot be changed", type(event.payload) not in (dict, list)
+    yield "whoever has it from elsewhere asks for its receipt", not (event.is_fresh and event.was_kept)
+    # Whether it still does is not for this one to say: another may have taken it up, failed, and dropped it.
+    yield (
+        "what stands in the outbox was sent in a transaction, or found there",
+        not event.is_stored or event.origin is not None or not event.is_fresh,
+    )
+    yield "it was tried if it is handled", event.attempts >= (event.state is not State.QUEUED)
+    yield "what was counted before counts", event.tried_before >= 0 <= event.taken_up
+    yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
+    yield "trouble is of an attempt that was taken back", event.trouble is None or event.rejected_at is not None
+    yield "and not for too long", event.not_before - (event.rejected_at or 0.0) >= 0 <= event.backoff_ms <= RETRY_MAX_MS
+    yield "what it waits for has run so often", all(turns >= 0 for turns, _ in (event.met or {}).values())
+    yield "it has a result if it is handled", event.result is None or event.attempts > 0
+    yield "it has not come to its end", event.error is None and not event.reason and not event.unkept
+    yield "who waits for a server is not being handled", not event.awaits_server or event.state is State.QUEUED
+    yield "who was rejected by its handler has been handled", event.rejection is None or event.attempts > 0
+    yield "who waits for quiet is not handled yet", event.waits_since is None or event.state is not State.PENDING
+    yield "whoever waits can be told", all(map(callable, event.callbacks))
+
+
+# --- over the trace -------------------------------------------------------------------------------------------
+
+
+def i4_order(records: Sequence[Record]) -> None:
+    """Nobody's handler is called while another event of the lane waits that was sent before it."""
+    places: dict[str, tuple[str, int]] = {}
+    waiting: dict[str, dict[str, int]] = {}
+    numbers: dict[str, int] = {}
+    for record in records:
+        if isinstance(record, Sent):
+            places[record.event] = record.lane, record.ordinal
+            waiting.setdefault(record.lane, {})[record.event] = record.ordinal
+            numbers[record.event] = 0
+        elif isinstance(record, Dispatched):
+            lane = waiting.get(record.lane, {})
+            lane.pop(record.event, None)
+            earlier = [event for event, ordinal in lane.items() if ordinal < record.ordinal]
+            if earlier:
+                raise broken("I4", f"its handler is called before that of {earlier}, sent before it", record)
+            if record.number - numbers.get(record.event, record.number) not in (0, 1):
+                raise broken("I4", "an attempt of it was not told", record)
+            numbers[record.event] = record.number
+        elif isinstance(record, Parked) and record.event in places:
+            lane_of, ordinal = places[record.event]
+            waiting[lane_of][record.event] = ordinal
+        elif isinstance(record, Ended) and record.event in places:
+            waiting[places[record.event][0]].pop(record.event, None)
+
+
+def i10_lineage_gated(records: Sequence[Record]) -> None:  # noqa: C901  # one claim for each kind of record
+    """What was sent in an attempt is confirmed only if that is; if that failed, it is never handled again."""
+    origins: dict[str, str] = {}
+    fates: dict[str, bool] = {}
+    for record in records:
+        if isinstance(record, Sent):
+            if record.origin in fates:
+                raise broken("I10", "it is sent in what was decided before", record)
+            origins[record.event] = record.origin
+        elif isinstance(record, Decided):
+            if record.origin in fates:
+                raise broken("I10", "it is decided twice", record)
+            fates[record.origin] = record.came_to_be
+        elif isinstance(record, Dispatched):
+            if fates.get(origins.get(record.event, "")) is False:
+                raise broken("I10", "its handler is called, and what sent it was taken back", record)
+        elif isinstance(record, Ended):
+            origin = origins.pop(record.event, "")
+            if record.origin and origin and record.origin != origin:
+                raise broken("I10", f"it was sent in {origin}", record)
+            if origin and record.state == "confirmed" and not fates.get(origin, False):
+                raise broken("I10", "it is confirmed, and what sent it is not", record)
+
+
+def i11_at_most_once(records: Sequence[Record]) -> None:
+    """An event is confirmed once at most, by one handler; each delivery has one end, and nothing comes after that."""
+    confirmed: set[str] = set()
+    handlers: dict[str, str] = {}
+    # Sent, and not ended; and those that have ended and were not sent again.
+    under_way: set[str] = set()
+    over: set[str] = set()
+    for record in records:
+        if not isinstance(record, Sent | Parked | Dispatched | Ended):
+            continue
+        event = record.event
+        if handlers.setdefault(event, record.node) != record.node:
+            raise broken("I11", f"it is for {handlers[event]}, too", record)
+        if isinstance(record, Sent):
+            if event in under_way:
+                raise broken("I11", "it is on its way already", record)
+            under_way.add(event)
+            over.discard(event)
+            continue
+        if event in over:
+            raise broken("I11", "it has come to its end before", record)
+        if isinstance(record, Ended):
+            under_way.discard(event)
+            over.add(event)
+            if record.state == "confirmed":
+                if event in confirmed:
+                    raise broken("I11", "it is handled a second time", record)
+                confirmed.add(event)
+
+
+# --- over the log ---------------------------------------------------------------------------------------------
+
+
+def i11_log(entries: Iterable[Entry]) -> dict[BranchId, set[str]]:
+    """A receipt is created by one commit of its branch, and by none written again. Returns the letters of all."""
+    found: dict[BranchId, set[str]] = {}
+    for entry in entries:
+        if not isinstance(entry, CommitEntry):
+            continue
+        receipts = found.setdefault(entry.branch, set())
+        for operation in entry.operations:
+            kind, _, letters = operation.doc.partition("/")[2].partition(":")
+            if kind != "receipt" or isinstance(operation, DeleteDoc):
+                continue
+            if letters in receipts or not isinstance(operation, SetDoc):
+                message = f"I11: {operation.doc} is written again, by commit {entry.local_seq} of {entry.session}"
+                raise InvariantError(message, invariant="I11", record=entry)
+            receipts.add(letters)
+    return found
+
+
+# --- the lists ------------------------------------------------------------------------------------------------
+
+AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (i11_events, i11_handlers, i4_lanes, i10_lineage)
+
+OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (i4_order, i10_lineage_gated, i11_at_most_once)
+
+EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
+    **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
+    **dict.fromkeys(("tried_before", "taken_up"), i11_events),
+    **dict.fromkeys(("attempts", "not_before", "backoff_ms", "rejected_at", "met", "awaits_server"), i11_events),
+    **dict.fromkeys(("waits_since", "trouble", "rejection"), i11_events),
+    **dict.fromkeys(("result", "error", "reason", "callbacks", "unkept"), i11_events),
+    **dict.fromkeys(("state", "lane"), i4_lanes),
+    "origin": i10_lineage,
+    "handler": i11_handlers,
+}
+"""Who looks at each field of an event. A field that is not in here has nobody who says what must hold of it."""
+
+HANDLER_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = dict.fromkeys(
+    (
+        *("spec", "name", "title", "closure", "sent", "ended", "applied", "removed"),
+        *("runs", "failures", "last_failure", "total_ms", "last_ms", "last_at_ms"),
+    ),
+    i11_handlers,
+)
+"""The same for handlers."""
+
+LANE_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = dict.fromkeys(
+    ("name", "events", "running", "parked"), i4_lanes
+)
+"""The same for lanes."""
+
+
+def broken(invariant: str, what: str, record: Node | Event | Handler | Lane | Record | None) -> InvariantError:
+    """What does not hold, with the record of which that is so."""
+    shown = "" if record is None else f": {_shown(record)}"
+    return InvariantError(f"{invariant}: {what}{shown}", invariant=invariant, record=record)
+
+
+def _shown(record: Node | Event | Handler | Lane | Record) -> str:
+    """All of a record but what it was registered with."""
+    if isinstance(record, Record):
+        return str(record)
+    if isinstance(record, Lane):
+        return f"lane {record.name} {vars(record)}"
+    values = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in ("spec", "fn")}
+    return f"{record!r} {values}"

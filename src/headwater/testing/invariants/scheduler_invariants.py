@@ -1,0 +1,508 @@
+"""What must always hold: I1 to I11 as functions over the records and over the trace. Reads only.
+
+`check` is for a scheduler at rest, `check_trace` for everything that was told since it began, `Watch` for each attempt
+as it starts. What is about events stands in `event_invariants`, what is about openings in `resume_invariants`, and all
+three cover it, but for the one that compares with the store. Whatever an index knows is made anew here from the
+records, the slow way, and compared. The first thing that does not hold is raised as an InvariantError, which names the
+invariant and shows the record.
+
+`docs/internals/invariants.md` says what each of them promises, and where it is upheld.
+
+Must never know: how any of it is kept true.
+
+Length: one claim after another, and whoever looks for what must hold finds all of it in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from headwater.scheduler.graph.node import Kind, Node, Status, titled
+from headwater.scheduler.inspect.trace import (
+    Demand,
+    Failed,
+    Finished,
+    Invalidated,
+    Pass,
+    Record,
+    Registered,
+    Restless,
+    Restored,
+    Started,
+    TakenBack,
+)
+from headwater.scheduler.passes.persistence import ADOPTED, FAILED
+from headwater.scheduler.passes.runner import REJECTED
+from headwater.scheduler.scheduler import Scheduler
+from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, FAILURES_MAX, RUNS_MAX
+from headwater.testing.invariants import event_invariants, restore_invariants
+from headwater.testing.invariants.event_invariants import broken
+from headwater.values.ids import DocKey
+
+
+def check(scheduler: Scheduler) -> None:
+    """All that must hold at rest: after `idle`, before anything else happens."""
+    for claim in AT_REST:
+        claim(scheduler)
+
+
+def check_trace(records: Sequence[Record]) -> None:
+    """All that must hold of what happened. Of nodes that were registered before the first record, what can be said."""
+    for claim in OVER_TRACE:
+        claim(records)
+
+
+class Watch:
+    """Listens from now on: keeps every record, and looks at each attempt as it starts."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.records: list[Record] = []
+        self._scheduler = scheduler
+        self._events = event_invariants.EventWatch(scheduler, self.records)
+        self._unlisten = scheduler.trace.listen(self._heard)
+
+    def check(self) -> None:
+        """All that must hold of what was heard; and what was found in the middle of a handler."""
+        for error in self._events.found:
+            raise error
+        check_trace(self.records)
+
+    def end(self) -> None:
+        """Look no more."""
+        self._unlisten()
+        self._events.end()
+
+    def _heard(self, record: Record) -> None:
+        self.records.append(record)
+        self._events.heard(record)
+        if isinstance(record, Started):
+            node = self._scheduler.runner.stack[-1]
+            i8_stamp(node)
+            i9_turn(self._scheduler, node)
+
+
+# --- the graph, made anew -------------------------------------------------------------------------------------
+
+
+class _Edges:
+    """Who writes what, and who reads what somebody writes: from the records alone."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.nodes = list(scheduler.registry.nodes)
+        self.writers: dict[DocKey, list[Node]] = {}
+        for node in self.nodes:
+            for doc in node.outputs:
+                self.writers.setdefault(doc, []).append(node)
+        self.docs: dict[Node, list[DocKey]] = {}
+        for node in self.nodes:
+            docs = dict.fromkeys(doc for doc, _, _ in node.reads)
+            docs.update((doc, None) for doc in node.spec.declared_reads if is_declared(scheduler, node, doc))
+            self.docs[node] = list(docs)
+        # Once for each document.
+        self.sources = {
+            node: [writer for doc in self.docs[node] for writer in self.writers.get(doc, ()) if writer is not node]
+            for node in self.nodes
+        }
+
+    def rings(self) -> dict[Node, frozenset[Node]]:
+        """For each node that reads itself through others, all that are on such ways. By walking from each."""
+        above = {node: self._above(node) for node in self.nodes}
+        return {
+            node: frozenset(other for other in above[node] if node in above[other])
+            for node in self.nodes
+            if node in above[node]
+        }
+
+    def _above(self, node: Node) -> set[Node]:
+        found: set[Node] = set()
+        todo = [node]
+        while todo:
+            for source in self.sources[todo.pop()]:
+                if source not in found:
+                    found.add(source)
+                    todo.append(source)
+        return found
+
+
+def is_declared(scheduler: Scheduler, node: Node, doc: DocKey) -> bool:
+    """Its place in the order still follows from what it is known to read."""
+    return node in scheduler.graph._declared.get(doc, ())  # noqa: SLF001  # looked at, not touched
+
+
+# --- over the records, at rest --------------------------------------------------------------------------------
+
+
+def i1_live_consistency(scheduler: Scheduler) -> None:
+    """Whoever is looked at has run on what is there now, unless it is held up by time, by itself or by a breakpoint."""
+    if scheduler.invalidation.inbox or scheduler.runner.stack:
+        raise broken("I1", "this is no rest: a change was not looked at, or a function is at work", None)
+    stopped = scheduler._settle.stopped_at is not None  # noqa: SLF001  # looked at, not touched
+    for node in scheduler.registry.nodes:
+        is_excused = node.attempt is not None or scheduler.gates.is_held(node) or (stopped and node.queued)
+        if node.is_live and not node.is_clean and not is_excused:
+            raise broken("I1", "somebody looks at it, it is not up to date, and nothing holds it up", node)
+
+
+def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after another
+    """Live are those with a reason of their own and those that a live one reads, no others; and each is counted."""
+    edges = _Edges(scheduler)
+    live: set[Node] = set()
+    todo: list[Node] = []
+    lent = scheduler._settle.lent  # noqa: SLF001  # looked at, not touched
+    for node in edges.nodes:
+        spec = node.spec
+        standing = (spec.kind is Kind.EFFECT or spec.eager or bool(spec.side_write_envelope)) and not node.resting
+        if node.demand != standing + node.provisional:
+            raise broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
+        if node.provisional is not (node in lent) or (node.provisional and node.runs and node.attempt is None):
+            raise broken("I2", "it is wanted only because of who made it, and that should be over, or noted", node)
+        if node.demand:
+            todo.append(node)
+    while todo:
+        node = todo.pop()
+        if node not in live:
+            live.add(node)
+            todo += edges.sources[node]
+    refs = {node: node.demand for node in edges.nodes}
+    for node in live:
+        for source in edges.sources[node]:
+            refs[source] += 1
+    for node in edges.nodes:
+        if node.live_refs != refs[node]:
+            raise broken("I2", f"it should hold {refs[node]} references, not {node.live_refs}", node)
+
+
+def i8_provenance(scheduler: Scheduler) -> None:
+    """A transaction that is not decided yet says whose it is; causes wait only for an attempt, and only if invalid."""
+    for node in scheduler.registry.nodes:
+        if node.attempt is not None:
+            i8_stamp(node)
+        if node.commit is not None and node.commit.node is not node:
+            raise broken("I8", "what it has written names another node", node)
+        if node.invalid_causes and node.status is not Status.INVALID:
+            raise broken("I8", "it is not invalid, and has causes for being so", node)
+
+
+def i8_stamp(node: Node) -> None:
+    """The transaction of an attempt says whose it is, and why."""
+    attempt = node.attempt
+    if attempt is None or attempt.tx.node is not node or attempt.tx.triggers != node.last_causes:
+        raise broken("I8", "the transaction of its attempt names another node, or other causes", node)
+
+
+def i9_ranks(scheduler: Scheduler) -> None:
+    """A reader's rank is greater than its writers', but within a ring, where all have the same; rings are exact."""
+    edges = _Edges(scheduler)
+    rings = edges.rings()
+    for node in edges.nodes:
+        ring = rings.get(node, frozenset())
+        if frozenset(node.ring or ()) != ring:
+            raise broken("I9", f"its ring should be {sorted(map(repr, ring))}, not {node.ring}", node)
+        for source in edges.sources[node]:
+            if source in ring:
+                if source.rank != node.rank or source.ring is not node.ring:
+                    raise broken("I9", f"{source!r} is in the same ring with rank {source.rank}", node)
+            elif source.rank >= node.rank:
+                raise broken("I9", f"it reads {source!r}, whose rank is {source.rank}", node)
+    if scheduler.graph.liveness.has_rings is not bool(rings):
+        raise broken("I9", f"that there are rings should be known to be {bool(rings)}", None)
+
+
+def i9_turn(scheduler: Scheduler, node: Node) -> None:
+    """An attempt of the pass starts: nobody outside its ring who writes what it reads, and could run, still waits."""
+    attempt = node.attempt
+    if attempt is None or attempt.pulled or len(scheduler.runner.stack) > 1:
+        return
+    number, gates = scheduler.runner.pass_number, scheduler.gates
+    for source in [*scheduler.graph.sources(node), *scheduler.graph.materializers(node)]:
+        is_spent = source.pass_number == number and source.pass_runs >= RUNS_MAX
+        could_run = source.is_live and not source.is_clean and source.attempt is None and not gates.is_held(source)
+        in_ring = source.ring is not None and source.ring is node.ring
+        # A materializer and its reader may be made of each other, too: then who is first is as good as any other.
+        if could_run and not is_spent and not in_ring and not _is_above(scheduler, node, source):
+            raise broken("I9", f"it starts before {source!r}, which writes what it reads", node)
+
+
+def _is_above(scheduler: Scheduler, node: Node, other: Node) -> bool:
+    """The other is made of what the node makes, as far as envelopes can tell."""
+    found = {other}
+    todo = [other]
+    while todo:
+        current = todo.pop()
+        for source in [*scheduler.graph.sources(current), *scheduler.graph.materializers(current)]:
+            if source not in found:
+                found.add(source)
+                todo.append(source)
+    return node in found
+
+
+def edges_are_exact(scheduler: Scheduler) -> None:
+    """Who writes what, who may write where, what is declared, and which of what a node reads somebody writes."""
+    graph, edges = scheduler.graph, _Edges(scheduler)
+    if graph.writers != {doc: tuple(writers) for doc, writers in edges.writers.items()}:
+        raise broken("edges", f"the map of writers is not that of the records: {graph.writers}", None)
+    envelopes: dict[DocKey, tuple[object, ...]] = {}
+    for node in edges.nodes:
+        for place in node.spec.side_write_envelope:
+            envelopes[place[0]] = (*envelopes.get(place[0], ()), (place, node))
+        declared = [is_declared(scheduler, node, doc) for doc in node.spec.declared_reads]
+        if (node.status is Status.NEVER_RAN and not all(declared)) or (node.runs and any(declared)):
+            raise broken("edges", "what it is known to read counts until it has run, and no longer", node)
+        written = {doc for doc in edges.docs[node] if doc in edges.writers}
+        by_others = {doc for doc in written if edges.writers[doc] != [node]}
+        if not by_others <= node.above.keys() <= written:
+            raise broken("edges", f"of what it reads, {sorted(by_others)} is written by others", node)
+    if graph.envelopes != envelopes:
+        raise broken("edges", "the map of envelopes is not that of the records", None)
+
+
+def index_is_exact(scheduler: Scheduler) -> None:
+    """The index of readers holds what the records say was read, and nothing else."""
+    nodes = scheduler.registry.nodes
+    wanted = {(doc, path, bool(bits), node) for node in nodes for doc, path, bits in node.reads}
+    found = list(scheduler.graph.index.entries())
+    if len(found) != len(scheduler.graph.index) or len(found) != len(wanted) or set(found) != wanted:
+        odd = [f"{doc}{list(path)} of {node!r}" for doc, path, _, node in {*found} ^ wanted]
+        raise broken("index", f"the index and what was read differ by {odd}", None)
+
+
+def waiting_is_exact(scheduler: Scheduler) -> None:
+    """Queue, gates, what is invalid and what is under way are as the records say."""
+    queued = scheduler.queue.nodes()
+    if len(set(queued)) != len(queued) or any(not node.queued for node in queued):
+        raise broken("queue", f"somebody stands in it twice, or does not know: {queued}", None)
+    invalid = {node for node in scheduler.registry.nodes if node.outputs and node.status is Status.INVALID}
+    # Besides, those that never ran while somebody has read what they will write.
+    awaited = {
+        source
+        for node in scheduler.registry.nodes
+        for source in scheduler.graph.sources(node)
+        if source.status is Status.NEVER_RAN and node.status is not Status.NEVER_RAN
+    }
+    noted = scheduler.invalidation.invalid.keys()
+    never_ran = {node for node in noted if node.status is Status.NEVER_RAN and not node.removed}
+    if noted - never_ran != invalid or not awaited <= noted:
+        raise broken("invalid", f"{(noted - never_ran) ^ invalid | awaited - noted} is in one place only", None)
+    entries = [(until, node) for until, _, node in scheduler.gates.heap]
+    in_flight = scheduler.runner.in_flight
+    for node in scheduler.registry.nodes:
+        if node.queued is not (node in queued):
+            raise broken("queue", "it should know whether it stands in the queue", node)
+        if node.attempt is not in_flight.get(node):
+            raise broken("flight", "its attempt is not the one that is under way", node)
+        waits_until = 0.0 if node.gate is None else node.gate.waits_until
+        if waits_until and (waits_until, node) not in entries:
+            raise broken("gates", "it waits for a time, and nobody will wake it", node)
+        is_wanted = node.is_live and not node.is_clean and node.attempt is None
+        if is_wanted and scheduler.gates.is_held(node) and not 0 < waits_until <= scheduler.gates.eligible_at(node):
+            raise broken("gates", "it is held up, and is not woken when it may run", node)
+
+
+def records_are_whole(scheduler: Scheduler) -> None:
+    """What a record says of itself fits together; see FIELDS for who looks at what."""
+    now = scheduler.runner._now()  # noqa: SLF001  # looked at, not touched
+    for node in scheduler.registry.nodes:
+        for what, holds in _fitting(node, scheduler.runner.pass_number, now):
+            if not holds:
+                raise broken("record", what, node)
+    orders = [node.order for node in scheduler.registry.nodes]
+    if orders != sorted(set(orders)):
+        raise broken("record", f"nodes are not kept as they were registered: {orders}", None)
+    places = [node.place for node in scheduler.registry.nodes]
+    if len(set(places)) != len(places) or any(node.place > node.order for node in scheduler.registry.nodes):
+        raise broken("record", f"two nodes have one place, or one has a place that is to come: {places}", None)
+
+
+def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bool]]:
+    spec = node.spec
+    is_new = node.status is Status.NEVER_RAN
+    yield "it is what it was registered as", (node.name, node.fn, node.outputs) == (spec.name, spec.fn, spec.outputs)
+    titles = [titled(name, spec.piece) for name in (spec.name, f"{spec.name}()")]
+    yield "its title is its name", node.title in titles
+    yield "it has a result or is an effect", bool(node.outputs) is (spec.kind is Kind.COMPUTATION)
+    yield "effects come after computations", node.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
+    yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.surface)
+    yield "what its documents are named by is its own", node.cause == ("run", spec.name, node.order)
+    yield "nobody is its own parent", node.parent is not node
+    yield "it is there", not node.removed
+    yield "at rest nothing is at work", not node.running
+    yield "what never ran has nothing of a run", not is_new or not (node.commit or node.reads or node.runs)
+    yield "an attempt has a transaction of its own", node.attempt is None or node.attempt.tx.node is node
+    yield "who waits for a verdict has written", node.commit is None or node.commit.node is node
+    yield "where an error comes from goes with it", node.trace is None or node.error is not None
+    yield "it ran in a pass that was", 0 <= node.pass_number <= pass_number and node.pass_runs >= 0
+    yield "a failing store is not tried for ever", 0 <= node.store_failures <= FAILURES_MAX
+    yield "its result is as narrow as what it read", not node.breadth or not node.breadth.startswith("space")
+    kept = node.recorded
+    yield "what was kept of it is what it can be known by", kept is None or (spec.print is not None and bool(kept[1]))
+    yield "what was restored has been run, if not here", not node.restored or (spec.print is not None and not is_new)
+    failures = bool(node.told_failures) or node.known_failure is not None
+    yield "failures that were kept are of what can be known by what it is", not failures or spec.print is not None
+    is_told = node.adopted > 0 or node.heard is not None
+    yield "what is taken over from others can be known by what it is", not is_told or spec.print is not None
+    yield "what was adopted has been run, if not here", not node.adopted or not is_new
+    moments = [moment for moment in (node.moment, node.run_moment) if moment is not None]
+    yield "news is not of tomorrow", all(moment <= now for moment in moments)
+    yield "counts do not go below nothing", node.runs >= 0 and node.invalidated >= 0
+    yield "times fit", 0 <= node.last_ms <= node.total_ms + 1e-6 and node.last_at_ms <= now
+
+
+# --- over the trace -------------------------------------------------------------------------------------------
+
+
+def i2_dormancy(records: Sequence[Record]) -> None:
+    """Who starts is live, or a caller asks."""
+    live: dict[str, bool] = {record.node: False for record in records if isinstance(record, Registered)}
+    for record in records:
+        if isinstance(record, Demand):
+            live[record.node] = record.live
+        elif isinstance(record, Started) and live.get(record.node, record.demand == "live") != (
+            record.demand == "live"
+        ):
+            raise broken("I2", "it starts as one that is live, which it is not, or the other way round", record)
+
+
+def i3_value_gated(records: Sequence[Record]) -> None:
+    """Who starts again has been invalidated, or its attempt did not count, since it started last."""
+    has_reason: dict[str, bool] = {}
+    for record in records:
+        if isinstance(record, Registered | Invalidated | TakenBack):
+            has_reason[record.node] = True
+        elif isinstance(record, Started):
+            if not has_reason.get(record.node, True):
+                raise broken("I3", "it starts again, and nothing it read has changed", record)
+            has_reason[record.node] = False
+
+
+def i5_self_stability(records: Sequence[Record]) -> None:
+    """Nobody is invalidated by his own run; and a run that wrote nothing invalidates nobody, unless by failing."""
+    caused: dict[str, Invalidated] = {}
+    # Whose last attempt failed, and who is failing as far as its readers know: they are told of that, and of its end.
+    failed: set[str] = set()
+    failing: set[str] = set()
+    for record in records:
+        node = record.node
+        if isinstance(record, Started):
+            caused.pop(node, None)
+            failed.discard(node)
+        elif isinstance(record, Failed):
+            failed.add(node)
+            failing.add(node)
+        elif isinstance(record, Restored) and record.reason == FAILED:
+            failing.add(node)
+        elif isinstance(record, Invalidated):
+            if record.by == node:
+                raise broken("I5", "it is invalid because of what it wrote itself", record)
+            caused[record.by] = record
+        elif isinstance(record, Finished):
+            if not record.changed and node in caused and node not in failing:
+                raise broken("I5", f"it wrote nothing, and has caused {caused[node]}", record)
+            if node not in failed:
+                failing.discard(node)
+
+
+def i6_bounds(records: Sequence[Record]) -> None:  # noqa: C901  # one bound after another
+    """In one pass nobody starts more often than he may; who does not settle rests, and longer each time."""
+    starts: dict[str, int] = {}
+    number = ended = 0
+    rests: dict[str, int] = {}
+    until: dict[str, float] = {}
+    for record in records:
+        node = record.node
+        if isinstance(record, Started):
+            if record.pass_number != number:
+                # One that was interrupted has no end.
+                starts, number = {}, record.pass_number
+            # After the end of a pass its number stays: for callers, who are not part of any.
+            if number > ended:
+                starts[node] = starts.get(node, 0) + 1
+            if starts.get(node, 0) > RUNS_MAX:
+                raise broken("I6", f"it starts more than {RUNS_MAX} times in one pass", record)
+            if record.first:
+                # One that has never come to its end has nothing to offer a caller, who need not wait therefore.
+                until.pop(node, None)
+            if record.at_ms < until.get(node, 0):
+                raise broken("I6", f"it did not settle, and should rest until {until[node]:g}", record)
+        elif isinstance(record, Restless):
+            rests[node] = rests.get(node, 0) + 1
+            until[node] = record.at_ms + min(BACKOFF_MS * 2 ** (rests[node] - 1), BACKOFF_MAX_MS)
+            # It ran in this pass, and is not among those that came out of it well.
+            starts.pop(node, None)
+        elif isinstance(record, Pass):
+            for settled in starts:
+                rests.pop(settled, None)
+            starts, ended = {}, record.number
+
+
+def i8_causes(records: Sequence[Record]) -> None:
+    """Who starts names all that has invalidated it since it started last, and what a lost attempt was made for."""
+    wanted: dict[str, dict[str, None]] = {record.node: {} for record in records if isinstance(record, Registered)}
+    # All it ever named: a commit that is rejected may be older than the last attempt.
+    named: dict[str, set[str]] = {}
+    started: dict[str, Started] = {}
+    for record in records:
+        node = record.node
+        if isinstance(record, Invalidated):
+            wanted.setdefault(node, {})[record.cause] = None
+        elif isinstance(record, Finished):
+            started.pop(node, None)
+        elif isinstance(record, Restored) and record.outcome == ADOPTED:
+            wanted[node] = {}
+        elif isinstance(record, TakenBack) and node in started and record.reason != REJECTED:
+            wanted.setdefault(node, {}).update(dict.fromkeys(started[node].causes))
+        elif isinstance(record, Started):
+            if node in named or node in wanted:
+                _same_causes(record, wanted.get(node, {}), named.get(node, set()))
+            named.setdefault(node, set()).update(record.causes)
+            started[node], wanted[node] = record, {}
+
+
+def _same_causes(record: Started, wanted: dict[str, None], earlier: set[str]) -> None:
+    """Of very many places only the documents are kept."""
+    causes = set(record.causes)
+    documents = {cause.partition("/")[0] for cause in wanted}
+    is_told = all(cause in causes or cause.partition("/")[0] in causes for cause in wanted)
+    if not is_told or not causes <= wanted.keys() | documents | earlier:
+        raise broken("I8", f"it was invalidated by {list(wanted)}", record)
+
+
+# --- the lists ------------------------------------------------------------------------------------------------
+
+AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (
+    records_are_whole,
+    edges_are_exact,
+    index_is_exact,
+    waiting_is_exact,
+    i2_liveness,
+    i9_ranks,
+    i8_provenance,
+    i1_live_consistency,
+    *event_invariants.AT_REST,
+)
+
+OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
+    i2_dormancy,
+    i3_value_gated,
+    i5_self_stability,
+    i6_bounds,
+    i8_causes,
+    *event_invariants.OVER_TRACE,
+    *restore_invariants.OVER_TRACE,
+)
+
+FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
+    **dict.fromkeys(("spec", "name", "title", "fn", "order", "place", "tier", "surface", "parent"), records_are_whole),
+    **dict.fromkeys(("removed", "running", "attempt", "error", "trace", "breadth"), records_are_whole),
+    **dict.fromkeys(("pass_number", "pass_runs", "store_failures", "runs", "invalidated"), records_are_whole),
+    **dict.fromkeys(("restored", "recorded", "adopted", "heard", "told_failures", "known_failure"), records_are_whole),
+    **dict.fromkeys(("total_ms", "last_ms", "last_at_ms", "moment", "run_moment"), records_are_whole),
+    **dict.fromkeys(("outputs", "above"), edges_are_exact),
+    "reads": index_is_exact,
+    **dict.fromkeys(("queued", "gate"), waiting_is_exact),
+    **dict.fromkeys(("demand", "live_refs", "provisional", "resting"), i2_liveness),
+    **dict.fromkeys(("rank", "ring"), i9_ranks),
+    **dict.fromkeys(("invalid_causes", "last_causes", "commit"), i8_provenance),
+    "status": i1_live_consistency,
+}
+"""Who looks at each field of a node. A field that is not in here has nobody who says what must hold of it."""

@@ -1,0 +1,207 @@
+"""What must always hold of workflows, as far as it can only be seen over time. Reads only.
+
+A `Watch` is shown moments: any between two transactions (`look`), the one after a run has begun (`begun`), and one at
+which nothing is due (`rest`). Each is compared with those before it. As in `invariants`, the first thing that does not
+hold is raised as an InvariantError.
+
+Must never know: how any of it is kept true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from headwater.workflow.rows import HANDLER, RUN, FlowRow, HandlerRow, Intent, Phase, RunRow, Status, Why
+from headwater.workflow.schedule import next_after
+from headwater.workflow.set_aside import waits
+from headwater.workflow.table_checks import Kept, broken, check_all, events, spec_of
+from headwater.workflow.tables import Book
+from headwater.workflow.workflow_limits import WAKE_MAX_MS, WAKE_MIN_MS
+
+Seen = Mapping[tuple[int, str], Mapping[int, int]]
+"""By workflow and consumer: the events that waited when it last looked, each with its attempt."""
+
+_FINAL = (Status.COMMITTED, Status.CRASHED, Status.LOGIC, Status.INTERNAL)
+_ORDER = list(Phase)
+_PLAN = ("prepare_result", "taken", "title", "offered")
+_FIXED = ("flow", "handler", "kind", "retry_of", "chain", "attempt", "version", "why", "created_at", "effect_of")
+
+
+class Watch:
+    """Remembers what it was shown. One for each database, over as many openings as there are."""
+
+    def __init__(self) -> None:
+        self._runs: dict[int, RunRow] = {}
+        self._events: dict[int, Kept] = {}
+        self._seen: dict[tuple[int, str], dict[int, int]] = {}
+        self._handlers: dict[tuple[int, str], HandlerRow] = {}
+        self._now: int | None = None
+
+    def look(self, book: Book, alive: Collection[int] | None = None) -> None:
+        """Any moment between two transactions."""
+        check_all(book, alive)
+        runs = {row[0]: RunRow(*row) for row in book.execute(f"select {RUN} from flow_run")}
+        for run_id, run in runs.items():
+            if run_id in self._runs:
+                w2_only_forward(self._runs[run_id], run)
+                w3_said_once(self._runs[run_id], run)
+        self._runs = runs
+        found = {event.id: event for event in events(book)}
+        for event_id, event in self._events.items():
+            w9_frozen(event, found.get(event_id))
+        self._events = found
+        known = self._handlers
+        self._handlers = {(row.flow, row.name): row for row in _handlers(book)}
+        for name, row in self._handlers.items():
+            w12_in_bounds(known.get(name), row, self._now or book.now, book.now)
+        self._now = book.now
+
+    def begun(self, book: Book, run_id: int, dirty: Collection[str] = ()) -> None:
+        """A run has begun, and nothing has happened since. `dirty`: consumers that have not looked at what waits."""
+        run = book.run(run_id)
+        w13_order(book, run, dirty)
+        w14_paused(book, run)
+        if run.kind == "consumer" and run.phase == Phase.PREPARING:
+            self._seen[run.flow, run.handler] = _waiting(book, run)
+
+    def rest(self, book: Book) -> None:
+        """A host has looked at everything, and found nothing that is due."""
+        w8_taken_up(book)
+        w10_wake(book, self._seen)
+        w11_schedule(book)
+
+
+def _waiting(book: Book, run: RunRow) -> dict[int, int]:
+    topics = book.topics(run.flow)
+    wanted = {topics[name].id for name in spec_of(book, book.flow(run.flow)).consumer(run.handler).topics}
+    return {event.id: event.attempt for event in events(book) if event.topic in wanted and event.status == "pending"}
+
+
+def _handlers(book: Book) -> list[HandlerRow]:
+    return [HandlerRow(*row) for row in book.execute(f"select {HANDLER} from flow_handler where gone = 0")]
+
+
+# --- from one moment to the next ------------------------------------------------------------------------------
+
+
+def w2_only_forward(before: RunRow, after: RunRow) -> None:
+    """Phases go forward; what a run is, and how it ended, stays. What became of its call may be learnt later."""
+    if _ORDER.index(Phase(after.phase)) < _ORDER.index(Phase(before.phase)):
+        raise broken("W2", f"it was {before.phase} already", after)
+    if any(getattr(before, name) != getattr(after, name) for name in _FIXED):
+        raise broken("W2", f"it is not what it was ({before})", after)
+    is_learnt = before.phase == Phase.MUTATING and after.phase == Phase.MUTATED
+    if before.status in _FINAL and (after.status != before.status or (after.phase != before.phase and not is_learnt)):
+        raise broken("W2", f"it had ended ({before.status}, {before.phase})", after)
+
+
+def w3_said_once(before: RunRow, after: RunRow) -> None:
+    """What was prepared, and what came of the call, is said once."""
+    if before.prepare_result is not None and any(getattr(before, name) != getattr(after, name) for name in _PLAN):
+        raise broken("W3", "what was prepared is another now", after)
+    if before.mutation_result is not None and before.mutation_result != after.mutation_result:
+        raise broken("W3", "what came of its call is another now", after)
+
+
+def w9_frozen(before: Kept, after: Kept | None) -> None:
+    """An event is never gone. What a run was given does not change, and what is done with stays so."""
+    if after is None:
+        raise broken("W9", "it is gone", before)
+    if before.status != "pending" and after.attempt == before.attempt and after.payload != before.payload:
+        raise broken("W9", f"it was {before.status}, and what it says has changed", after)
+    if before.status in ("consumed", "skipped") and after.status != before.status:
+        raise broken("W9", f"it was {before.status}", after)
+
+
+def w12_in_bounds(before: HandlerRow | None, after: HandlerRow, earlier: int, now: int) -> None:
+    """A time that was asked for between these two moments is neither sooner than allowed nor later."""
+    if after.wake_at is None or (before is not None and before.wake_at == after.wake_at):
+        return
+    # The clock may have been set meanwhile, to either side.
+    soonest, latest = min(earlier, now) + WAKE_MIN_MS, max(earlier, now) + WAKE_MAX_MS
+    if not soonest <= after.wake_at <= latest:
+        raise broken("W12", f"between {earlier} and {now}, that is too soon, or too late", after)
+
+
+# --- when a run begins ----------------------------------------------------------------------------------------
+
+
+def w13_order(book: Book, run: RunRow, dirty: Collection[str] = ()) -> None:
+    """Consumers before producers; of those with events, the one whose is oldest. A chain goes before all of them."""
+    if run.retry_of is not None:
+        return
+    flow = book.flow(run.flow)
+    topics = book.topics(flow.id)
+    rows = {row.name: row for row in book.handlers(flow.id) if row.kind == "consumer"}
+    own: int | None = None
+    oldest: dict[str, int] = {}
+    for consumer in spec_of(book, flow).consumers:
+        found = book.oldest([topics[name].id for name in consumer.topics])
+        if consumer.name == run.handler:
+            own = found
+        elif found is not None and consumer.name in dirty:
+            oldest[consumer.name] = found
+        wake_at = rows[consumer.name].wake_at
+        if run.kind == "producer" and wake_at is not None and wake_at <= book.now:
+            raise broken("W13", f"{consumer.name} is to be woken, and this producer runs first", run)
+    for name, event in oldest.items():
+        if run.kind == "producer" or own is None or run.why != Why.EVENT or event < own:
+            raise broken("W13", f"event {event} waits for {name}, and this runs first", run)
+
+
+def w14_paused(book: Book, run: RunRow) -> None:
+    """Nothing begins in a workflow that is paused or blocked, nor before its time."""
+    flow = book.flow(run.flow)
+    if run.status == Status.ACTIVE and (flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing):
+        raise broken("W14", f"it begins although {flow.name} is stopped ({flow})", run)
+    if flow.retry_at is not None:
+        raise broken("W14", f"it begins, and {flow.name} still waits for {flow.retry_at}", run)
+
+
+# --- when nothing is due --------------------------------------------------------------------------------------
+
+
+def _idle(book: Book) -> list[FlowRow]:
+    """Workflows that could run, and have nothing to finish."""
+    found = [book.flow(row[0]) for row in book.execute("select id from flow order by id")]
+    return [
+        flow
+        for flow in found
+        if flow.intent == Intent.ACTIVE and flow.block is None and flow.head is None and book.active(flow.id) is None
+    ]
+
+
+def w8_taken_up(book: Book) -> None:
+    """No run that was put aside is still to be taken up."""
+    for flow in _idle(book):
+        run = waits(book, flow)
+        if run is not None:
+            raise broken("W8", f"it is to be taken up again, and {flow.name} does nothing", run)
+
+
+def w10_wake(book: Book, seen: Seen) -> None:
+    """Whatever waits was there when its consumer last looked."""
+    for flow in _idle(book):
+        topics = book.topics(flow.id)
+        for consumer in spec_of(book, flow).consumers:
+            wanted = {topics[name].id for name in consumer.topics}
+            known = seen.get((flow.id, consumer.name), {})
+            for event in events(book):
+                if event.topic in wanted and event.status == "pending" and known.get(event.id) != event.attempt:
+                    raise broken("W10", f"{consumer.name} has not looked since it came, or came back", event)
+
+
+def w11_schedule(book: Book) -> None:
+    """What runs by the clock runs next when its schedule says, counted from now at the latest."""
+    for flow in _idle(book):
+        spec = spec_of(book, flow)
+        for row in book.handlers(flow.id):
+            if row.kind == "consumer":
+                if row.wake_at is not None and not book.now < row.wake_at <= book.now + WAKE_MAX_MS:
+                    raise broken("W11", f"it is {book.now}, and it should have been woken, or be sooner", row)
+                continue
+            schedule = spec.producer(row.name).schedule
+            if schedule is None:
+                continue
+            if row.next_run_at is None or not book.now < row.next_run_at <= next_after(schedule, book.now):
+                raise broken("W11", f"it is {book.now}, and its next run is due, or too far away", row)

@@ -1,0 +1,60 @@
+"""Was a read touched by a change? The exact rules; the scheduler's index and the store's checks obey them.
+
+A read is a path and a depth. Walk both values, before and after, down the read's path. A side *reaches* when
+every place above the end is a container; the end itself may be absent.
+
+- Both reach: a deep read is touched when the values differ, a shallow one when their shapes differ.
+- One reaches: touched.
+- Neither: touched when the walks stopped at different depths, for then something in between appeared or vanished.
+
+Must never know: who reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headwater.values.address import Depth
+from headwater.values.tree import ABSENT, Maybe, Path, child, is_container, same, same_shape
+
+if TYPE_CHECKING:
+    from headwater.values.notifications import Change
+
+
+def is_touched(read: Path, depth: Depth, change: Change) -> bool:
+    """Tell whether the change alters what a read at this path and depth saw."""
+    start = change.path
+    if len(read) < len(start):
+        return start[: len(read)] == read and _touched_from_below(read, depth, change)
+    if read[: len(start)] != start:
+        return False
+    return touches(read[len(start) :], depth, change.before, change.after)
+
+
+def _touched_from_below(read: Path, depth: Depth, change: Change) -> bool:
+    """The read is above the change: both sides reach it, and it differs exactly by what changed below."""
+    if depth is Depth.DEEP:
+        return not same(change.before, change.after)
+    # The shape one step above changes when the place itself appears or vanishes.
+    is_parent = len(read) + 1 == len(change.path)
+    return is_parent and (change.before is ABSENT) != (change.after is ABSENT)
+
+
+def touches(path: Path, depth: Depth, before: Maybe, after: Maybe) -> bool:
+    """The rule itself, for a read `path` below the place whose value went from `before` to `after`."""
+    if before is after:
+        return False
+    old, old_depth = walk(before, path)
+    new, new_depth = walk(after, path)
+    if old_depth < len(path) or new_depth < len(path):
+        return old_depth != new_depth
+    return not (same(old, new) if depth is Depth.DEEP else same_shape(old, new))
+
+
+def walk(value: Maybe, path: Path) -> tuple[Maybe, int]:
+    """Follow a path; the number says how many steps were taken before something was no container."""
+    for taken, step in enumerate(path):
+        if not is_container(value):
+            return ABSENT, taken
+        value = child(value, step)
+    return value, len(path)

@@ -1,0 +1,186 @@
+"""A program's workflow meets what is kept of it: the first time, unchanged, or as another version.
+
+Everything is checked before anything changes. Topics, events, states and inputs are kept; what waits goes on under the
+new version. What would lose something silently is refused, unless it is forced.
+
+Must never know: how handlers are found in a program.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.errors import DeclarationError, TransitionError
+from headwater.workflow import run_rows
+from headwater.workflow.phases import Restart, restart_of
+from headwater.workflow.planner import Flags, flags_after_restart
+from headwater.workflow.rows import FlowRow, Outcome, RunRow, Status
+from headwater.workflow.tables import Book
+from headwater.workflow.workflow_rows import set_flow, set_handler
+from headwater.workflow.workflow_spec import FlowSpec
+
+
+class Deployed(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    flow: FlowRow
+    is_new: bool
+    """Another version than before, or the first."""
+    flags: Flags
+    code: bytes | None
+    """What a repairer has put in place of the program's own handlers, if that is still so."""
+
+
+def check(spec: FlowSpec) -> None:
+    """Refuse what could never work. Raises DeclarationError."""
+    name = spec.name
+    if not spec.producers and not spec.consumers:
+        raise DeclarationError(f"workflow {name} has neither a producer nor a consumer", flow=name)
+    consumed: dict[str, str] = {}
+    for consumer in spec.consumers:
+        for topic in consumer.topics:
+            if topic not in spec.topics:
+                message = f"workflow {name}: {consumer.name} consumes {topic}, which is no topic of it; declare it with"
+                raise DeclarationError(f"{message} flow.topic({topic!r}, ...)", flow=name, topic=topic)
+            if topic in consumed:
+                message = (
+                    f"workflow {name}: topic {topic} is consumed by {consumed[topic]} and by {consumer.name}; an event "
+                    "is consumed once: publish it to a topic for each"
+                )
+                raise DeclarationError(message, flow=name, topic=topic)
+            consumed[topic] = consumer.name
+    for topic in spec.topics:
+        if topic not in consumed:
+            message = f"workflow {name}: nobody consumes topic {topic}; what is published there would wait for ever"
+            raise DeclarationError(f"{message}: declare a consumer for it, or drop the topic", flow=name, topic=topic)
+
+
+def deploy(book: Book, spec: FlowSpec, print_: str, salt: str, *, force: bool = False) -> Deployed:
+    """Make what is kept fit the program. Raises TransitionError if that would lose something."""
+    config = msgspec.msgpack.encode(spec)
+    flow = book.flow_named(spec.name)
+    if flow is None:
+        book.execute(
+            "insert into flow(name, salt, version, intent, created_at, updated_at) values (?, ?, 1, 'active', ?, ?)",
+            spec.name,
+            salt,
+            book.now,
+            book.now,
+        )
+        flow = book.flow_named(spec.name)
+        assert flow is not None
+        known, code, is_new = None, None, True
+    else:
+        known, code = _newest(book, flow)
+        is_new = known != print_
+        _check_loss(book, flow, spec, force=force)
+    if is_new:
+        code = None
+        flow = _upgrade(book, flow, spec, print_, config, first=known is None)
+    flags = flags_after_restart(book, flow, spec)
+    if is_new:
+        flags.fresh = {consumer.name for consumer in spec.consumers}
+        flags.dirty = set(flags.fresh)
+    book.touch(flow.id)
+    return Deployed(flow, is_new, flags, code)
+
+
+def _newest(book: Book, flow: FlowRow) -> tuple[str, bytes | None]:
+    row = book.one("select print, code from flow_version where flow = ? and version = ?", flow.id, flow.version)
+    assert row is not None
+    return row[0], row[1]
+
+
+def _upgrade(book: Book, flow: FlowRow, spec: FlowSpec, print_: str, config: bytes, *, first: bool) -> FlowRow:
+    version = flow.version if first else flow.version + 1
+    add_version(book, flow.id, version, print_, config, None, "deployed")
+    for topic in spec.topics:
+        book.execute("insert into flow_topic(flow, name) values (?, ?) on conflict do nothing", flow.id, topic)
+    wanted = [("producer", p.name) for p in spec.producers] + [("consumer", c.name) for c in spec.consumers]
+    for kind, name in wanted:
+        # Everything is due: a producer runs, a consumer looks.
+        book.execute(
+            "insert into flow_handler(flow, kind, name, next_run_at) values (?, ?, ?, ?) "
+            "on conflict do update set gone = 0, next_run_at = excluded.next_run_at",
+            flow.id,
+            kind,
+            name,
+            book.now if kind == "producer" else None,
+        )
+    for row in book.handlers(flow.id):
+        if (row.kind, row.name) not in wanted:
+            gone = {"gone": 1, "next_run_at": None, "wake_at": None, "asked": 0}
+            set_handler(book, row, **gone)
+    flow = set_flow(book, flow, version=version, repairs=0, repairing=0)
+    if flow.block_kind in ("logic", "crashes", "exhausted") and flow.head is not None:
+        # The new version is what it was waiting for.
+        flow = set_flow(book, flow, block=None, block_kind=None, retry_at=book.now, failures=0)
+    elif flow.head is not None and flow.block is None and flow.retry_at is None and _can_go_on(book, flow):
+        flow = set_flow(book, flow, retry_at=book.now)
+    return flow
+
+
+def _can_go_on(book: Book, flow: FlowRow) -> bool:
+    assert flow.head is not None
+    return restart_of(Outcome(book.run(flow.head).outcome)) is not Restart.WAIT
+
+
+def add_version(  # noqa: PLR0917  # one for each column
+    book: Book, flow: int, version: int, print_: str, config: bytes, code: bytes | None, why: str
+) -> None:
+    """One more version: what runs from now on are pinned to."""
+    book.execute(
+        "insert into flow_version(flow, version, print, config, code, why, at) values (?, ?, ?, ?, ?, ?, ?)",
+        flow,
+        version,
+        print_,
+        config,
+        code,
+        why,
+        book.now,
+    )
+
+
+def _check_loss(book: Book, flow: FlowRow, spec: FlowSpec, *, force: bool) -> None:
+    """L14: events that nobody would consume any more, and a chain that nobody could finish."""
+    consumed = {topic for consumer in spec.consumers for topic in consumer.topics}
+    for name, topic in book.topics(flow.id).items():
+        left = topic.unfinished + topic.parked
+        if name in consumed or not left:
+            continue
+        if not force:
+            message = (
+                f"workflow {flow.name}: {left} event{'s' if left > 1 else ''} of topic {name}, which nobody consumes "
+                "any more, are not done with; bring its consumer back until they are, or skip them: deploy with "
+                "force=True (headwater run --force)"
+            )
+            raise TransitionError(message, flow=flow.name, topic=name)
+        if flow.head is not None and _holds(book, flow.head, topic.id):
+            flow = _give_up(book, flow, book.run(flow.head))
+        book.execute(
+            "update flow_event set status = 'skipped' where topic = ? and status in ('pending', 'parked')", topic.id
+        )
+    if flow.head is None:
+        return
+    head = book.run(flow.head)
+    there = {("producer", p.name) for p in spec.producers} | {("consumer", c.name) for c in spec.consumers}
+    if (head.kind, head.handler) in there or head.status == Status.ACTIVE:
+        return
+    if not force:
+        message = (
+            f"workflow {flow.name}: run {head.id} of {head.handler} is not finished ({head.status}), and its handler "
+            "is gone; bring it back until it is, or give it up: deploy with force=True (headwater run --force)"
+        )
+        raise TransitionError(message, flow=flow.name, run=head.id)
+    _give_up(book, flow, head)
+
+
+def _holds(book: Book, run_id: int, topic: int) -> bool:
+    return book.one("select 1 from flow_event where reserved_by = ? and topic = ?", run_id, topic) is not None
+
+
+def _give_up(book: Book, flow: FlowRow, head: RunRow) -> FlowRow:
+    """The chain ends here, because somebody insists. What it holds is skipped."""
+    run_rows.release(book, head, "skipped", "skipped")
+    run_rows.mark(book, head, cancelled=1)
+    return set_flow(book, flow, head=None, retry_at=None, block=None, block_kind=None, failures=0)

@@ -1,0 +1,85 @@
+"""What becomes of a workflow's state and sentence where nobody executes it, or the program does not have it any more.
+
+The rows do not know: whoever asks says who has the file open.
+
+Must never know: how that is found out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.workflow.phases import Restart, restart_of
+from headwater.workflow.rows import FlowRow, Intent, Outcome, RunRow
+from headwater.workflow.tables import Book
+from headwater.workflow.wording.captions import told
+from headwater.workflow.wording.status_document import IDLE, RUNNING, STOPPED, is_tried_later
+from headwater.workflow.wording.story import HOST
+from headwater.workflow.wording.views import FlowView
+
+
+class Hosts(msgspec.Struct, frozen=True):
+    """Who has a file open."""
+
+    running: tuple[str, ...] = ()
+    """Workflows that somebody executes."""
+    apps: tuple[str, ...] = ()
+    """Apps that have it open."""
+    declared: tuple[str, ...] = ()
+    """Workflows that these have."""
+
+
+def as_seen(book: Book, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
+    """A workflow as it is with these hosts: nothing is said to go on that nobody takes further."""
+    if row.intent == Intent.ARCHIVED:
+        return view
+    # What belongs to an app that is not open is not gone: it is only not executed.
+    if row.name not in hosts.declared and row.name.partition(".")[0] in hosts.apps:
+        state = STOPPED if row.block is None else view.state
+        text = _gone(book, row, view)
+        return msgspec.structs.replace(view, gone=True, state=state, sentence=text, next_at=None, due_at=None)
+    if row.intent != Intent.ACTIVE or row.block is not None or row.name in hosts.running:
+        return view
+    said = _unhosted(book, row, view)
+    return view if said is None else msgspec.structs.replace(view, state=STOPPED, sentence=f"{said}: {HOST}.")
+
+
+def _unhosted(book: Book, row: FlowRow, view: FlowView) -> str | None:
+    """What waits for a host; None: nothing does, or it is executed all the same, by a program that does no more."""
+    head = None if row.head is None else book.run(row.head)
+    count = sum(view.pending.values())
+    said = None
+    if view.state == RUNNING and book.active(row.id) is None:
+        said = _unfinished(row, head, view)
+    elif view.state == IDLE and head is None and count:
+        said = f"{_events(count)} for a host"
+    return said
+
+
+def _unfinished(row: FlowRow, head: RunRow | None, view: FlowView) -> str:
+    if row.repairing or head is None:
+        return "Something failed, and its repair waits for a host"
+    if is_tried_later(row, head):
+        return f"{view.sentence.rstrip('. ')}. It waits for a host"
+    if restart_of(Outcome(head.outcome)) is Restart.WAIT:
+        return f"Whether {told(head)} happened is found out as soon as there is a host"
+    return f"{head.handler} waits for a host"
+
+
+def _gone(book: Book, row: FlowRow, view: FlowView) -> str:
+    """That it is not in the program, what waits in it, and what to do."""
+    count = sum(view.pending.values()) + view.parked
+    waits = [f"{_events(count)} in it"] if count else []
+    head = None if row.head is None else book.run(row.head)
+    if head is not None:
+        waits.append(f"run {head.id} ({head.title or head.handler}) is not finished")
+    left = " and ".join(waits) or "nothing waits in it"
+    pause = "" if row.intent == Intent.PAUSED else f"headwater workflow pause {row.name}, then "
+    return (
+        f"It is in the file, but not in the program that has it open: {left}. Bring it back into the program, "
+        f"or put it out of the way: {pause}headwater workflow archive {row.name}."
+    )
+
+
+def _events(count: int) -> str:
+    return "1 event waits" if count == 1 else f"{count:,} events wait"

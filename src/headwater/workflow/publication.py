@@ -1,0 +1,103 @@
+"""Events into topics: each id once, and the inputs that they are about.
+
+Must never know: who consumes them, and what is in them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.errors import EventReusedError, NotFoundError
+from headwater.workflow.rows import FlowRow, RunRow
+from headwater.workflow.tables import Book
+
+
+class Publication(msgspec.Struct, frozen=True):
+    """An event on its way into a topic."""
+
+    flow: str
+    topic: str
+    message: str
+    """The id that its source gives it: stable, so that the same thing published twice is one event."""
+    payload: bytes
+    title: str = ""
+    source: str = ""
+    """Where it comes from, for people; empty: from a run, whose inputs are its own."""
+    is_pinned: bool = False
+    """Whether the sender promised that the same id has the same payload: another one is refused, not taken."""
+
+
+def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
+    """Put it there; whether it is new. D8: one that waits gets the new payload, one that a run was given does not."""
+    flow, topic = _topic(book, event)
+    query = "select id, status, payload from flow_event where topic = ? and message = ?"
+    known = book.one(query, topic, event.message)
+    if known is None:
+        values = (topic, event.message, event.payload, None if run is None else run.id, book.now)
+        event_id: int = book.insert(
+            "insert into flow_event(topic, message, payload, status, created_by, created_at) "
+            "values (?, ?, ?, 'pending', ?, ?) returning id",
+            *values,
+        )[0]
+        book.recount(flow.id)
+        book.published[flow.id, event.topic] = None
+        book.touch(flow.id)
+    else:
+        event_id = known[0]
+        if event.is_pinned and known[2] != event.payload:
+            message = (
+                f"cannot publish {event.message!r} to {event.flow}.{event.topic}: an event with this id was published "
+                "with another payload; use an id of its own for what is another event"
+            )
+            raise EventReusedError(message, topic=event.topic, event=event.message)
+        if known[1] == "pending" and known[2] != event.payload:
+            newest = "(select coalesce(max(id), 0) from flow_run)"
+            book.write(f"update flow_event set payload = ?, changed = {newest} where id = ?", event.payload, event_id)
+            # W10: who has looked at it and left it, looks again.
+            book.published[flow.id, event.topic] = None
+            book.touch(flow.id)
+    _cause(book, flow, event, event_id, run)
+    return known is None
+
+
+def _topic(book: Book, event: Publication) -> tuple[FlowRow, int]:
+    flow = book.flow_named(event.flow)
+    topic = None if flow is None else book.topic_ids(flow.id).get(event.topic)
+    if flow is None or topic is None:
+        message = (
+            f"there is no topic {event.topic} of a workflow {event.flow} in this space: open the app that declares it "
+            "once, so that it is deployed"
+        )
+        raise NotFoundError(message, flow=event.flow, topic=event.topic)
+    return flow, topic
+
+
+def _cause(book: Book, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
+    """What comes from a consumer is about all that its run was about; everything else is an input of its own."""
+    if run is not None and run.kind == "consumer":
+        book.write(
+            "insert into flow_cause select distinct ?, cause.input from flow_take as take "
+            "join flow_cause as cause on cause.event = take.event where take.run = ? on conflict do nothing",
+            event_id,
+            run.id,
+        )
+        return
+    source = event.source or event.topic
+    book.write(
+        "insert into flow_input(flow, source, message, title, created_by, created_at) values (?, ?, ?, ?, ?, ?) "
+        "on conflict do nothing",
+        flow.id,
+        source,
+        event.message,
+        event.title or f"{event.topic} {event.message}",
+        None if run is None else run.id,
+        book.now,
+    )
+    book.write(
+        "insert into flow_cause select ?, id from flow_input where flow = ? and source = ? and message = ? "
+        "on conflict do nothing",
+        event_id,
+        flow.id,
+        source,
+        event.message,
+    )

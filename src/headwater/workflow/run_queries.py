@@ -1,0 +1,372 @@
+"""What can be asked about workflows, runs and inputs: for lists, pictures and programs. Only reads.
+
+Lists come in pages, so that nobody holds the file for long: `before` is the last id of the page before.
+
+Must never know: how it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from headwater.values.codec import decode, to_json
+from headwater.values.ids import Millis
+from headwater.workflow.decisions import Decision, decisions
+from headwater.workflow.host_state import Hosts, as_seen
+from headwater.workflow.input_queries import input_view, inputs, outputs_of
+from headwater.workflow.operator_actions import find_flow
+from headwater.workflow.phases import Restart, restart_of
+from headwater.workflow.rows import CALL, OF_CHAIN, RUN, CallRow, FlowRow, HandlerRow, Intent, Outcome, RunRow, Status
+from headwater.workflow.schedule import in_words
+from headwater.workflow.tables import Book
+from headwater.workflow.wording.captions import inputs_of, listed, told
+from headwater.workflow.wording.status_document import sentence_of
+from headwater.workflow.wording.story import (
+    HOST,
+    because,
+    call_sentence,
+    decision_sentence,
+    reached,
+    sentence,
+    standing,
+)
+from headwater.workflow.wording.views import (
+    CallView,
+    DecisionView,
+    EventView,
+    FlowView,
+    HandlerView,
+    InputView,
+    RunDetails,
+    RunLine,
+    RunView,
+)
+from headwater.workflow.workflow_limits import STALE_MS
+from headwater.workflow.workflow_spec import FlowSpec
+
+EVENTS_SHOWN: Final = 1000
+"""Events of one run that are listed: as many as one can be given at once."""
+
+_UNANSWERED: Final = ("indeterminate", "hung")
+"""Why a workflow waits to be told what became of a call."""
+
+# --- workflows ------------------------------------------------------------------------------------------------
+
+
+def flow_names(book: Book) -> list[str]:
+    """All of this space."""
+    return [row[0] for row in book.execute("select name from flow order by name")]
+
+
+def flow(book: Book, name: str, *, recent: int = 5, hosts: Hosts | None = None) -> FlowView:
+    """One of them. Raises NotFoundError."""
+    row = find_flow(book, name)
+    view = _flow_view(book, row, recent)
+    return view if hosts is None else as_seen(book, row, view, hosts)
+
+
+def flows(book: Book, *, archived: bool = False, hosts: Hosts | None = None) -> list[FlowView]:
+    """Those there are; archived ones if they are asked for."""
+    found = [flow(book, name, recent=1, hosts=hosts) for name in flow_names(book)]
+    return [view for view in found if archived or view.intent != "archived"]
+
+
+def needs_attention(book: Book) -> list[FlowView]:
+    """Workflows that wait for a person."""
+    return [view for view in flows(book) if view.state == "Needs attention"]
+
+
+def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
+    topics = book.topics(row.id)
+    active = book.active(row.id)
+    head = None if row.head is None else book.run(row.head)
+    state, said = sentence_of(row, active, head)
+    rows = book.handlers(row.id)
+    times = [each.next_run_at for each in rows if each.next_run_at is not None]
+    config, deployed_at = book.execute(
+        "select config, at from flow_version where flow = ? and version = ?", row.id, row.version
+    )[0]
+    handlers = _handlers(msgspec.msgpack.decode(config, type=FlowSpec), rows)
+    scheduled = [f"{each.name} {each.when}" for each in handlers if each.kind == "producer"]
+    current = active or head
+    return FlowView(
+        name=row.name,
+        state=state,
+        sentence=said,
+        schedule="; ".join(scheduled) or "when something is published",
+        version=row.version,
+        deployed_at=deployed_at,
+        intent=str(row.intent),
+        block_kind=row.block_kind,
+        pending={name: topic.unfinished for name, topic in topics.items()},
+        parked=sum(topic.parked for topic in topics.values()),
+        next_at=min(times, default=None),
+        retry_at=row.retry_at,
+        due_at=_due_at(book, row, head, rows),
+        failures=row.failures,
+        run=None if current is None else current.id,
+        can_ask=head is not None and row.block_kind in _UNANSWERED and book.reconciles(head),
+        has_effect=head is not None and restart_of(Outcome(head.outcome)) is Restart.EMIT,
+        waiting=int(row.block is not None and row.intent != Intent.ARCHIVED),
+        stale=_stale(book, row.id),
+        runs=book.execute("select count(*) from flow_run where flow = ?", row.id)[0][0],
+        recent=_recent(book, row.id, recent),
+        handlers=handlers,
+        updated_at=row.updated_at,
+    )
+
+
+def _handlers(spec: FlowSpec, rows: Iterable[HandlerRow]) -> list[HandlerView]:
+    """In the order in which the program declares them."""
+    known = {(row.kind, row.name): row for row in rows}
+    found: list[HandlerView] = []
+    for producer in spec.producers:
+        row = known.get(("producer", producer.name))
+        next_at = None if row is None else row.next_run_at
+        found.append(
+            HandlerView(name=producer.name, kind="producer", when=in_words(producer.schedule), next_at=next_at)
+        )
+    for consumer in spec.consumers:
+        row = known.get(("consumer", consumer.name))
+        when = f"when something is published to {listed(list(consumer.topics), len(consumer.topics))}"
+        wake_at = None if row is None else row.wake_at
+        found.append(HandlerView(name=consumer.name, kind="consumer", when=when, next_at=wake_at))
+    return found
+
+
+def _due_at(book: Book, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
+    """None: not before somebody does something, or something comes in."""
+    if row.intent != Intent.ACTIVE or row.block is not None:
+        return None
+    if head is None or head.status == Status.ACTIVE:
+        times = [at for each in rows for at in (each.next_run_at, each.wake_at) if at is not None]
+        return min(times, default=None)
+    if restart_of(Outcome(head.outcome)) is not Restart.WAIT:
+        return row.retry_at
+    call = book.call_of(head)
+    return None if call is None else call.next_at
+
+
+def _stale(book: Book, flow_id: int) -> int:
+    """Inputs that have waited for too long."""
+    query = (
+        "select count(distinct cause.input) from flow_topic as topic "
+        "join flow_event as event on event.topic = topic.id and event.status = 'pending' "
+        "join flow_cause as cause on cause.event = event.id where topic.flow = ? and event.created_at < ?"
+    )
+    count: int = book.execute(query, flow_id, book.now - STALE_MS)[0][0]
+    return count
+
+
+def _recent(book: Book, flow_id: int, limit: int) -> list[RunLine]:
+    query = f"select {RUN} from flow_run where flow = ? and status = 'committed' and taken > 0 order by id desc limit ?"
+    last = [RunRow(*row) for row in book.execute(query, flow_id, limit)]
+    return [RunLine(run.updated_at, told(run, book)) for run in last]
+
+
+# --- runs -----------------------------------------------------------------------------------------------------
+
+
+def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None, hosts: Hosts | None = None) -> RunView:
+    """One, as users see it."""
+    flow_row = flow_row or book.flow(run.flow)
+    later = book.one("select id from flow_run where retry_of = ?", run.id)
+    before = None if run.retry_of is None else book.run(run.retry_of)
+    followed_by: int | None = None if later is None else later[0]
+    waits = flow_row.head == run.id and run.status != Status.ACTIVE
+    call = book.call_of(run)
+    idle = _idle(flow_row, run, call, hosts, book.now) if waits else ""
+    return RunView(
+        id=run.id,
+        workflow=flow_row.name,
+        handler=run.handler,
+        kind=run.kind,
+        status=str(run.status),
+        phase=str(run.phase),
+        outcome=str(run.outcome),
+        why=str(run.why),
+        because=because(run, before),
+        reached=reached(run),
+        sentence=sentence(run, call, flow_row, later=followed_by, idle=idle),
+        state=standing(run, call, flow_row, followed_by),
+        waits_for=flow_row.block_kind if waits and flow_row.intent != Intent.ARCHIVED else None,
+        can_ask=waits and flow_row.block_kind in _UNANSWERED and book.reconciles(run),
+        attempt=run.attempt,
+        retry_of=run.retry_of,
+        followed_by=followed_by,
+        chain=run.chain,
+        version=run.version,
+        title=run.title,
+        text=told(run, book),
+        offered=run.offered,
+        taken=run.taken,
+        cancelled=bool(run.cancelled),
+        aside=run.aside,
+        error_kind=None if run.error_kind is None else str(run.error_kind),
+        error=run.error,
+        service=run.service,
+        retry_at=flow_row.retry_at if waits else None,
+        created_at=run.created_at,
+        updated_at=run.updated_at,
+    )
+
+
+def _idle(row: FlowRow, head: RunRow, call: CallRow | None, hosts: Hosts | None, now: Millis) -> str:
+    """What a chain waits for, besides its time; nothing: it goes on by itself, or waits for a person."""
+    if row.block is not None or row.intent == Intent.ARCHIVED:
+        return ""
+    if row.intent == Intent.PAUSED:
+        return f"Goes on when the workflow is resumed: headwater workflow resume {row.name}."
+    is_asked = restart_of(Outcome(head.outcome)) is Restart.WAIT
+    at = row.retry_at if not is_asked else None if call is None else call.next_at
+    is_due = bool(row.repairing) or (at is not None and at <= now)
+    return f"Waits for a host: {HOST}." if is_due and hosts is not None and row.name not in hosts.running else ""
+
+
+def runs(
+    book: Book,
+    name: str | None = None,
+    *,
+    limit: int = 50,
+    after: int = 0,
+    before: int | None = None,
+    also: Sequence[int] = (),
+    status: str | None = None,
+    acting: bool = False,
+    waiting: bool = False,
+    hosts: Hosts | None = None,
+) -> list[RunView]:
+    """The newest first: of one workflow or all; with a status that begins so; only those that took something.
+
+    `after` asks for those that came since, and `also` for some of those before, whatever they are. `waiting`: only
+    those that wait for a person. A run that has paused and was followed, or given up, is not listed as paused.
+    """
+    where: list[str] = ["id > ?"]
+    values: list[object] = [after]
+    flow_id = None if name is None else find_flow(book, name).id
+    if flow_id is not None:
+        where.append("flow = ?")
+        values.append(flow_id)
+    if before is not None:
+        where.append("id < ?")
+        values.append(before)
+    if status is not None:
+        where.append("substr(status, 1, length(?)) = ?")
+        values += [status, status]
+        if status.startswith("paused"):
+            where.append("id in (select head from flow where head is not null)")
+    if waiting:
+        where.append("id in (select head from flow where block is not null and intent <> 'archived')")
+    if acting:
+        where.append("(taken > 0 or status <> 'committed')")
+    query = f"select {RUN} from flow_run where {' and '.join(where)} order by id desc limit ?"
+    found = [RunRow(*row) for row in book.execute(query, *values, limit)]
+    if also:
+        there = {run.id for run in found}
+        rows = book.execute(f"select {RUN} from flow_run where id in ({', '.join('?' * len(also))})", *also)
+        more = [run for run in map(_run_row, rows) if run.id not in there and flow_id in (None, run.flow)]
+        found = sorted([*found, *more], key=lambda run: run.id, reverse=True)
+    known = {each: book.flow(each) for each in {run.flow for run in found}}
+    return [run_view(book, run, known[run.flow], hosts) for run in found]
+
+
+def _run_row(row: tuple[Any, ...]) -> RunRow:
+    return RunRow(*row)
+
+
+def run_details(book: Book, run_id: int, hosts: Hosts | None = None) -> RunDetails:
+    """Everything about one. Raises NotFoundError."""
+    run = book.run(run_id)
+    flow_row = book.flow(run.flow)
+    call = book.call_of(run)
+    query = (
+        "select topic.name, event.message, event.status, take.disposition, take.attempt from flow_take as take "
+        "join flow_event as event on event.id = take.event join flow_topic as topic on topic.id = event.topic "
+        "where take.run = ? order by event.id limit ?"
+    )
+    events = [
+        EventView(topic=topic, id=message, status=status, disposition=disposition, attempt=attempt)
+        for topic, message, status, disposition, attempt in book.execute(query, run.id, EVENTS_SHOWN)
+    ]
+    chain = [
+        RunRow(*row)
+        for row in book.execute(f"select {RUN} from flow_run where {OF_CHAIN} order by id", run.chain, run.chain)
+    ]
+    calls = book.execute(
+        f"select {CALL} from flow_call where run in (select id from flow_run where {OF_CHAIN}) order by run",
+        run.chain,
+        run.chain,
+    )
+    is_open = any(each.id == flow_row.head for each in chain)
+    return RunDetails(
+        run=run_view(book, run, flow_row, hosts),
+        details=run.error_details or None,
+        plan=_plain(run.prepare_result),
+        result=_plain(run.mutation_result),
+        call=None if call is None else _call_view(call),
+        events=events,
+        inputs=inputs_of(book, run, 100),
+        chain=[run_view(book, each, flow_row, hosts) for each in chain],
+        calls=[_call_view(CallRow(*row)) for row in calls],
+        block_kind=flow_row.block_kind if is_open else None,
+        decisions=[_decision_view(each) for each in decisions(book, [each.id for each in chain])],
+    )
+
+
+def _decision_view(made: Decision) -> DecisionView:
+    return DecisionView(
+        run=made.run,
+        at=made.at,
+        actor=made.actor,
+        verb=made.verb,
+        reason=made.reason,
+        sentence=decision_sentence(made),
+    )
+
+
+def _call_view(call: CallRow) -> CallView:
+    return CallView(
+        run=call.run,
+        operation=call.operation,
+        key=call.key,
+        status=str(call.status),
+        sentence=call_sentence(call),
+        params=_plain(call.params),
+        result=_plain(call.result),
+        error=call.error,
+        tries=call.tries,
+        next_at=call.next_at,
+        resolved_by=call.resolved_by,
+        at=call.at,
+        resolved_at=call.resolved_at,
+    )
+
+
+def _plain(kept: bytes | None) -> Any:  # noqa: ANN401  # as JSON has it
+    return None if kept is None else to_json(decode(kept))
+
+
+__all__ = [
+    "CallView",
+    "EventView",
+    "FlowView",
+    "HandlerView",
+    "Hosts",
+    "InputView",
+    "RunDetails",
+    "RunLine",
+    "RunView",
+    "flow",
+    "flow_names",
+    "flows",
+    "input_view",
+    "inputs",
+    "listed",
+    "needs_attention",
+    "outputs_of",
+    "run_details",
+    "runs",
+]

@@ -1,0 +1,28 @@
+"""What a restart finds: runs that a host was in the middle of when it ended.
+
+One transaction for each, so that it does not matter if this ends in the middle, too: a run is either still active, and
+found again, or it is crashed and the head of its chain, from which the chain goes on as from any other stop.
+
+Must never know: when that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from headwater.workflow.rows import RunRow
+from headwater.workflow.tables import Book
+from headwater.workflow.transitions import crashed
+
+
+def left_active(book: Book, alive: Collection[int] = ()) -> list[int]:
+    """Runs that nobody executes any more."""
+    # Put in order here: asked to do it, the database would rather walk through all runs there ever were.
+    found = book.execute("select id from flow_run where status = 'active'")
+    return sorted(row[0] for row in found if row[0] not in alive)
+
+
+def recover(book: Book, run_id: int) -> RunRow:
+    """W8: it gets one successor, or a stop that can be seen."""
+    run = book.run(run_id)
+    return crashed(book, run) if run.status == "active" else run

@@ -1,0 +1,53 @@
+"""Letting go of finished runs. Events and inputs stay: an id that was published once is never taken for new.
+
+Must never know: when that is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.workflow.rows import RunRow
+from headwater.workflow.set_aside import HELD
+from headwater.workflow.tables import Book
+from headwater.workflow.workflow_limits import PRUNE_EVERY
+
+BATCH: Final = 1024
+"""Chains at once: twice as many as are finished meanwhile, so that a long history gets shorter."""
+
+
+def is_due(book: Book, run: RunRow) -> bool:
+    """Once in so many numbers. Which of them are a workflow's depends on who else runs: it may have only odd ones."""
+    before = book.one("select max(id) from flow_run where flow = ? and id < ?", run.flow, run.id)
+    assert before is not None
+    return (before[0] or 0) // PRUNE_EVERY != run.id // PRUNE_EVERY
+
+
+def prune(book: Book, flow: int, keep: int) -> int:
+    """Drop the oldest finished chains beyond the newest `keep` runs; how many runs went.
+
+    The newest always stays: its number must not be given again, for the keys of calls are made of these.
+    """
+    keep = max(keep, 1)
+    newest = book.one("select id from flow_run where flow = ? order by id desc limit 1 offset ?", flow, keep)
+    if newest is None:
+        return 0
+    # Whole chains, by their first run; one that is not finished stays, however old it is.
+    head = "(select coalesce(head, 0) from flow where id = run.flow)"
+    # One that was put aside has the only copy of what came of its call.
+    kept = f"(select run.chain from flow_run as run where run.flow = ? and run.aside is not null and {HELD})"
+    query = (
+        "select id from flow_run as run where flow = ? and id <= ? and retry_of is null and status <> 'active' "
+        f"and id <> {head} and id not in {kept} "
+        "and not exists (select 1 from flow_run as other where other.chain = run.id "
+        f"and other.retry_of is not null and (other.id > ? or other.id = {head} or other.status = 'active')) "
+        "order by id limit ?"
+    )
+    chains = [row[0] for row in book.execute(query, flow, newest[0], flow, newest[0], BATCH)]
+    if not chains:
+        return 0
+    among = ", ".join("?" * len(chains))
+    them = f"(id in ({among}) or (retry_of is not null and chain in ({among})))"
+    for table in ("flow_take", "flow_call", "flow_decision"):
+        book.execute(f"delete from {table} where run in (select id from flow_run where {them})", *chains, *chains)
+    return book.change(f"delete from flow_run where {them}", *chains, *chains)

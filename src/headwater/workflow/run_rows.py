@@ -1,0 +1,266 @@
+"""Rows of runs, calls and reservations: the only place that writes them.
+
+Every move of a run goes through the table of `phases`; the database holds what must be true of the rows whoever writes.
+
+Must never know: when a run is due, and what users are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from headwater.errors import InvariantError, LogicError, TransitionError
+from headwater.values.causal import derive_id
+from headwater.values.ids import Millis
+from headwater.workflow.phases import Step, place_of, step
+from headwater.workflow.rows import (
+    RUN,
+    FlowRow,
+    HandlerKind,
+    Outcome,
+    Phase,
+    ResolvedBy,
+    RunRow,
+    Status,
+    Why,
+)
+from headwater.workflow.tables import Book
+
+_PARKED: Final = "select event from flow_take where run = ? and disposition = 'parked'"
+
+# --- runs -----------------------------------------------------------------------------------------------------
+
+
+def insert(book: Book, flow: FlowRow, handler: str, kind: HandlerKind, why: Why, *, offered: int = 0) -> RunRow:
+    """A new attempt that follows from none."""
+    return _insert(
+        book,
+        flow,
+        handler=handler,
+        kind=kind,
+        why=why,
+        offered=offered,
+        attempt=1,
+        phase=Phase.PREPARING,
+        outcome=Outcome.NONE,
+    )
+
+
+def insert_after(book: Book, flow: FlowRow, before: RunRow, why: Why, *, keeps: bool, offered: int = 0) -> RunRow:
+    """The next attempt of a chain: from the beginning, or with what was prepared and what came of the call."""
+    crashes = before.crashes if before.status == Status.CRASHED else 0
+    common: dict[str, object] = {
+        "handler": before.handler,
+        "kind": before.kind,
+        "why": why,
+        "retry_of": before.id,
+        "chain": before.chain,
+        "attempt": before.attempt + 1,
+        "crashes": crashes,
+        "approval": before.approval,
+    }
+    if not keeps:
+        return _insert(book, flow, **common, offered=offered, phase=Phase.PREPARING, outcome=Outcome.NONE)
+    taken = before.taken
+    if before.aside is not None:
+        # A person may have skipped some of them meanwhile.
+        query = f"select count(*) from flow_event where status = 'parked' and id in ({_PARKED})"
+        taken = book.execute(query, before.id)[0][0]
+    run = _insert(
+        book,
+        flow,
+        **common,
+        phase=Phase.MUTATED,
+        outcome=before.outcome,
+        offered=before.offered,
+        taken=taken,
+        title=before.title,
+        prepare_result=before.prepare_result,
+        mutation_result=before.mutation_result,
+        effect_of=before.call,
+    )
+    _hand_over(book, before, run)
+    return run
+
+
+def _insert(book: Book, flow: FlowRow, **values: object) -> RunRow:
+    values |= {
+        "flow": flow.id,
+        "version": flow.version,
+        "status": Status.ACTIVE,
+        "created_at": book.now,
+        "updated_at": book.now,
+    }
+    chain = values.pop("chain", None)
+    given = [*map(_plain, values.values()), *([] if chain is None else [chain])]
+    query = _insertion(tuple(values), is_first=chain is None)
+    run = book.keep_run(RunRow(*book.insert(query, *given)))
+    if chain is None and run.chain != run.id:
+        raise InvariantError(f"run {run.id} begins chain {run.chain}", run=run)
+    book.touch(flow.id)
+    return run
+
+
+@cache
+def _insertion(names: tuple[str, ...], *, is_first: bool) -> str:
+    # A chain is named by its first run.
+    chain = "(select coalesce(max(id), 0) + 1 from flow_run)" if is_first else "?"
+    marks = ", ".join("?" * len(names))
+    return f"insert into flow_run({', '.join(names)}, chain) values ({marks}, {chain}) returning {RUN}"
+
+
+def move(book: Book, run: RunRow, *steps: Step, **columns: object) -> RunRow:
+    """Take steps, together, and write what belongs to them. Raises TransitionError."""
+    before = after = place_of(run)
+    for what in steps:
+        after = step(after, what, f"run {run.id} of {run.handler}")
+    values = {"phase": after.phase, "status": after.status, "outcome": after.outcome, "updated_at": book.now, **columns}
+    given = [*map(_plain, values.values()), run.id, before.phase.value, before.status.value, before.outcome.value]
+    # W2: whoever was faster has moved it: then nothing of this happens.
+    if book.write(f"{_update(tuple(values))} and phase = ? and status = ? and outcome = ?", *given) != 1:
+        raise InvariantError(f"run {run.id} is no longer {before}", run=run.id)
+    return book.keep_run(msgspec.structs.replace(run, **values))
+
+
+@cache
+def _update(names: tuple[str, ...]) -> str:
+    return f"update flow_run set {', '.join(f'{name} = ?' for name in names)} where id = ?"
+
+
+def mark(book: Book, run: RunRow, **columns: object) -> RunRow:
+    """Write what is no move: an approval, that somebody has asked to cancel it."""
+    book.write(_update(tuple(columns)), *map(_plain, columns.values()), run.id)
+    return book.keep_run(msgspec.structs.replace(run, **columns))
+
+
+def _plain(value: object) -> object:
+    """Enums as what they stand for: the database knows no others."""
+    return value.value if isinstance(value, Enum) else value
+
+
+# --- calls ----------------------------------------------------------------------------------------------------
+
+
+def key_of(flow: FlowRow, run_id: int) -> str:
+    """The idempotency key of a run's call: the same whenever it is asked for, and nobody else's."""
+    return derive_id("effect", flow.salt, flow.name, run_id).partition(":")[2]
+
+
+def write_call(book: Book, flow: FlowRow, run: RunRow, operation: str, params: bytes) -> str:
+    """W6: the call is known before it leaves."""
+    key = key_of(flow, run.id)
+    book.write(
+        "insert into flow_call(run, operation, params, key, status, at) values (?, ?, ?, ?, 'in_flight', ?)",
+        run.id,
+        operation,
+        params,
+        key,
+        book.now,
+    )
+    return key
+
+
+def resolve_call(book: Book, run: RunRow, by: ResolvedBy, *, result: bytes | None, error: str = "") -> None:
+    """What became of it, once."""
+    book.write(
+        "update flow_call set status = ?, result = ?, error = ?, next_at = null, resolved_by = ?, resolved_at = ? "
+        "where run = ?",
+        "failed" if result is None else "applied",
+        result,
+        error or None,
+        by,
+        book.now,
+        run.call,
+    )
+
+
+def leave_call_open(book: Book, run: RunRow, next_at: Millis | None, *, tries: int = 0, error: str = "") -> None:
+    """Nobody knows yet. Asked again at a time; at none: only a person can tell."""
+    book.execute(
+        "update flow_call set status = ?, next_at = ?, tries = ?, error = ? where run = ?",
+        "indeterminate" if next_at is None else "needs_reconcile",
+        next_at,
+        tries,
+        error or None,
+        run.call,
+    )
+
+
+# --- reservations ---------------------------------------------------------------------------------------------
+
+
+def reserve(book: Book, run: RunRow, events: Iterable[int], topics: Iterable[int]) -> int:
+    """W9: all of these, or the plan is refused."""
+    count = 0
+    allowed = list(topics)
+    among = ", ".join("?" * len(allowed))
+    for event in events:
+        query = (
+            "update flow_event set status = 'reserved', reserved_by = ? "
+            f"where id = ? and status = 'pending' and changed < ? and topic in ({among})"
+        )
+        if book.write(query, run.id, event, run.id, *allowed) != 1:
+            raise _refusal(book, run, event, allowed)
+        book.write(
+            "insert into flow_take select ?, id, attempt, 'reserved' from flow_event where id = ?", run.id, event
+        )
+        count += 1
+    book.recount(run.flow)
+    return count
+
+
+def _refusal(book: Book, run: RunRow, event: int, topics: list[int]) -> TransitionError | LogicError:
+    """Why an event cannot be taken. What others did with it meanwhile is no fault of the run: it looks again."""
+    among = ", ".join("?" * len(topics))
+    row = book.one(f"select status, changed from flow_event where id = ? and topic in ({among})", event, *topics)
+    if row is not None and (row[0] == "skipped" or (row[0] == "pending" and row[1] >= run.id)):
+        what = "skipped" if row[0] == "skipped" else "published anew"
+        message = f"event {event} was {what} while {run.handler} planned with it"
+        return TransitionError(message, event=event, run=run.id, stopped=True)
+    message = (
+        f"{run.handler} cannot take event {event}: it is not pending in a topic that {run.handler} consumes; "
+        "take events that prepare was given"
+    )
+    return LogicError(message, event=event, run=run.id)
+
+
+def release(book: Book, run: RunRow, status: str = "pending", disposition: str = "released") -> int:
+    """What it holds waits again, or is done with; what became of each in this run is kept."""
+    again = 1 if status == "pending" else 0
+    count = book.write(
+        "update flow_event set status = ?, reserved_by = null, attempt = attempt + ? where reserved_by = ?",
+        status,
+        again,
+        run.id,
+    )
+    if count:
+        book.recount(run.flow)
+        book.write(
+            "update flow_take set disposition = ? where run = ? and disposition = 'reserved'", disposition, run.id
+        )
+        book.touch(run.flow)
+    return count
+
+
+def _hand_over(book: Book, before: RunRow, run: RunRow) -> None:
+    """What one run of a chain holds, the next one holds. If it was put aside, that is what is still parked with it."""
+    if before.aside is not None:
+        parked = f"status = 'parked' and id in ({_PARKED})"
+        query = f"insert into flow_take select ?, id, attempt, 'reserved' from flow_event where {parked}"
+        book.execute(query, run.id, before.id)
+        query = f"update flow_event set status = 'reserved', reserved_by = ? where {parked}"
+        book.execute(query, run.id, before.id)
+        return
+    book.execute(
+        "insert into flow_take select ?, event, attempt, 'reserved' from flow_take "
+        "where run = ? and disposition = 'reserved'",
+        run.id,
+        before.id,
+    )
+    book.execute("update flow_take set disposition = 'moved' where run = ? and disposition = 'reserved'", before.id)
+    book.execute("update flow_event set reserved_by = ? where reserved_by = ?", run.id, before.id)

@@ -1,0 +1,73 @@
+"""A transition on its way: parts that are done in one transaction, and what is told when they are on disk.
+
+Must never know: threads, and how it is brought to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from headwater.errors import HeadwaterError
+from headwater.store.commit import Committed, Operation, Tables, Verdict
+from headwater.values.ids import DocKey, Millis
+from headwater.values.tree import Maybe
+from headwater.workflow.tables import Book
+from headwater.workflow.wording import status_document
+
+Part: TypeAlias = Callable[[Book], Any]
+"""One transition. It may be called more than once, if the disk has refused what it was part of."""
+
+
+class Ride:
+    """What a commit takes along."""
+
+    def __init__(
+        self, now: Callable[[], Millis], hear: Callable[[Ride], None], mark: Callable[[Book], None] = lambda _: None
+    ) -> None:
+        self._now = now
+        # Told when it is decided; and before that, when it has been done but may yet come to nothing.
+        self.hear = hear
+        self._mark = mark
+        self.parts: list[Part] = []
+        # What each part came to.
+        self.answers: list[Any] = []
+        self.book: Book | None = None
+        # decided(): what became of it.
+        self.is_decided = False
+        self.error: HeadwaterError | None = None
+        self.verdict: Verdict | None = None
+
+    def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
+        """All parts, in order; then the status documents follow."""
+        book = self.book = Book(tables, self._now(), look)
+        try:
+            self.answers = [part(book) for part in list(self.parts)]
+        except HeadwaterError as error:
+            self.error = error
+            raise
+        self.error = None
+        self._mark(book)
+        operations: list[Operation] = []
+        for flow in book.touched:
+            operations += status_document.operations(book, flow)
+        return operations
+
+    def decided(self, verdict: Verdict | None, error: HeadwaterError | None) -> None:
+        """It is on disk, or not. Told again after an interruption, it is no news."""
+        if self.is_decided:
+            return
+        self.verdict = verdict
+        self.error = error or self.error
+        self.is_decided = True
+        self.hear(self)
+
+    @property
+    def answer(self) -> Any:  # noqa: ANN401  # whatever it is
+        """What the last part came to."""
+        return self.answers[-1]
+
+    @property
+    def is_kept(self) -> bool:
+        """It is on disk."""
+        return type(self.verdict) is Committed

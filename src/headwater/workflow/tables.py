@@ -1,0 +1,249 @@
+"""One transaction on the tables of workflows: what it can look up, and what it has touched.
+
+Rows that every run needs are remembered from one transaction to the next (`Tables.known`): those of workflows, handlers
+and topics, and of runs that are active. Whoever writes one of these says what it is now; a write of which nobody says
+what it changes makes everything forgotten.
+
+Must never know: what a transition is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from headwater.errors import NotFoundError
+from headwater.store.commit import Tables
+from headwater.values.ids import DocKey, Millis
+from headwater.values.tree import ABSENT, Maybe
+from headwater.workflow.rows import (
+    CALL,
+    EVENT,
+    FLOW,
+    FROM_EVENT,
+    HANDLER,
+    RUN,
+    TOPIC,
+    CallRow,
+    EventRow,
+    FlowRow,
+    HandlerKind,
+    HandlerRow,
+    RunRow,
+    Status,
+    TopicRow,
+)
+from headwater.workflow.workflow_spec import FlowSpec
+
+# What is remembered, and of what.
+_FLOW: Final = "flow"
+_NAMED: Final = "named"
+_RUN: Final = "run"
+_ACTIVE: Final = "active"
+_HANDLERS: Final = "handlers"
+_TOPICS: Final = "topics"
+_TOPIC_IDS: Final = "topic ids"
+
+_PENDING: Final = (
+    "select id, ?, message, payload, status, attempt, created_at from flow_event "
+    "where topic = ? and status = 'pending' order by id limit ?"
+)
+
+NUMBER_MAX: Final = 2**63 - 1
+"""The largest that a database can be asked for."""
+
+
+def _nothing(_doc: DocKey) -> Maybe:
+    return ABSENT
+
+
+class Book:
+    """The tables, at one moment."""
+
+    def __init__(self, tables: Tables, now: Millis, look: Callable[[DocKey], Maybe] = _nothing) -> None:
+        self.tables = tables
+        self.known = tables.known
+        self.now = now
+        self.look = look
+        # Workflows whose status document has to follow.
+        self.touched: dict[int, None] = {}
+        # Topics that have something new, as (workflow, topic).
+        self.published: dict[tuple[int, str], None] = {}
+        # What is told of a run that has just been finished, by workflow.
+        self.said: dict[int, str] = {}
+
+    def execute(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """One statement."""
+        if not query.startswith("select"):
+            self.known.clear()
+        return self.tables.execute(query, values)
+
+    def change(self, query: str, *values: object) -> int:
+        """One statement that writes; how many rows it changed."""
+        self.known.clear()
+        self.tables.execute(query, values)
+        return self.tables.changed
+
+    def write(self, query: str, *values: object) -> int:
+        """The same; what it changes of what is remembered, the caller says."""
+        self.tables.execute(query, values)
+        return self.tables.changed
+
+    def insert(self, query: str, *values: object) -> tuple[Any, ...]:
+        """The same, of one row; what it returns."""
+        return self.tables.execute(query, values)[0]
+
+    def one(self, query: str, *values: object) -> tuple[Any, ...] | None:
+        """The only row there can be."""
+        found = self.tables.execute(query, values)
+        return found[0] if found else None
+
+    def touch(self, flow: int) -> None:
+        """Its status has to follow."""
+        self.touched[flow] = None
+
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    def flow(self, flow_id: int) -> FlowRow:
+        """A workflow that is known to be there."""
+        found: FlowRow | None = self.known.get((_FLOW, flow_id))
+        if found is None:
+            found = self.keep_flow(FlowRow(*self.execute(f"select {FLOW} from flow where id = ?", flow_id)[0]))
+        return found
+
+    def keep_flow(self, flow: FlowRow) -> FlowRow:
+        """It is so now."""
+        self.known[_FLOW, flow.id] = flow
+        return flow
+
+    def flow_named(self, name: str) -> FlowRow | None:
+        """A workflow, by its name in full."""
+        flow_id: int | None = self.known.get((_NAMED, name))
+        if flow_id is None:
+            row = self.one("select id from flow where name = ?", name)
+            if row is None:
+                return None
+            flow_id = self.known[_NAMED, name] = row[0]
+        return self.flow(flow_id)
+
+    def run(self, run_id: int) -> RunRow:
+        """A run. Raises NotFoundError."""
+        found: RunRow | None = self.known.get((_RUN, run_id))
+        if found is not None:
+            return found
+        row = None if abs(run_id) > NUMBER_MAX else self.one(f"select {RUN} from flow_run where id = ?", run_id)
+        if row is None:
+            raise NotFoundError(f"there is no run {run_id}; `headwater runs ls` lists them", run=run_id)
+        return RunRow(*row)
+
+    def active(self, flow_id: int) -> RunRow | None:
+        """The run of a workflow that is being executed."""
+        if (_ACTIVE, flow_id) in self.known:
+            run_id: int | None = self.known[_ACTIVE, flow_id]
+            return None if run_id is None else self.run(run_id)
+        row = self.one(f"select {RUN} from flow_run where flow = ? and status = 'active'", flow_id)
+        if row is None:
+            self.known[_ACTIVE, flow_id] = None
+            return None
+        return self.keep_run(RunRow(*row))
+
+    def keep_run(self, run: RunRow) -> RunRow:
+        """It is so now."""
+        if run.status == Status.ACTIVE:
+            self.known[_ACTIVE, run.flow] = run.id
+            self.known[_RUN, run.id] = run
+        elif self.known.pop((_RUN, run.id), None) is not None:
+            self.known[_ACTIVE, run.flow] = None
+        return run
+
+    def relearn(self) -> dict[object, tuple[object, object]]:
+        """Forget everything and ask again: what was remembered and is not so, with what is."""
+        before = dict(self.known)
+        self.known.clear()
+        ask: dict[str, Callable[[Any], object]] = {
+            _FLOW: self.flow,
+            _NAMED: lambda name: getattr(self.flow_named(name), "id", None),
+            _RUN: self.run,
+            _ACTIVE: lambda flow_id: getattr(self.active(flow_id), "id", None),
+            _HANDLERS: self._handlers,
+            _TOPICS: self.topics,
+            _TOPIC_IDS: self.topic_ids,
+        }
+        found = {key: ask[key[0]](key[1]) for key in before}
+        return {key: (before[key], found[key]) for key in before if before[key] != found[key]}
+
+    def call_of(self, run: RunRow) -> CallRow | None:
+        """The call to the outside of a run, or of the one it goes on from."""
+        row = self.one(f"select {CALL} from flow_call where run = ?", run.call)
+        return None if row is None else CallRow(*row)
+
+    def reconciles(self, run: RunRow) -> bool:
+        """The program, in its newest version, has a `reconcile` for the calls of this run's handler."""
+        query = "select config from flow_version where flow = ? and version = ?"
+        row = self.one(query, run.flow, self.flow(run.flow).version)
+        spec = None if row is None else msgspec.msgpack.decode(row[0], type=FlowSpec)
+        return spec is not None and any(each.name == run.handler and each.reconciles for each in spec.consumers)
+
+    def handler(self, flow_id: int, kind: HandlerKind, name: str) -> HandlerRow:
+        """What is remembered of a handler."""
+        return self._handlers(flow_id)[kind, name]
+
+    def handlers(self, flow_id: int) -> list[HandlerRow]:
+        """Those of a workflow that are there."""
+        return [row for row in self._handlers(flow_id).values() if not row.gone]
+
+    def _handlers(self, flow_id: int) -> dict[tuple[HandlerKind, str], HandlerRow]:
+        found: dict[tuple[HandlerKind, str], HandlerRow] | None = self.known.get((_HANDLERS, flow_id))
+        if found is None:
+            rows = [
+                HandlerRow(*row) for row in self.execute(f"select {HANDLER} from flow_handler where flow = ?", flow_id)
+            ]
+            found = self.known[_HANDLERS, flow_id] = {(row.kind, row.name): row for row in rows}
+        return found
+
+    def keep_handler(self, row: HandlerRow) -> None:
+        """It is so now."""
+        self._handlers(row.flow)[row.kind, row.name] = row
+
+    def topics(self, flow_id: int) -> dict[str, TopicRow]:
+        """The topics of a workflow, by name."""
+        found: dict[str, TopicRow] | None = self.known.get((_TOPICS, flow_id))
+        if found is None:
+            rows = self.execute(f"select {TOPIC} from flow_topic where flow = ?", flow_id)
+            found = self.known[_TOPICS, flow_id] = {row[2]: TopicRow(*row) for row in rows}
+            self.known[_TOPIC_IDS, flow_id] = {name: topic.id for name, topic in found.items()}
+        return found
+
+    def topic_ids(self, flow_id: int) -> dict[str, int]:
+        """The same, without how many wait: that stays as it is."""
+        if (_TOPIC_IDS, flow_id) not in self.known:
+            self.topics(flow_id)
+        found: dict[str, int] = self.known[_TOPIC_IDS, flow_id]
+        return found
+
+    def recount(self, flow_id: int) -> None:
+        """Events of its topics have come or gone."""
+        self.known.pop((_TOPICS, flow_id), None)
+
+    def pending(self, flow_id: int, topics: Sequence[str], limit: int) -> list[EventRow]:
+        """The oldest events that wait, of several topics together."""
+        ids = self.topic_ids(flow_id)
+        found: list[EventRow] = []
+        for name in topics:
+            # The index gives them in order.
+            rows = self.execute(_PENDING, name, ids[name], limit)
+            found += [EventRow(*row) for row in rows]
+        return found if len(topics) == 1 else sorted(found, key=lambda event: event.id)[:limit]
+
+    def oldest(self, topics: Sequence[int]) -> int | None:
+        """The oldest event that waits in any of these."""
+        query = "select min(id) from flow_event where topic = ? and status = 'pending'"
+        found = [self.execute(query, topic)[0][0] for topic in topics]
+        return min((event for event in found if event is not None), default=None)
+
+    def events_of(self, run: RunRow) -> list[EventRow]:
+        """Those that a run holds."""
+        query = f"select {EVENT} from {FROM_EVENT} where event.reserved_by = ? order by event.id"
+        return [EventRow(*row) for row in self.execute(query, run.id)]

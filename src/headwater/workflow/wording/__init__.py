@@ -1,0 +1,1 @@
+"""Workflow states as text for people: stories, refusals, schedules, the status document."""

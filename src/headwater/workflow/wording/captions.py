@@ -1,0 +1,34 @@
+"""What people are told of runs and workflows: sentences, made from the rows.
+
+Must never know: how they are shown.
+"""
+
+from __future__ import annotations
+
+from headwater.workflow.rows import Outcome, RunRow
+from headwater.workflow.tables import Book
+
+
+def told(run: RunRow, book: Book | None = None) -> str:
+    """A run in one line: what came in, and what was done because of it. "Note a.txt -> Append 1 rows"."""
+    done = run.title or run.handler
+    if run.outcome == Outcome.SKIPPED:
+        done += " (skipped)"
+    titles = [] if book is None else inputs_of(book, run)
+    return f"{listed(titles)} -> {done}" if titles else done
+
+
+def inputs_of(book: Book, run: RunRow, limit: int = 4) -> list[str]:
+    """The titles of what a run is about."""
+    query = (
+        "select input.title from flow_take as take join flow_cause as cause on cause.event = take.event "
+        "join flow_input as input on input.id = cause.input where take.run = ? limit ?"
+    )
+    # Each once, in the order of the events. Not asked of the database: it would sort them first.
+    return list(dict.fromkeys(row[0] for row in book.execute(query, run.id, limit * 4)))[:limit]
+
+
+def listed(titles: list[str], most: int = 3) -> str:
+    """A, B and more."""
+    shown = ", ".join(titles[:most])
+    return f"{shown} and more" if len(titles) > most else shown

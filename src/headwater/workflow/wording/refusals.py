@@ -1,0 +1,235 @@
+"""Why something is not done, in plain words: what was tried, what is so instead, and what to do next.
+
+Must never know: what was tried, but for its name; and who asks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.errors import TransitionError
+from headwater.workflow.rows import FlowRow, InputRow, Intent, Outcome, Phase, RunRow, Status
+from headwater.workflow.set_aside import is_held
+from headwater.workflow.tables import Book
+from headwater.workflow.wording.story import one_line, over
+
+_SHOWN: Final = 160
+"""Characters of an error that is part of a refusal."""
+
+# --- workflows ------------------------------------------------------------------------------------------------
+
+
+def of_flow(flow: FlowRow, what: str, why: str, run: int | None = None) -> TransitionError:
+    """`what`: as in "cannot be paused"."""
+    message = f"{flow.name} cannot {what}: {why}"
+    if run is None:
+        return TransitionError(message, workflow=flow.name)
+    return TransitionError(message, workflow=flow.name, run=run)
+
+
+def wanted(flow: FlowRow) -> str:
+    """That somebody has paused or archived it, and how that is undone."""
+    if flow.intent == Intent.ARCHIVED:
+        return f"it is archived; restore it first: `headwater workflow restore {flow.name}`"
+    return f"it is paused; resume it first: `headwater workflow resume {flow.name}`"
+
+
+def unanswered(book: Book, flow: FlowRow, head: RunRow, what: str) -> TransitionError:
+    """A run waits for an answer that nothing else takes the place of."""
+    if flow.block_kind == "ask":
+        why = f"run {head.id} waits for an answer first: `headwater approve {head.id}`, or `headwater reject {head.id}`"
+    else:
+        others = "`--not-applied`, `--skip` or `--again`" if book.reconciles(head) else "`--not-applied` or `--skip`"
+        why = (
+            f"it waits to be told what became of run {head.id}: `headwater reconcile {head.id} --applied JSON`, "
+            f"{others}"
+        )
+    return of_flow(flow, what, why, head.id)
+
+
+def in_the_way(flow: FlowRow) -> str:
+    """What a workflow has to be done with first."""
+    if flow.block is not None:
+        text = one_line(flow.block, _SHOWN).rstrip(". ")
+        return f"it waits for a person: {text}; `headwater workflow show {flow.name}` tells what to type"
+    return f"run {flow.head} is not finished, and goes on by itself; ask again when it is done"
+
+
+# --- runs -----------------------------------------------------------------------------------------------------
+
+
+def of_run(run: RunRow, what: str, why: str) -> TransitionError:
+    """`what`: as in "cannot be approved"."""
+    return TransitionError(f"run {run.id} cannot be {what}: {why}", run=run.id)
+
+
+def not_open(book: Book, run: RunRow, what: str) -> TransitionError:
+    """Its chain does not wait at this run."""
+    return of_run(run, what, _how(book, run))
+
+
+def _how(book: Book, run: RunRow) -> str:
+    if run.status == Status.ACTIVE:
+        return f"{at_work(run)}; `headwater runs show {run.id}` tells how far it is"
+    if run.status == Status.COMMITTED:
+        return f"it is done already; `headwater runs show {run.id}` tells what came of it"
+    row = book.one("select id from flow_run where retry_of = ?", run.id)
+    later: int | None = None if row is None else row[0]
+    word = over(run, book.call_of(run), book.flow(run.flow), later) or "stopped"
+    said = "it failed" if word == "failed" else f"it was {word}"
+    if later is not None:
+        return f"{said}, and run {later} has followed it; `headwater runs show {_last(book, later)}` tells how that is"
+    if is_held(book, run):
+        return put_aside(run)
+    if word == "put aside" and run.aside is None:
+        return (
+            f"what it was about was put aside; `headwater workflow reprocess {book.flow(run.flow).name}` tries it again"
+        )
+    return f"{said} already, and nothing is left to be done"
+
+
+def _last(book: Book, later: int) -> int:
+    """The newest of its chain."""
+    while (row := book.one("select id from flow_run where retry_of = ?", later)) is not None:
+        later = row[0]
+    return later
+
+
+def at_work(run: RunRow) -> str:
+    """A run that is being executed, by what it does."""
+    if run.phase in (Phase.PREPARING, Phase.PREPARED):
+        doing = "and has not acted yet" if run.kind == "consumer" else "and changes nothing outside"
+        return f"it is at work, {doing}"
+    if run.outcome == Outcome.UNKNOWN:
+        return "it is acting right now: its call has left and has not come back"
+    return "it has acted, and is being finished" if run.outcome == Outcome.APPLIED else "it is being finished"
+
+
+def answered(run: RunRow) -> str:
+    """Of one that waits for nobody any more, and has not gone on yet."""
+    if run.outcome == Outcome.SKIPPED:
+        said = "it was cancelled already" if run.cancelled else "it was rejected already"
+        return f"{said}; a host tells `next` so, and nothing more is to be done"
+    return "it was approved already; it goes on as soon as a host runs it, and nothing more is to be done"
+
+
+def waits_for_other(flow: FlowRow, run: RunRow) -> str:
+    """What a run that has stopped waits for, and what can be done about that."""
+    # What is kept of a crash names the phase.
+    ended = "the host ended in the middle of it" if run.status == Status.CRASHED else run.error
+    error = one_line(ended or "no reason is known", _SHOWN).rstrip(". ")
+    if run.status in (Status.RECONCILIATION, Status.CRASHED) and run.outcome == Outcome.UNKNOWN:
+        return (
+            f"it is not known whether its call happened; say so: `headwater reconcile {run.id} --applied JSON`, "
+            "`--not-applied` or `--skip`"
+        )
+    if run.status == Status.APPROVAL:
+        return f"it waits for something else: {error}; when that is there, `headwater approve {run.id}`"
+    if flow.block is not None:
+        return f"it failed ({error}); when that is mended, `headwater workflow resume {flow.name}` tries it again"
+    return f"it has stopped ({error}), and is tried again by itself; `headwater runs retry {run.id}` does so now"
+
+
+def put_aside(run: RunRow) -> str:
+    """Of one whose chain has ended after the effect."""
+    return f"it was put aside already, with what came of its call; `headwater runs retry {run.id}` takes it up again"
+
+
+def no_reconcile(run: RunRow) -> str:
+    """Of one whose call cannot be looked up by the program."""
+    return (
+        f"{run.handler} has no `reconcile` that could look it up; look outside, then say what became of it: "
+        f"`headwater reconcile {run.id} --applied JSON`, `--not-applied` or `--skip`"
+    )
+
+
+def no_handler(run: RunRow) -> str:
+    """Of one that the program cannot go on with."""
+    return f"its handler {run.handler} is not in the program any more; bring it back, then say it again"
+
+
+def no_effect(flow: FlowRow, run: RunRow, *, is_known: bool) -> TransitionError:
+    """It cannot be abandoned: that is for runs whose effect is there."""
+    if not is_known:
+        why = (
+            f"it is not known whether its call happened; say so first: `headwater reconcile {run.id} --applied JSON`, "
+            "`--not-applied` or `--skip`"
+        )
+    elif run.kind == "producer":
+        pausing = f"`headwater workflow pause {flow.name}`"
+        why = f"it is of a producer, which changes nothing outside; pause the workflow: {pausing}"
+    else:
+        why = f"nothing was done outside; `headwater runs cancel {run.id}` gives it up"
+    return of_run(run, "abandoned", why)
+
+
+_EFFECTS: Final = {
+    Outcome.APPLIED: "its effect is there, so `next` has to run",
+    Outcome.SKIPPED: "it was skipped already, and `next` has to be told",
+    Outcome.UNKNOWN: "it is not known whether its call happened; say so first",
+}
+
+
+def has_effect(run: RunRow) -> TransitionError:
+    """It cannot be given up any more."""
+    advice = {
+        Outcome.UNKNOWN: f": `headwater reconcile {run.id} --skip` goes on without it",
+        Outcome.APPLIED: f"; `headwater runs retry {run.id}` does that now, `headwater runs abandon {run.id}` goes on "
+        "without it",
+        Outcome.SKIPPED: f"; `headwater runs abandon {run.id}` goes on without that",
+    }
+    outcome = Outcome(run.outcome)
+    return of_run(run, "cancelled", f"{_EFFECTS[outcome]}{advice.get(outcome, '')}")
+
+
+_KNOWN: Final = {
+    Outcome.NONE: "it has called nothing outside, so there is nothing to find out",
+    Outcome.APPLIED: "it is known already that its call happened",
+    Outcome.FAILED: "it is known already that its call did not happen",
+    Outcome.SKIPPED: "it was skipped already",
+}
+
+
+def not_unknown(book: Book, run: RunRow, *, given_up: bool) -> TransitionError:
+    """Nobody asks what became of its call."""
+    if run.outcome == Outcome.UNKNOWN:
+        busy = "its call is under way right now; ask again when it has come back, or its time is up"
+        why = "it was given up, and nothing waits for the answer" if given_up else busy
+    else:
+        row = book.one("select id from flow_run where retry_of = ?", run.id)
+        later = "" if row is None else f", and run {row[0]} has followed it"
+        why = f"{_KNOWN[Outcome(run.outcome)]}{later}; `headwater runs show {run.id}` tells all of it"
+    return of_run(run, "reconciled", why)
+
+
+# --- inputs ---------------------------------------------------------------------------------------------------
+
+_ABOUT: Final = "from flow_cause as cause join flow_event as event on event.id = cause.event where cause.input = ?"
+
+
+def of_input(book: Book, found: InputRow, what: str, why: str) -> TransitionError:
+    """`what`: as in "cannot be skipped"."""
+    held = book.one(f"select event.reserved_by {_ABOUT} and event.reserved_by is not null", found.id)
+    states = {row[0] for row in book.execute(f"select distinct event.status {_ABOUT}", found.id)}
+    if held is not None:
+        now = f"run {held[0]} is at it: `headwater runs show {held[0]}` tells how far that is"
+    elif "pending" in states:
+        now = "it waits to be handled"
+    elif "parked" in states:
+        # Its own workflow's were looked at.
+        now = f"what came of it was put aside elsewhere: `headwater workflow reprocess {_parked_in(book, found)}`"
+    elif found.skipped_at is not None or states == {"skipped"}:
+        now = "it was skipped already"
+    else:
+        now = "it is done"
+    return TransitionError(f"input {found.id} ({found.title}) cannot be {what}: {why}; {now}", input=found.id)
+
+
+def _parked_in(book: Book, found: InputRow) -> str:
+    query = (
+        "select flow.name from flow_cause as cause join flow_event as event on event.id = cause.event "
+        "join flow_topic as topic on topic.id = event.topic join flow on flow.id = topic.flow "
+        "where cause.input = ? and event.status = 'parked' limit 1"
+    )
+    name: str = book.execute(query, found.id)[0][0]
+    return name

@@ -1,0 +1,162 @@
+"""The status document of a workflow: what users see, written in the transaction that made it so.
+
+Must never know: how it is shown, and what time it is for whoever looks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.store.commit import Operation, PatchDoc, SetDoc
+from headwater.values.address import doc_key
+from headwater.values.ids import DocKey
+from headwater.values.patch import Add, PatchOp, Remove, Replace
+from headwater.values.tree import ABSENT, Map, Maybe, freeze, is_array, is_map
+from headwater.workflow.phases import Restart, restart_of
+from headwater.workflow.rows import FlowRow, Intent, Outcome, RunRow, Status, Trouble
+from headwater.workflow.tables import Book
+from headwater.workflow.wording.captions import told
+from headwater.workflow.workflow_limits import RECENT
+
+RUNNING: Final = "Running"
+IDLE: Final = "Idle"
+ATTENTION: Final = "Needs attention"
+STOPPED: Final = "Stopped"
+
+
+def key_of(name: str) -> DocKey:
+    """Where the status of a workflow is: in the document of its own name."""
+    return doc_key(name)
+
+
+def operations(book: Book, flow_id: int) -> list[Operation]:
+    """What has to be written so that the document says how things are; nothing, if it does."""
+    flow = book.flow(flow_id)
+    key = key_of(flow.name)
+    before = book.look(key)
+    after = _fields(book, flow)
+    said = book.said.get(flow.id)
+    if not is_map(before):
+        after["recent"] = [] if said is None else [_line(book, said)]
+        return [SetDoc(key, freeze(after, f"the status of {flow.name}"))]
+    ops: list[PatchOp] = []
+    for name, value in after.items():
+        there: Maybe = before.get(name, ABSENT)
+        if there is ABSENT:
+            ops.append(Add((name,), freeze(value, name)))
+        elif type(value) is dict and is_map(there):
+            ops += _inside(name, there, value)
+        # Texts, numbers and lists of one kind: Python's own comparison tells them apart.
+        elif there != value:
+            ops.append(Replace((name,), freeze(value, name)))
+    ops += _recent(book, before.get("recent"), said)
+    return [PatchDoc(key, tuple(ops))] if ops else []
+
+
+def _recent(book: Book, lines: Maybe | None, said: str | None) -> list[PatchOp]:
+    """What was done last, newest first: the new line before the others, of which only so many are kept."""
+    if not is_array(lines):
+        # Nobody but an author's own code can have put something else there.
+        return [Add(("recent",), freeze([] if said is None else [_line(book, said)], "recent"))]
+    if said is None:
+        return []
+    gone: list[PatchOp] = [Remove(("recent", index)) for index in range(len(lines) - 1, RECENT - 2, -1)]
+    return [*gone, Add(("recent", 0), freeze(_line(book, said), "recent"))]
+
+
+def _line(book: Book, said: str) -> dict[str, object]:
+    return {"at": book.now, "text": said}
+
+
+def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
+    """The numbers of topics one by one: who reads one is not told of the others."""
+    ops: list[PatchOp] = [Remove((name, key)) for key in before if key not in after]
+    for key, value in after.items():
+        if key not in before:
+            ops.append(Add((name, key), value))
+        elif before[key] != value:
+            ops.append(Replace((name, key), value))
+    return ops
+
+
+def _fields(book: Book, flow: FlowRow) -> dict[str, object]:
+    topics = book.topics(flow.id)
+    active = book.active(flow.id)
+    head = None if flow.head is None else book.run(flow.head)
+    state, sentence = sentence_of(flow, active, head)
+    times = [row.next_run_at for row in book.handlers(flow.id) if row.next_run_at is not None]
+    current = active or head
+    return {
+        "state": state,
+        "sentence": sentence,
+        "version": flow.version,
+        "next_at": min(times, default=None),
+        "retry_at": flow.retry_at,
+        "run": None if current is None else current.id,
+        "pending": {name: topic.unfinished for name, topic in topics.items()},
+        "parked": sum(topic.parked for topic in topics.values()),
+    }
+
+
+def sentence_of(  # noqa: PLR0911  # one for each way to be
+    flow: FlowRow, active: RunRow | None, head: RunRow | None
+) -> tuple[str, str]:
+    """How a workflow is, in one word and one sentence. Phases, handlers and numbers of runs stay out of it."""
+    if flow.intent == Intent.ARCHIVED:
+        return STOPPED, "Archived."
+    if flow.block is not None:
+        # Both are to be known: what is answered now goes on only after the pause.
+        paused = "Paused. " if flow.intent == Intent.PAUSED else ""
+        return ATTENTION, f"{paused}{_blocked(flow, head)}"
+    if active is not None:
+        paused = " It stops before it acts." if flow.intent == Intent.PAUSED else ""
+        return RUNNING, f"{active.handler} is at work.{paused}"
+    if flow.intent == Intent.PAUSED:
+        return STOPPED, "Paused."
+    if flow.repairing:
+        return RUNNING, "Something failed, and a repair is under way."
+    if head is not None:
+        return _unfinished(flow, head)
+    return IDLE, "Waiting for something to do."
+
+
+def _unfinished(flow: FlowRow, head: RunRow) -> tuple[str, str]:
+    if restart_of(head.outcome) is Restart.WAIT:
+        return RUNNING, f"Finding out whether {told(head)} happened."
+    if not is_tried_later(flow, head):
+        return RUNNING, f"{head.handler} goes on in a moment."
+    if head.error_kind == Trouble.TRANSIENT:
+        return RUNNING, f"Trying again after a failure ({flow.failures} so far): {head.error}"
+    return RUNNING, f"Trying again, for {told(head)} did not happen ({flow.failures} so far)."
+
+
+def is_tried_later(flow: FlowRow, head: RunRow) -> bool:
+    """It has failed, and goes on after a while."""
+    is_transient = head.status == Status.TRANSIENT and head.error_kind == Trouble.TRANSIENT
+    return is_transient or (head.outcome == Outcome.FAILED and bool(flow.failures))
+
+
+_ADVICE: Final = {
+    "ask": "Approve it or reject it.",
+    "indeterminate": "Say whether it happened.",
+    "hung": "It may still act. Restart the host, or say whether it happened.",
+    "exhausted": "When the reason is gone, resume.",
+    "logic": "It needs a new version of the code, or resume to try again.",
+    "auth": "Sign in{service} again, then resume.",
+    "permission": "Grant it, then resume.",
+    "internal": "This is a fault of the host or of a connector. Report it; resume tries again.",
+    "crashes": "Look for what ends the host, then resume.",
+}
+
+
+def _blocked(flow: FlowRow, head: RunRow | None) -> str:
+    if flow.block_kind == "ask" and head is not None:
+        return f"Waiting for you to approve: {head.title or head.handler}. {_ADVICE['ask']}"
+    if flow.block_kind == "indeterminate" and head is not None:
+        return f"Nobody knows whether {told(head)} happened. {_ADVICE['indeterminate']}"
+    text = (flow.block or "").rstrip(". \n")
+    service = f" to {head.service}" if head is not None and head.service else ""
+    advice = _ADVICE.get(flow.block_kind or "", "").replace("{service}", service)
+    if head is not None and restart_of(head.outcome) is Restart.EMIT:
+        advice += " Its effect is there: abandon puts it aside, and the others go on."
+    return f"{text}. {advice}".strip()

@@ -1,0 +1,316 @@
+"""The story of a run, in words and sentences: why it started, how far it came, what became of it and of its call.
+
+Made from rows alone, and without the time: whoever shows it says when.
+
+Must never know: how it is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headwater.workflow.decisions import Decision
+from headwater.workflow.rows import CallRow, CallStatus, FlowRow, Outcome, Phase, RunRow, Status, Trouble, Why
+
+ERROR_SHOWN: Final = 300
+"""Characters of an error in a sentence: all of it is kept with the run."""
+
+HOST: Final = "headwater run MODULE:APP"
+"""What somebody types so that a workflow is executed."""
+
+_SOON: Final = "Goes on in a moment."
+_AGAIN: Final = "It is tried again."
+
+_BECAUSE: Final = {
+    Why.DEPLOY: "a version was deployed",
+    Why.EVENT: "events came in",
+    Why.WAKE: "it had asked to be woken",
+    Why.SCHEDULE: "its time had come",
+    Why.MANUAL: "somebody asked for it",
+    Why.RETRY: "the attempt before had failed",
+    Why.RECOVERY: "the attempt before was interrupted",
+    Why.APPROVED: "what it waited for was granted",
+    Why.RECONCILED: "it was found out what became of its call",
+    Why.FIXED: "its code was repaired",
+}
+
+
+def because(run: RunRow, before: RunRow | None) -> str:
+    """What it was started for. "events came in"."""
+    why = Why(run.why)
+    if before is not None and why is Why.RETRY and before.error_kind == Trouble.STOPPED:
+        return "the attempt before was stopped"
+    if before is not None and why is Why.APPROVED and before.outcome == Outcome.SKIPPED:
+        return "it was cancelled" if before.cancelled else "its plan was rejected"
+    return _BECAUSE[why]
+
+
+def reached(run: RunRow) -> str:
+    """How far it came. "planned Append 2 rows with 2 of 5 events, then acted"."""
+    if run.kind == "producer":
+        return "polled" if run.phase == Phase.COMMITTED else "was polling"
+    if run.effect_of is not None and run.outcome == Outcome.SKIPPED:
+        return f"went on without what run {run.effect_of} had planned"
+    if run.effect_of is not None:
+        return f"went on after the call of run {run.effect_of}"
+    if run.phase == Phase.PREPARING:
+        return "was preparing"
+    if run.phase == Phase.COMMITTED and not run.taken and run.outcome == Outcome.NONE and not run.title:
+        return "prepared"
+    title = one_line(run.title)
+    plan = f'planned "{title}" with' if title else "made a plan with"
+    events = f"{run.taken} of {run.offered} events" if run.offered > run.taken else _count(run.taken)
+    acted = " and acted" if run.outcome in (Outcome.UNKNOWN, Outcome.APPLIED, Outcome.FAILED) else ""
+    return f"{plan} {events}{acted}"
+
+
+def _count(events: int) -> str:
+    return "1 event" if events == 1 else f"{events} events"
+
+
+# --- how it stands --------------------------------------------------------------------------------------------
+
+
+def standing(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) -> str:
+    """Its status, as long as that holds; then what became of it. "approved, followed by run 7"."""
+    word = over(run, call, flow, later)
+    if word is None:
+        return str(run.status)
+    return word if later is None else f"{word}, followed by run {later}"
+
+
+def over(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) -> str | None:
+    """What a run that had stopped has come to, in a word or two; None: it has not, and is what its status says.
+
+    `later` is the next attempt of its chain, if there is one.
+    """
+    if run.aside is not None and later is None and flow.head != run.id:
+        return "abandoned" if run.cancelled else "put aside"
+    if run.status == Status.APPROVAL:
+        return _answer(run, flow)
+    own = call if run.effect_of is None and run.status in (Status.RECONCILIATION, Status.CRASHED) else None
+    if own is not None and own.resolved_by != "call" and run.outcome in _RECONCILED:
+        return _RECONCILED[run.outcome]
+    if flow.head == run.id or run.status in (Status.ACTIVE, Status.COMMITTED):
+        return None
+    if later is None:
+        return "cancelled" if run.cancelled else "put aside"
+    how = "interrupted" if run.status == Status.CRASHED else "failed"
+    return "stopped" if run.error_kind == Trouble.STOPPED else how
+
+
+_RECONCILED: Final = {
+    Outcome.APPLIED: "reconciled: it had happened",
+    Outcome.FAILED: "reconciled: it had not happened",
+    Outcome.SKIPPED: "skipped",
+}
+
+
+def _answer(run: RunRow, flow: FlowRow) -> str | None:
+    """What somebody has said to a run that waited for a person."""
+    if run.cancelled:
+        return "cancelled" if run.aside is None else "abandoned"
+    if run.error_kind == Trouble.ASK and run.outcome == Outcome.SKIPPED:
+        return "rejected"
+    if run.error_kind == Trouble.ASK and run.approval is not None:
+        return "approved"
+    if flow.head == run.id and flow.block is not None:
+        return None
+    # Of a plan: something that it was about was skipped. Else: what was missing is there.
+    return "planned anew" if run.error_kind == Trouble.ASK else "approved"
+
+
+# --- what became of it ----------------------------------------------------------------------------------------
+
+
+def sentence(run: RunRow, call: CallRow | None, flow: FlowRow, *, later: int | None = None, idle: str = "") -> str:
+    """What became of it. `call` is its own; `later`: the next attempt of its chain.
+
+    `idle`: what it waits for instead of going on by itself, as a sentence.
+    """
+    text = _became(run, call, flow, followed=later is not None, idle=bool(idle))
+    if idle:
+        text = f"{text.removesuffix(_SOON).removesuffix(_AGAIN).rstrip()} {idle}".lstrip()
+    if later is not None and run.status in (Status.APPROVAL, Status.RECONCILIATION):
+        text = f"{text} Run {later} has followed it."
+    return text
+
+
+def _became(  # noqa: PLR0911  # one for each way to end
+    run: RunRow, call: CallRow | None, flow: FlowRow, *, followed: bool, idle: bool
+) -> str:
+    if run.aside is not None and not followed:
+        return _put_aside(run)
+    match Status(run.status):
+        case Status.ACTIVE:
+            return _at_work(run)
+        case Status.COMMITTED:
+            return _done(run)
+        case Status.CRASHED:
+            return _crashed(run, call, idle=idle)
+        case Status.APPROVAL:
+            return _asked(run, flow)
+        case Status.RECONCILIATION:
+            return f"{_why_unknown(run, call)}; {_known(run, call, idle=idle)}."
+        case Status.TRANSIENT | Status.LOGIC | Status.INTERNAL:
+            return _failed(run, flow, followed=followed)
+
+
+def _put_aside(run: RunRow) -> str:
+    who = "A person put it aside" if run.cancelled else "It was put aside"
+    after = " after its call had happened" if run.outcome == Outcome.APPLIED else ""
+    then = f"; {_AGAIN[0].lower()}{_AGAIN[1:]}" if run.aside == "again" else ", with its plan and what came of it."
+    return f"Failed{after}: {_error(run)}. {who}{then}"
+
+
+def _at_work(run: RunRow) -> str:
+    if run.cancelled:
+        return "At work; it was cancelled, and stops before it acts."
+    if run.kind == "producer":
+        return "At work: polling."
+    return {
+        Phase.PREPARING: "At work: preparing.",
+        Phase.PREPARED: "At work: it has a plan.",
+        Phase.MUTATING: "At work: its call is under way.",
+    }.get(Phase(run.phase), "At work: going on after its plan.")
+
+
+def _done(run: RunRow) -> str:
+    if run.kind == "producer":
+        return "Done."
+    if run.outcome == Outcome.SKIPPED:
+        return "Skipped: a person decided that it is not done."
+    return "Done." if run.taken or run.title else "Found nothing to do."
+
+
+def _crashed(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
+    if call is None or run.effect_of is not None:
+        doing = {
+            Phase.PREPARING: "polling" if run.kind == "producer" else "preparing",
+            Phase.PREPARED: "about to act",
+        }.get(Phase(run.phase), "going on after its call")
+        return f"Interrupted: the host ended while it was {doing}."
+    if call.resolved_by == "call":
+        return "Interrupted: the host ended after its call had come back."
+    return f"Crashed while its call was under way; {_known(run, call, idle=idle)}."
+
+
+def _why_unknown(run: RunRow, call: CallRow | None) -> str:
+    """Of a call that the host was there for."""
+    error = one_line((call.error if call is not None else None) or "")
+    # What resolved it has taken the place of what had been the matter.
+    if call is None or call.status in (CallStatus.APPLIED, CallStatus.FAILED):
+        _, _, error = one_line(run.error or "").partition("happened: ")
+    return f"Its call ended without an answer ({error})" if error else "Its call ended without an answer"
+
+
+def _known(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
+    """What has become of a call that nobody knew of."""
+    by_person = call is not None and (call.resolved_by or "").startswith("user")
+    who = "a person said" if by_person else "found out"
+    match run.outcome:
+        case Outcome.APPLIED:
+            return "a person said that it had happened" if by_person else "found out later that it had happened"
+        case Outcome.FAILED:
+            return f"{who} that it had not happened" if by_person else "found out later that it had not happened"
+        case Outcome.SKIPPED:
+            return "a person decided to go on without it"
+        case _ if call is not None and call.status == CallStatus.NEEDS_RECONCILE:
+            return "it is not found out yet whether it happened" if idle else "finding out whether it happened"
+        case _:
+            return "nobody knows whether it happened: a person has to say"
+
+
+def _asked(run: RunRow, flow: FlowRow) -> str:
+    waits = flow.head == run.id and flow.block is not None
+    soon = f" {_SOON}" if flow.head == run.id else ""
+    if run.cancelled and run.aside is None:
+        return "A person cancelled it."
+    if run.error_kind != Trouble.ASK:
+        service = f" to {one_line(run.service)}" if run.service else ""
+        need = f"a permission{service}" if run.error_kind == Trouble.PERMISSION else f"a new sign-in{service}"
+        return f"Waits for {need}: {_error(run)}." if waits else f"Waited for {need}: {_error(run)}.{soon}"
+    if run.outcome == Outcome.SKIPPED:
+        return "A person rejected its plan."
+    if waits:
+        return "Waits for your approval."
+    if run.approval is None:
+        return f"Its plan was dropped: something that it was about was skipped.{soon}"
+    # What was in its way is gone; until somebody has taken it up, it waits for that.
+    return _SOON if soon else "A person approved its plan."
+
+
+def _failed(run: RunRow, flow: FlowRow, *, followed: bool) -> str:
+    if run.error_kind == Trouble.STOPPED:
+        return "Stopped before it acted: the workflow was paused, or the host ended."
+    after = " after its call had happened" if run.outcome == Outcome.APPLIED else ""
+    undone = "; its call had no effect" if run.outcome == Outcome.FAILED else ""
+    what = "Failed inside of the host or a connector" if run.status == Status.INTERNAL else "Failed"
+    text = f"{what}{after}: {_error(run)}{undone}"
+    if run.cancelled and run.aside is None:
+        return f"{text}. A person cancelled it."
+    if followed or flow.head != run.id:
+        return f"{text}."
+    if flow.block is not None:
+        return f"{text}. Waits for a person."
+    if flow.repairing:
+        return f"{text}. A repair is under way."
+    return f"{text}. {_AGAIN}"
+
+
+def call_sentence(call: CallRow) -> str:
+    """What is known of a call to the outside."""
+    match CallStatus(call.status):
+        case CallStatus.IN_FLIGHT:
+            return "It is under way."
+        case CallStatus.NEEDS_RECONCILE:
+            return f"Nobody knows yet whether it happened{_asked_about(call)}."
+        case CallStatus.INDETERMINATE:
+            return f"Nobody knows whether it happened{_asked_about(call)}. A person has to say."
+        case CallStatus.APPLIED | CallStatus.FAILED:
+            return _RESOLVED[call.resolved_by or "call", call.status == CallStatus.APPLIED]
+
+
+_RESOLVED: Final = {
+    ("call", True): "It happened.",
+    ("call", False): "It did not happen: whoever was called said so.",
+    ("reconciliation", True): "It happened: that was found out by looking it up.",
+    ("reconciliation", False): "It did not happen: that was found out by looking it up.",
+    ("user_applied", True): "It happened: a person said so.",
+    ("user_not_applied", False): "It did not happen: a person said so.",
+    ("user_skip", False): "Nobody knows whether it happened: a person decided to go on without it.",
+}
+
+
+_DECIDED: Final = {
+    "approve": "Approved by {}",
+    "reject": "Rejected by {}",
+    "cancel": "Cancelled by {}",
+    "retry": "{} had it tried again",
+    "abandon": "Put aside by {}",
+    "applied": "{} said that its call had happened",
+    "not_applied": "{} said that its call had not happened",
+    "skip": "{} decided to go on without its call",
+    "again": "{} had its call looked up again",
+}
+
+
+def decision_sentence(made: Decision) -> str:
+    """What a person decided, in words."""
+    text = _DECIDED.get(made.verb, f"{{}}: {made.verb}").format(one_line(made.actor))
+    return f"{text}: {one_line(made.reason)}" if made.reason else f"{text}."
+
+
+def _asked_about(call: CallRow) -> str:
+    times = "once" if call.tries == 1 else f"{call.tries} times"
+    return f"; it was looked up {times}" if call.tries else ""
+
+
+def _error(run: RunRow) -> str:
+    return one_line(run.error or "no reason is known").rstrip(". ")
+
+
+def one_line(text: str, most: int = ERROR_SHOWN) -> str:
+    """The text on one line, if it is long the beginning of it."""
+    line = " ".join(text[: most * 2].split())
+    return line if len(line) <= most else line[: most - 1] + "…"

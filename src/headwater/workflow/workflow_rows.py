@@ -1,0 +1,30 @@
+"""Rows of workflows and handlers: the only place that writes them after they were made.
+
+Must never know: why.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.workflow.rows import FlowRow, HandlerRow
+from headwater.workflow.tables import Book
+
+
+def set_flow(book: Book, flow: FlowRow, **columns: object) -> FlowRow:
+    """Write fields of a workflow; its status follows."""
+    sets = ", ".join(f"{name} = ?" for name in columns)
+    values = [str(value) if isinstance(value, str) else value for value in columns.values()]
+    book.write(f"update flow set {sets}, updated_at = ? where id = ?", *values, book.now, flow.id)
+    book.touch(flow.id)
+    book.keep_flow(msgspec.structs.replace(book.flow(flow.id), **columns, updated_at=book.now))
+    return msgspec.structs.replace(flow, **columns)
+
+
+def set_handler(book: Book, row: HandlerRow, **columns: object) -> None:
+    """Write fields of a handler."""
+    sets = ", ".join(f"{name} = ?" for name in columns)
+    where = "flow = ? and kind = ? and name = ?"
+    book.write(f"update flow_handler set {sets} where {where}", *columns.values(), row.flow, row.kind, row.name)
+    book.keep_handler(msgspec.structs.replace(book.handler(row.flow, row.kind, row.name), **columns))
+    book.touch(row.flow)

@@ -1,0 +1,52 @@
+"""What a program says of a workflow: its topics, its handlers and their rules. Kept with each version of it.
+
+Must never know: the functions themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from headwater.workflow.schedule import Schedule
+from headwater.workflow.workflow_limits import KEEP_RUNS, PEEK
+
+OnPoison: TypeAlias = Literal["block", "park"]
+
+
+class ProducerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """When it runs."""
+
+    name: str
+    schedule: Schedule | None = None
+
+
+class ConsumerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What it consumes, and how it acts."""
+
+    name: str
+    topics: tuple[str, ...]
+    peek: int = PEEK
+    mutates: bool = True
+    reconciles: bool = False
+
+
+class FlowSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow, as one version of a program has it."""
+
+    name: str
+    topics: tuple[str, ...] = ()
+    producers: tuple[ProducerSpec, ...] = ()
+    consumers: tuple[ConsumerSpec, ...] = ()
+    on_poison: OnPoison = "block"
+    has_fixer: bool = False
+    keep_runs: int | None = KEEP_RUNS
+
+    def consumer(self, name: str) -> ConsumerSpec:
+        """One of those there are."""
+        return next(consumer for consumer in self.consumers if consumer.name == name)
+
+    def producer(self, name: str) -> ProducerSpec:
+        """One of those there are."""
+        return next(producer for producer in self.producers if producer.name == name)
