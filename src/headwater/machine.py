@@ -1,0 +1,267 @@
+"""The one seam to the operating system: threads, locks, time, chance, event loops, pools, files, process state.
+
+Every other module asks `machine()` for them. It returns the machine of the running context: the real one, unless `use`
+has put another in its place. Threads, pools and loops that a machine starts belong to the same machine. So a simulator
+runs several processes of the product inside one process of the system, each on a machine of its own.
+
+Look the machine up when a thing is made, not when the module is imported. A lock, thread or event is then used without
+this module: the seam costs nothing on the way of a write.
+
+Imports nothing of headwater.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import queue
+import random
+import secrets
+import threading
+import time
+from base64 import b32encode, urlsafe_b64encode
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, cast
+
+if TYPE_CHECKING:
+    import asyncio
+    from asyncio import AbstractEventLoop
+
+T = TypeVar("T")
+S = TypeVar("S")
+P = ParamSpec("P")
+
+WAIT_MAX: Final = threading.TIMEOUT_MAX
+"""The longest timeout, in seconds, that a lock accepts."""
+
+Empty = queue.Empty
+"""Raised by `ThreadQueue.get` when the time is over."""
+
+
+class Lock(Protocol):
+    """A lock between threads. A reentrant one can be acquired again by the thread that holds it."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...  # noqa: FBT001, FBT002  # as threading has it
+    def release(self) -> None: ...
+    def __enter__(self) -> bool: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class ThreadEvent(Protocol):
+    """A flag that threads wait for."""
+
+    def is_set(self) -> bool: ...
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+class ThreadCondition(Protocol):
+    """A lock with waiting and notification."""
+
+    def wait(self, timeout: float | None = None) -> bool: ...
+    def wait_for(self, predicate: Callable[[], T], timeout: float | None = None) -> T: ...
+    def notify(self, n: int = 1) -> None: ...
+    def notify_all(self) -> None: ...
+    def __enter__(self) -> bool: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class Thread(Protocol):
+    """A daemon thread."""
+
+    @property
+    def ident(self) -> int | None: ...
+    def start(self) -> None: ...
+    def join(self, timeout: float | None = None) -> None: ...
+    def is_alive(self) -> bool: ...
+
+
+class ThreadQueue(Protocol[T]):
+    """An unbounded queue. A signal handler may put into it, whatever the interrupted code holds."""
+
+    def put(self, item: T, /) -> None: ...
+    def get(self, block: bool = True, timeout: float | None = None) -> T: ...  # noqa: FBT001, FBT002  # as queue has it
+    def empty(self) -> bool: ...
+
+
+class Process:
+    """What lives as long as one process of the product: the state that modules share between all their objects."""
+
+    def __init__(self, started: float) -> None:
+        self.started = started
+        """Wall time in seconds."""
+        self._parts: dict[type[object], object] = {}
+        # Reentrant: a part may ask for another one while it is made.
+        self._making = threading.RLock()
+
+    def state(self, kind: type[S]) -> S:
+        """The only instance of `kind` in this process. It is made, without arguments, at the first call."""
+        found = self._parts.get(kind)
+        if found is None:
+            with self._making:
+                found = self._parts.get(kind)
+                if found is None:
+                    found = self._parts[kind] = kind()
+        return cast("S", found)
+
+
+class Machine:
+    """The real machine. A simulated one derives from it and overrides what it simulates."""
+
+    def __init__(self) -> None:
+        self.process = Process(self.time())
+
+    def state(self, kind: type[S]) -> S:
+        """The only instance of `kind` in this process: see `Process.state`."""
+        return self.process.state(kind)
+
+    # -- threads -------------------------------------------------------------------------------------------
+
+    def lock(self) -> Lock:
+        return threading.Lock()
+
+    def rlock(self) -> Lock:
+        """A reentrant lock."""
+        return threading.RLock()
+
+    def event(self) -> ThreadEvent:
+        return threading.Event()
+
+    def condition(self) -> ThreadCondition:
+        """A condition with a reentrant lock of its own."""
+        return threading.Condition()
+
+    def queue(self) -> ThreadQueue[Any]:
+        return queue.SimpleQueue()
+
+    def future(self) -> Future[Any]:
+        """A result that another thread waits for."""
+        return Future()
+
+    def thread(self, target: Callable[..., object], *, name: str, args: tuple[Any, ...] = ()) -> Thread:
+        """A daemon thread of this machine, to be started. It inherits no other context variable."""
+        return threading.Thread(target=self._inside, args=(target, *args), name=name, daemon=True)
+
+    def current_thread(self) -> Thread:
+        return threading.current_thread()
+
+    def is_main_thread(self) -> bool:
+        """Whether this is the thread that receives signals."""
+        return threading.current_thread() is threading.main_thread()
+
+    def thread_id(self) -> int:
+        """A number that no other thread alive has."""
+        return threading.get_ident()
+
+    def pool(self, size: int, name: str) -> Executor:
+        """At most `size` threads that execute what is submitted."""
+        # Not imported by name: concurrent.futures loads its pools when they are asked for.
+        return concurrent.futures.ThreadPoolExecutor(size, name, initializer=_current.set, initargs=(self,))
+
+    def _inside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `work` in a thread that has no machine yet."""
+        _current.set(self)
+        return work(*args, **kwargs)
+
+    # -- event loops ---------------------------------------------------------------------------------------
+
+    def new_loop(self) -> AbstractEventLoop:
+        made: AbstractEventLoop = _asyncio().new_event_loop()
+        return made
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end, in a loop of its own."""
+        found: T = _asyncio().run(main)
+        return found
+
+    def submit(self, loop: AbstractEventLoop, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine in the loop of another thread."""
+        found: Future[T] = _asyncio().run_coroutine_threadsafe(work, loop)
+        return found
+
+    async def to_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `work` in a thread of the loop's pool, with the context of the caller."""
+        found: T = await _asyncio().to_thread(work, *args, **kwargs)
+        return found
+
+    def in_pool(self, loop: AbstractEventLoop, pool: Executor | None, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Call `work` in a thread of `pool`, by default the loop's own, without the context of the caller."""
+        return loop.run_in_executor(pool, self._inside, work)
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that is never set: for durations and deadlines."""
+        return time.monotonic()
+
+    def steady_ms(self) -> float:
+        """The same clock in milliseconds."""
+        return time.monotonic() * 1000
+
+    def time(self) -> float:
+        """Wall time: seconds since 1970, UTC."""
+        return time.time()
+
+    def now_ms(self) -> int:
+        """Wall time in whole milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    # -- chance --------------------------------------------------------------------------------------------
+
+    def random(self) -> float:
+        """A number from 0 up to but not including 1, to spread retries. Not for secrets."""
+        return random.random()  # noqa: S311  # as it says
+
+    def token_bytes(self, size: int) -> bytes:
+        """So many bytes that cannot be guessed. All other tokens are made of them."""
+        return secrets.token_bytes(size)
+
+    def token_hex(self, size: int) -> str:
+        """So many bytes that cannot be guessed, as hexadecimal digits."""
+        return self.token_bytes(size).hex()
+
+    def token_urlsafe(self, size: int) -> str:
+        """So many bytes that cannot be guessed, as letters, digits, `-` and `_`."""
+        return urlsafe_b64encode(self.token_bytes(size)).decode().rstrip("=")
+
+    def token(self) -> str:
+        """A name of 128 random bits, as lowercase letters and digits."""
+        return b32encode(self.token_bytes(16)).decode().rstrip("=").lower()
+
+
+def _asyncio() -> Any:  # noqa: ANN401  # the module
+    """A program without coroutines need not load it: it takes longer than all of headwater."""
+    import asyncio  # noqa: PLC0415  # see above
+
+    return asyncio
+
+
+_REAL: Final = Machine()
+
+_current: Final[ContextVar[Machine]] = ContextVar("headwater-machine", default=_REAL)
+
+
+def machine() -> Machine:
+    """The machine of this context."""
+    return _current.get()
+
+
+@contextmanager
+def use(other: Machine) -> Iterator[Machine]:
+    """Inside the block, this context and the threads it starts are on another machine."""
+    token = _current.set(other)
+    try:
+        yield other
+    finally:
+        _current.reset(token)
