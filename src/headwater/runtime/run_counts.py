@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headwater.errors import UsageError
 
 if TYPE_CHECKING:
-    from headwater.declare.patterns.builder import Within
+    from headwater.declare.functions.enclosing_piece import Within
     from headwater.runtime.space_runtime import BaseSpace
 
 

@@ -25,7 +25,9 @@ from headwater.cells.document_class import Doc
 from headwater.cells.missing_documents import Guarded, gate_of
 from headwater.cells.pending_commit import call_all
 from headwater.cells.transaction import Transaction
+from headwater.declare.events.event_port import EventPort
 from headwater.declare.functions.fingerprint import Prints
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, Key
 from headwater.declare.patterns.pattern import Invocation
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
@@ -59,7 +61,7 @@ from headwater.values.shrink import fitted
 from headwater.values.tree import Value
 
 if TYPE_CHECKING:
-    from headwater.declare.patterns.builder import Within
+    from headwater.declare.functions.enclosing_piece import Within
     from headwater.declare.patterns.pattern import Pattern
     from headwater.declare.patterns.piece import Piece
     from headwater.host.workflow_host import Workflows
@@ -72,7 +74,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
-class BaseSpace(Facing, ByAddress):
+class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
     """What both kinds of open spaces have in common."""
 
     def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:

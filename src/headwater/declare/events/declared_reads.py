@@ -12,10 +12,10 @@ from headwater.cells.context import Owner
 from headwater.cells.document_class import Doc
 from headwater.cells.document_operations import place_of
 from headwater.cells.reading import Readable
+from headwater.cells.space_port import Home
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_options import Writable, writables
 from headwater.errors import DeclarationError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 
@@ -44,6 +44,6 @@ def readables(where: str, given: object, owner: Owner) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def read_in(each: Read, space: BaseSpace) -> DocKey:
+def read_in(each: Read, space: Home) -> DocKey:
     """The document that holds it in an open space."""
     return doc_key(each.doc) if isinstance(each, Computed) else place_of(each, space)[0]

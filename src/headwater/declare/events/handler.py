@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from headwater.cells.context import UNTRACKED, Owner, find
 from headwater.cells.detached_value import Sealed
 from headwater.declare.events.declared_reads import Read, read_in, readables
+from headwater.declare.events.event_port import EventPort
 from headwater.declare.events.payload import Payload, check_parameters, hints_of
 from headwater.declare.events.ticket import Ticket
+from headwater.declare.functions.enclosing_piece import Within
 from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_options import milliseconds
 from headwater.errors import DeclarationError, HandlerTakenError, NotFoundError, UsageError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.events.event import Handler as HandlerRecord
 from headwater.scheduler.events.event import HandlerSpec
 from headwater.scheduler.scheduler_limits import BACKLOG_MAX
@@ -25,9 +26,6 @@ from headwater.values.duration import Duration
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
 from headwater.values.tree import Value
-
-if TYPE_CHECKING:
-    from headwater.declare.patterns.builder import Within
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -151,7 +149,7 @@ class Handler(Generic[P, R]):
             self._result = Sealed(self._app, f"{self.doc}()", schema=schema)
         return self._result
 
-    def register(self, space: BaseSpace) -> None:
+    def register(self, space: EventPort) -> None:
         """Handle events in an open space from now on."""
         fn, payload = self.__wrapped__, self.payload
         self.result  # noqa: B018  # what cannot be declared is told now
@@ -192,7 +190,7 @@ class Handler(Generic[P, R]):
     def deliver(self, payload: Value, outside: tuple[str, str] | None) -> Ticket[R]:
         """Hand over what was checked."""
         home, _ = find(self._app, self, UNTRACKED)
-        assert isinstance(home, BaseSpace)
+        assert isinstance(home, EventPort)
         if self.within is not None and not home.mail.is_handled(self.stream):
             message = f"{self.name}() of {self.within.piece} cannot be sent to"
             raise NotFoundError(f"{message}: {home.pieces.why_not(self.within.prefix[:-1])}", stream=self.stream)
@@ -209,7 +207,7 @@ class Handler(Generic[P, R]):
             raise UsageError(message, handler=self.name)
         return cast("R", self.__wrapped__(*args, **kwargs))
 
-    def record_in(self, home: BaseSpace) -> HandlerRecord | None:
+    def record_in(self, home: EventPort) -> HandlerRecord | None:
         """What is known of it in an open space."""
         return home.handlers.get(self)
 

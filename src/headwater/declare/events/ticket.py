@@ -6,8 +6,10 @@ Must never know: how an event is handled.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, cast
+from typing import Generic, Literal, Self, TypeVar, cast
 
+from headwater.cells.detached_value import Sealed
+from headwater.declare.events.event_port import EventPort
 from headwater.errors import (
     ClosedError,
     EventFailedError,
@@ -23,10 +25,6 @@ from headwater.scheduler.events.receipts import REUSED
 from headwater.values.codec import to_json
 from headwater.values.duration import Duration, to_ms
 
-if TYPE_CHECKING:
-    from headwater.cells.detached_value import Sealed
-    from headwater.runtime.space_runtime import BaseSpace
-
 R_co = TypeVar("R_co", covariant=True)
 
 TicketState = Literal["queued", "running", "pending", "confirmed", "refused", "rejected", "failed"]
@@ -37,7 +35,7 @@ class Ticket(Generic[R_co]):
 
     __slots__ = ("_event", "_result", "_space")
 
-    def __init__(self, space: BaseSpace, event: Event, result: Sealed) -> None:
+    def __init__(self, space: EventPort, event: Event, result: Sealed) -> None:
         self._space = space
         self._event = event
         self._result = result

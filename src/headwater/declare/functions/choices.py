@@ -22,10 +22,10 @@ from headwater.cells.traverse import Source
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.lists.list_verbs import declarer
 from headwater.declare.verb_port import Verbs
 from headwater.errors import DeclarationError, HeadwaterError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import NodeSpec
 from headwater.values.address import doc_key
 from headwater.values.codec import encode
@@ -74,7 +74,7 @@ class Branch:
             return link_to(doc_key(thing.doc)).to_value()
         return entry_for(thing).reference() if isinstance(thing, Readable | Doc) else self._value
 
-    def read(self, home: BaseSpace) -> object:
+    def read(self, home: FunctionPort) -> object:
         """What it holds, through its own node if it has one."""
         thing = self._thing
         if isinstance(thing, Computed):
@@ -112,7 +112,7 @@ class Choice(Computed[[], T]):
 
     def _plain(self) -> T:
         home, _ = find(self._app, self)
-        assert isinstance(home, BaseSpace)
+        assert isinstance(home, FunctionPort)
         return cast("T", self._chosen().read(home))
 
     # -- its node ------------------------------------------------------------------------------------------
@@ -125,13 +125,13 @@ class Choice(Computed[[], T]):
     def _store(self, value: object) -> Value:
         return cast("Value", value)
 
-    def register(self, space: BaseSpace) -> None:
+    def register(self, space: FunctionPort) -> None:
         """Make it a node of an open space."""
         self._resolve()
         spec = self._spec(space, self.name, lambda: self._chosen().reference(), self._doc)
         self._renew(space, space.add_node(self, spec))
 
-    def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
         spec = super()._spec(space, name, fn, doc)
         prints = space.prints if self.within is None else self.within.prints
         asked = self._condition
@@ -144,7 +144,7 @@ class Choice(Computed[[], T]):
 
     def __call__(self) -> T:
         home, tx = find(self._app, self)
-        assert isinstance(home, BaseSpace)
+        assert isinstance(home, FunctionPort)
         if tx is not None and tx.has_writes:
             return self._plainly(home, tx)
         if self not in home.nodes:
@@ -155,7 +155,7 @@ class Choice(Computed[[], T]):
         is_then = same(self._then.reference(), self._stored(home, tx))
         return cast("T", (self._then if is_then else self._otherwise).read(home))
 
-    def _stored(self, home: BaseSpace, tx: Transaction | None) -> Maybe:
+    def _stored(self, home: FunctionPort, tx: Transaction | None) -> Maybe:
         """The reference, noted, and not followed."""
         source: Source = home.untracked if tx is None else tx
         doc = doc_key(self._doc)

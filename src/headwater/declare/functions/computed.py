@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import BoundArguments
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
+from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import HERE, Frame, Owner, find
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.arguments import remade_arguments, stored_arguments
+from headwater.declare.functions.enclosing_piece import Within
 from headwater.declare.functions.function_code import NO_PARAMETERS, is_async, signature_of
 from headwater.declare.functions.function_options import Declared, check_nothing, returned
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, key_of, label_of
 from headwater.declare.patterns.pattern import Invocation
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import Kind, Node, NodeSpec
 from headwater.store.observations import Arguments
 from headwater.values.address import Depth, doc_key
@@ -30,9 +31,6 @@ from headwater.values.hints import freeze_with, schema_of
 from headwater.values.ids import DocKey
 from headwater.values.schema import ANY, Schema
 from headwater.values.tree import ABSENT, Value
-
-if TYPE_CHECKING:
-    from headwater.declare.patterns.builder import Within
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -124,7 +122,7 @@ class Computed(Generic[P, R]):
             # Once more, to say of what: every run comes here, and few are told anything.
             return freeze_with(self._type, value, f"the result of {self.name}()")
 
-    def register(self, space: BaseSpace) -> None:
+    def register(self, space: FunctionPort) -> None:
         """Make it a node of an open space; one with parameters becomes one when it is called."""
         if self._parametrised:
             space.instances_of(self)
@@ -134,18 +132,18 @@ class Computed(Generic[P, R]):
             return
         self._renew(space, space.add_node(self, self.spec_in(space)))
 
-    def spec_in(self, space: BaseSpace) -> NodeSpec:
+    def spec_in(self, space: FunctionPort) -> NodeSpec:
         """What is told of its node in an open space."""
         self._resolve()
         return self._spec(space, self.name, self.__wrapped__, self._doc)
 
-    def print_in(self, space: BaseSpace) -> bytes:
+    def print_in(self, space: FunctionPort) -> bytes:
         """What stands for it, and everything besides documents that its results depend on."""
         self._resolve()
         prints = space.prints if self.within is None else self.within.prints
         return prints.of(self.__wrapped__, self._type, self.declared.version)
 
-    def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
         declared = self.declared
         sides, envelope = declared.write_surface(space)
         within = self.within
@@ -173,7 +171,7 @@ class Computed(Generic[P, R]):
             origin=self.__wrapped__,
         )
 
-    def _renew(self, space: BaseSpace, node: Node) -> None:
+    def _renew(self, space: FunctionPort, node: Node) -> None:
         """Whoever has read it from another that was declared before, as in a notebook, is told."""
         if self.within is None:
             # Of a piece, what is kept is looked at first.
@@ -196,7 +194,7 @@ class Computed(Generic[P, R]):
                     value = memo[self] = self._result._read(0)  # type: ignore[union-attr]  # noqa: SLF001  # as .value
                     return value  # type: ignore[return-value]
         home, tx = find(self._app, self._doc if self._parametrised else self)
-        assert isinstance(home, BaseSpace)
+        assert isinstance(home, FunctionPort)
         if tx is not None and tx.has_writes:
             # In the middle of a transaction whose writes nobody else can see: a plain call, whose reads are the
             # caller's.
@@ -225,7 +223,7 @@ class Computed(Generic[P, R]):
             return self(*args, **kwargs)
         return value
 
-    def _pull(self, home: BaseSpace, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
+    def _pull(self, home: FunctionPort, tx: Transaction | None, node: Node, cell: Cell[Any]) -> R:
         self._make_current(home, tx, node)
         value = cell.value
         if tx is None:
@@ -236,7 +234,7 @@ class Computed(Generic[P, R]):
             tx.memo[self] = value
         return cast("R", value)
 
-    def _make_current(self, home: BaseSpace, tx: Transaction | None, node: Node) -> None:
+    def _make_current(self, home: FunctionPort, tx: Transaction | None, node: Node) -> None:
         """What a call would give is stored from now on. Raises what it raised; of what it came to, nothing is read."""
         if tx is None and home.news:
             home.catch_up()
@@ -257,7 +255,7 @@ class Computed(Generic[P, R]):
             why = "it is under way, and whoever reads it runs again when it is there"
             raise NotReadyError(f"{self.name}() has no value yet: {why}", node=self.name)
 
-    def current_in(self, home: BaseSpace, tx: Transaction | None) -> Cell[object]:
+    def current_in(self, home: FunctionPort, tx: Transaction | None) -> Cell[object]:
         """Where its result stands, made current: for whoever reads only a part of it."""
         node = home.nodes.get(self)
         if node is None:
@@ -267,12 +265,12 @@ class Computed(Generic[P, R]):
         self._make_current(home, tx, node)
         return self._resolve()
 
-    def _successor(self, home: BaseSpace) -> Computed[..., Any] | None:
+    def _successor(self, home: FunctionPort) -> Computed[..., Any] | None:
         """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
         declared = [each for each in (*home.nodes, *home.instances) if isinstance(each, Computed) and each is not self]
         return next((each for each in declared if each._doc == self._doc), None)  # noqa: SLF001  # one of its kind
 
-    def _instance(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
+    def _instance(self, home: FunctionPort, *args: P.args, **kwargs: P.kwargs) -> Instance | None:
         """The node for these arguments, made if it is not there; None if they cannot be told apart, or do not fit."""
         try:
             bound = self._signature.bind(*args, **kwargs)
@@ -288,7 +286,7 @@ class Computed(Generic[P, R]):
             found = home.add_instance(self, key, lambda: self._made(home, doc, bound))
         return found
 
-    def _made(self, home: BaseSpace, doc: str, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
+    def _made(self, home: FunctionPort, doc: str, bound: BoundArguments) -> tuple[NodeSpec, Cell[Any]]:
         self._resolve()
         fn = self.__wrapped__
         given, named = bound.args, bound.kwargs
@@ -297,7 +295,7 @@ class Computed(Generic[P, R]):
         spec.called_with = stored_arguments(fn, self._app, bound)
         return spec, Cell(self._app, doc, schema=self._type)
 
-    def called_again(self, home: BaseSpace, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
+    def called_again(self, home: FunctionPort, doc: DocKey, stored: Arguments) -> Callable[[], Node] | None:
         """Makes the node of a call that a run of an earlier opening made; None if that cannot be made.
 
         The node is not taken over: its first caller does that.
@@ -310,7 +308,7 @@ class Computed(Generic[P, R]):
         instances = home.instances_of(self)
         return lambda: (instances.get(key) or instances.put(key, *self._made(home, name, bound))).node
 
-    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+    def node_in(self, home: FunctionPort, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space; with parameters, the one for these arguments if there is one."""
         bound = self._signature.bind(*args, **kwargs)
         if not self._parametrised:
@@ -320,7 +318,7 @@ class Computed(Generic[P, R]):
         found = None if key is None else home.instances_of(self).get(key)
         return None if found is None else found.node
 
-    def _untold(self, home: BaseSpace, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
+    def _untold(self, home: FunctionPort, tx: Transaction | None, *args: P.args, **kwargs: P.kwargs) -> R:
         """A plain call, for arguments that cannot be told apart, or for a function that is declared no more."""
         within = self.within
         if within is not None and is_async(self.__wrapped__) and self not in home.nodes and self not in home.instances:
@@ -331,7 +329,7 @@ class Computed(Generic[P, R]):
         with home.transaction() as own:
             return self._plainly(home, own, *args, **kwargs)
 
-    def _plainly(self, home: BaseSpace, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
+    def _plainly(self, home: FunctionPort, tx: Transaction, *args: P.args, **kwargs: P.kwargs) -> R:
         """In a transaction that is not its own, of which it may write nothing."""
         if is_async(self.__wrapped__):
             # What does not fit is told as Python does.

@@ -6,18 +6,15 @@ Must never know: apps (an owner is an object that knows which space is meant), a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from headwater.cells.context import Owner, find
+from headwater.declare.functions.enclosing_piece import Within
 from headwater.declare.functions.function_code import is_async
 from headwater.declare.functions.function_options import Declared
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import UsageError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import Kind, Node, NodeSpec
 from headwater.values.address import doc_key
-
-if TYPE_CHECKING:
-    from headwater.declare.patterns.builder import Within
 
 
 class Sink:
@@ -44,16 +41,16 @@ class Sink:
         """Its name, in full."""
         return self._doc
 
-    def register(self, space: BaseSpace) -> None:
+    def register(self, space: FunctionPort) -> None:
         """Make it a node of an open space."""
         space.add_node(self, self.spec_in(space))
 
-    def print_in(self, space: BaseSpace) -> bytes:
+    def print_in(self, space: FunctionPort) -> bytes:
         """Its fingerprint: the code, and everything besides documents that its runs depend on."""
         prints = space.prints if self.within is None else self.within.prints
         return prints.of(self.__wrapped__, self.declared.version)
 
-    def spec_in(self, space: BaseSpace) -> NodeSpec:
+    def spec_in(self, space: FunctionPort) -> NodeSpec:
         """The facts about its node in an open space."""
         declared, within = self.declared, self.within
         return NodeSpec(
@@ -81,13 +78,13 @@ class Sink:
         At once, also in a transaction that comes to nothing; once more is no harm. The next opening starts it again.
         """
         home, _ = find(self._app, f"{self.name}.stop()")
-        assert isinstance(home, BaseSpace)
+        assert isinstance(home, FunctionPort)
         if self.within is not None:
             message = f"{self.name}() is part of the piece {self.within.piece} and stops with it; stop the piece"
             raise UsageError(message, node=self.name, piece=self.within.piece)
         home.drop(self)
 
-    def node_in(self, home: BaseSpace) -> Node | None:
+    def node_in(self, home: FunctionPort) -> Node | None:
         """Its node in an open space."""
         return home.nodes.get(self)
 

@@ -20,8 +20,8 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Source, Traverse, own_link
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import NotReadyError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import NodeSpec
 from headwater.values.address import Depth, doc_key
 from headwater.values.codec import encode
@@ -41,14 +41,14 @@ class Listed(Computed[[], list[R]]):
         self.__doc__ = type(self).__doc__
         self._origin = origin
         # In each open space, who the references of the last run stand for.
-        self._known: WeakKeyDictionary[BaseSpace, dict[str | bytes, Entry]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[FunctionPort, dict[str | bytes, Entry]] = WeakKeyDictionary()
 
     @abstractmethod
     def _plain(self) -> list[R]:
         """The list as plain code makes it: for a transaction in the middle, whose writes nobody else can see."""
 
     @abstractmethod
-    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+    def _entries(self, home: FunctionPort, tx: Transaction) -> list[Entry | None]:
         """Its elements, in the run of its node. None: nothing stands at that place."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Listed(Computed[[], list[R]]):
         assert is_array(value)
         return value
 
-    def register(self, space: BaseSpace) -> None:
+    def register(self, space: FunctionPort) -> None:
         """Make it a node of an open space, after what it is made of: whoever reads it may do so at once."""
         if self in space.nodes:
             return
@@ -76,14 +76,14 @@ class Listed(Computed[[], list[R]]):
         spec = self._spec(space, self.name, lambda: self._run(space), self._doc)
         self._renew(space, space.add_node(self, spec))
 
-    def _spec(self, space: BaseSpace, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
+    def _spec(self, space: FunctionPort, name: str, fn: Callable[..., object], doc: str) -> NodeSpec:
         spec = super()._spec(space, name, fn, doc)
         spec.origin = self._origin
         # Nothing is kept of its runs: only one of them makes its elements again. Of each of these something is.
         spec.print = None
         return spec
 
-    def _run(self, home: BaseSpace) -> Array:
+    def _run(self, home: FunctionPort) -> Array:
         frame = HERE.get()
         assert frame is not None
         assert frame.tx is not None
@@ -95,7 +95,7 @@ class Listed(Computed[[], list[R]]):
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def entries_in(self, home: BaseSpace, tx: Transaction | None) -> list[Entry | None]:
+    def entries_in(self, home: FunctionPort, tx: Transaction | None) -> list[Entry | None]:
         """Its elements, for whoever makes another list of them. Depends on who they are, not on what they hold."""
         if self not in home.nodes and isinstance(successor := self._successor(home), Listed):
             return successor.entries_in(home, tx)
@@ -155,10 +155,10 @@ class Listed(Computed[[], list[R]]):
         stored = self._stored(home, tx, (index,))
         return _END if stored is ABSENT else self._value(home, stored)
 
-    def _ready(self) -> tuple[BaseSpace, Transaction | None] | list[R]:
+    def _ready(self) -> tuple[FunctionPort, Transaction | None] | list[R]:
         """Where it is read, made current; or the list itself, where its node is not what is meant."""
         home, tx = find(self._app, self)
-        assert isinstance(home, BaseSpace)
+        assert isinstance(home, FunctionPort)
         if self not in home.nodes:
             # Another was declared in its place, as in a notebook; or it is declared no more.
             successor = self._successor(home)
@@ -171,7 +171,7 @@ class Listed(Computed[[], list[R]]):
         self.current_in(home, tx)
         return home, tx
 
-    def _stored(self, home: BaseSpace, tx: Transaction | None, path: Path = (), depth: Depth = _DEEP) -> Maybe:
+    def _stored(self, home: FunctionPort, tx: Transaction | None, path: Path = (), depth: Depth = _DEEP) -> Maybe:
         """References, noted; none of them is followed."""
         source: Source = home.untracked if tx is None else tx
         doc = doc_key(self._doc)
@@ -181,7 +181,7 @@ class Listed(Computed[[], list[R]]):
             doc = doc if place is None else place.doc
         return source.read(doc, path, depth)
 
-    def _value(self, home: BaseSpace, stored: Maybe) -> R:
+    def _value(self, home: FunctionPort, stored: Maybe) -> R:
         if stored is None or stored is ABSENT:
             return cast("R", None)
         entry = self._known.get(home, {}).get(_token(stored))

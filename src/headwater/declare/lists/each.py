@@ -15,11 +15,11 @@ from headwater.cells.elements import DocEntry, Entry
 from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instances, Key
 from headwater.declare.lists.computed_list import Listed
 from headwater.declare.lists.element import Element
 from headwater.declare.lists.list_sources import look_through, plain_list
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
@@ -90,7 +90,7 @@ class Each(Listed[R]):
     def _plain(self) -> list[R]:
         return [self.element.plainly(each, index) for index, each in enumerate(plain_list(self.source, self.name))]
 
-    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+    def _entries(self, home: FunctionPort, tx: Transaction) -> list[Entry | None]:
         before = {row.element_key: row for row in self._known.get(home, {}).values() if isinstance(row, Row)}
         rows: list[Entry | None] = []
         now: dict[Key, Row] = {}
@@ -112,7 +112,7 @@ class Each(Listed[R]):
             home.instances_of(self.element).release(gone)
         return rows
 
-    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+    def node_in(self, home: FunctionPort, *args: object, **kwargs: object) -> Node | None:
         """Its node; while an element is under way, that one's: whoever waits for the list waits for it."""
         scheduler = home.scheduler
         if scheduler.runner.in_flight:
@@ -138,7 +138,7 @@ class Each(Listed[R]):
 
     def prepare_row(self, home: Home, row: Row) -> tuple[DocKey, ...]:
         """Have its node be there."""
-        if isinstance(row, SharedRow) or not isinstance(home, BaseSpace):
+        if isinstance(row, SharedRow) or not isinstance(home, FunctionPort):
             return ()
         return self.element.instance_of(home, row).node.outputs
 
@@ -147,7 +147,7 @@ class Each(Listed[R]):
         home, tx = self._place()
         return self.element.current_of(home, tx, row).cell
 
-    def _place(self) -> tuple[BaseSpace, Transaction | None]:
+    def _place(self) -> tuple[FunctionPort, Transaction | None]:
         home, tx = find(self._app, self)
-        assert isinstance(home, BaseSpace)
+        assert isinstance(home, FunctionPort)
         return home, tx

@@ -21,9 +21,9 @@ from headwater.cells.traverse import Source
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_options import NOTHING_SAID
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import LABEL_MAX, Instance, Instances, Key
 from headwater.errors import DeclarationError, UsageError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import NodeSpec
 from headwater.values.address import Depth
 from headwater.values.hints import schema_of
@@ -77,18 +77,18 @@ class Element(Computed[..., R]):
         """Where its result stands."""
         return Instances.doc_of(self._doc, key)
 
-    def current_of(self, home: BaseSpace, tx: Transaction | None, row: ElementRow) -> Instance:
+    def current_of(self, home: FunctionPort, tx: Transaction | None, row: ElementRow) -> Instance:
         """The node for one element, made current. Raises what its function raised."""
         instance = self.instance_of(home, row)
         self._make_current(home, tx, instance.node)
         return instance
 
-    def instance_of(self, home: BaseSpace, row: ElementRow) -> Instance:
+    def instance_of(self, home: FunctionPort, row: ElementRow) -> Instance:
         """The node for one element, made if it is not there."""
         key = row.element_key
         return home.instances_of(self).get(key) or home.add_instance(self, key, lambda: self._made_for(home, row))
 
-    def value_of(self, home: BaseSpace, tx: Transaction | None, row: ElementRow) -> R:
+    def value_of(self, home: FunctionPort, tx: Transaction | None, row: ElementRow) -> R:
         """What its function returned for one element; None if the element is None."""
         instance = self.current_of(home, tx, row)
         source: Source = home.untracked if tx is None else tx
@@ -98,7 +98,7 @@ class Element(Computed[..., R]):
             return cast("R", None)
         return cast("R", instance.cell.value)
 
-    def _made_for(self, home: BaseSpace, row: ElementRow) -> tuple[NodeSpec, Cell[Any]]:
+    def _made_for(self, home: FunctionPort, row: ElementRow) -> tuple[NodeSpec, Cell[Any]]:
         self._resolve()
         given = (row.index,) if self.takes_index else ()
         fn = self._called_later if is_async(self.__wrapped__) else self._called

@@ -17,10 +17,10 @@ from headwater.cells.slot import Slot
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_code import is_async, signature_of
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import key_of
 from headwater.declare.lists.computed_list import Listed
 from headwater.errors import DeclarationError, UsageError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.values.schema import short
 from headwater.values.tree import Value, freeze
 
@@ -97,7 +97,7 @@ def source_owner(source: object) -> object:
     return source.owner if isinstance(source, Computed) else None
 
 
-def look_through(source: object, home: BaseSpace, tx: Transaction, name: str) -> list[Entry | None]:
+def look_through(source: object, home: FunctionPort, tx: Transaction, name: str) -> list[Entry | None]:
     """The elements, in a run: depends on who is in the list, and not on what they hold."""
     if isinstance(source, Listed):
         return source.entries_in(home, tx)

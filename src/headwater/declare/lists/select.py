@@ -15,11 +15,11 @@ from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Traverse
 from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.lists.computed_list import Listed, all_of
 from headwater.declare.lists.each import Each, Row
 from headwater.declare.lists.element import Element, Spread
 from headwater.declare.lists.list_sources import plain_list
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import DocKey
 from headwater.values.link import link_to
@@ -51,7 +51,7 @@ class Select(Listed[E]):
         kept = [each for index, each in enumerate(elements) if self.element.plainly(each, index)]
         return cast("list[E]", kept)
 
-    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+    def _entries(self, home: FunctionPort, tx: Transaction) -> list[Entry | None]:
         rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
         return [row.entry for row, is_meant in zip(rows, all_of(rows, self.each.read_row), strict=True) if is_meant]
 
@@ -98,7 +98,7 @@ class FlatEach(Listed[R]):
             found += [] if made is None else self.element.checked(made)
         return cast("list[R]", found)
 
-    def _entries(self, home: BaseSpace, tx: Transaction) -> list[Entry | None]:
+    def _entries(self, home: FunctionPort, tx: Transaction) -> list[Entry | None]:
         rows = [row for row in self.each.entries_in(home, tx) if isinstance(row, Row)]
         traverse = Traverse(tx, home.scope)
 

@@ -8,17 +8,15 @@ Must never know: where a piece is kept, and how it is stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from headwater.cells.context import HERE, Frame, Owner
 from headwater.cells.transaction import Transaction
-from headwater.declare.functions.fingerprint import Prints
+from headwater.declare.functions.enclosing_piece import Within
 from headwater.declare.functions.function_code import is_async
 from headwater.declare.patterns.pattern import BUILDER
 from headwater.declare.verbs import Declaring, Function
 from headwater.errors import DeclarationError
-from headwater.scheduler.graph.node import Node
 
 if TYPE_CHECKING:
     from headwater.declare.patterns.pattern import Pattern
@@ -31,21 +29,6 @@ R = TypeVar("R")
 
 BODY: Final = "a pattern's function builds, and is called as often as needed: it cannot write {}; give it a default"
 """What the function of a pattern is told that writes: for `Transaction.read_only`."""
-
-
-@dataclass(slots=True, eq=False)
-class Within:
-    """What the functions of a piece know of it: for people, for order, and for what stands for their code."""
-
-    piece: str
-    # What the names of its documents begin with.
-    prefix: str
-    parent: Node | None
-    prints: Prints
-    # How many pieces are around it, each started by the one before.
-    depth: int
-    # How often functions of the piece have run that are no longer at work, by name.
-    ran: dict[str, int]
 
 
 class Builder(Declaring):

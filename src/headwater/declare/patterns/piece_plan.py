@@ -15,7 +15,8 @@ from headwater.cells.cell import Cell
 from headwater.cells.transaction import Transaction
 from headwater.declare.events.handler import Handler
 from headwater.declare.functions.computed import Computed
-from headwater.declare.patterns.builder import Builder, Within
+from headwater.declare.functions.enclosing_piece import Within
+from headwater.declare.patterns.builder import Builder
 from headwater.declare.patterns.pattern import Inputs, Pattern
 from headwater.declare.patterns.piece import Build, Piece, titled
 from headwater.declare.patterns.piece_record import given_before, kind_of, record_of, stopped

@@ -31,7 +31,7 @@ from headwater.values.hints import freeze_with, schema_of
 from headwater.values.schema import Schema
 
 if TYPE_CHECKING:
-    from headwater.declare.patterns.builder import Within
+    from headwater.declare.functions.enclosing_piece import Within
 
 P = ParamSpec("P")
 R = TypeVar("R")
