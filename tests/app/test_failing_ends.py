@@ -11,7 +11,7 @@ import pytest
 import headwater as hw
 from headwater.cells.pending_commit import call_all
 from headwater.core import Transaction
-from tests.events.office import Office
+from tests.scheduler.events.office import Office
 from tests.support.odd_errors import BadNotesError, NoStrError
 
 

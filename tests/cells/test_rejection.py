@@ -24,7 +24,7 @@ from headwater.errors import (
 from headwater.store.commit import Absent, Refused
 from headwater.sync.frames import Judged, News, encode_frame, read_server
 from headwater.values.ids import DocKey, LocalSeq, Seq
-from tests.serving.running import served, settle_in
+from tests.server.running import served, settle_in
 
 DOC = DocKey("space/a")
 

@@ -15,7 +15,7 @@ from headwater.cells.cell import Cell, CellHandle
 from headwater.errors import AccessError, AddressError, DeclarationError, NameRefusedError, NotOpen, SchemaError
 from headwater.values.hints import schema_of
 from tests.cells.kit import ABSENT, depends, inside, link, put, stored
-from tests.serving.running import served, settle_in
+from tests.server.running import served, settle_in
 
 
 class Prefs(hw.Doc):

@@ -20,7 +20,7 @@ from headwater.host.standard_streams import Outlet, ReaderGoneError, lasting
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND
 from tests.cli.test_workflow_live import until
-from tests.serving.running import settle_in
+from tests.server.running import settle_in
 from tests.support.doors import SAFETY_S
 
 TALKER = """

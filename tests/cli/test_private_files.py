@@ -14,7 +14,7 @@ import pytest
 import headwater as hw
 from headwater.core import open_space
 from tests.cli.conftest import Run
-from tests.serving.running import ServeProcess, settle_in, until
+from tests.server.running import ServeProcess, settle_in, until
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from headwater.errors import OfflineError
 from headwater.server.server import Server, Serving
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, on_terminal
-from tests.serving.running import DEADLINE_S, ServeProcess, served, settle_in, token_for, until
+from tests.server.running import DEADLINE_S, ServeProcess, served, settle_in, token_for, until
 
-DATA = Path(__file__).parents[1] / "serving" / "data"
+DATA = Path(__file__).parents[1] / "server" / "data"
 CERTIFICATE, KEY = DATA / "localhost.pem", DATA / "localhost.key"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.core import DocKey, NodeKind, NodeSpec, Scheduler, doc_key
 from headwater.scheduler.graph.node import Signal, Status
 from headwater.testing.invariants.scheduler_invariants import edges_are_exact, i2_liveness, i9_ranks, index_is_exact
-from tests.replica.desk import Desk
+from tests.cells.replica.desk import Desk
 from tests.scheduler.machine import examples
 
 DOCS = st.integers(0, 5)

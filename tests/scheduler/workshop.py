@@ -11,7 +11,7 @@ from headwater.errors import UserCodeError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler import Scheduler
 from headwater.values.tree import ABSENT, Value
-from tests.replica.desk import Desk, see
+from tests.cells.replica.desk import Desk, see
 
 START_MS = 1000.0
 

@@ -18,7 +18,7 @@ def rows() -> dict[int, str]:
 
 
 def known_tests() -> set[str]:
-    files = (ROOT / "tests" / "attacks").glob("test_*.py")
+    files = (ROOT / "tests" / "system" / "attacks").glob("test_*.py")
     return {
         name
         for path in files

@@ -36,4 +36,4 @@ def test_invariant_has_a_checker(number: int) -> None:
 
 @pytest.mark.parametrize("number", HELD)
 def test_invariant_has_a_test_file(number: int) -> None:
-    assert list((ROOT / "tests" / "invariants").glob(f"test_i{number:02}_*.py"))
+    assert list((ROOT / "tests" / "testing" / "invariants").glob(f"test_i{number:02}_*.py"))

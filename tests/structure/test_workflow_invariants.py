@@ -36,5 +36,5 @@ def test_invariant_has_a_checker_that_names_it(number: int) -> None:
 
 @pytest.mark.parametrize("number", HELD)
 def test_invariant_has_a_test_file_in_which_it_is_seen_to_fail(number: int) -> None:
-    [path] = (ROOT / "tests" / "workflow" / "invariants").glob(f"test_w{number:02}_*.py")
+    [path] = (ROOT / "tests" / "testing" / "workflow_invariants").glob(f"test_w{number:02}_*.py")
     assert re.search(rf'"W{number}: |W{number}: ', path.read_text(encoding="utf-8"))

@@ -1,0 +1,89 @@
+"""Accepted transactions are as if they had run one after another, in the order of the log.
+
+Each is kept as a program: what it read and saw, what it wrote. A naive model runs the accepted ones again, alone, in
+the order of the log: every one sees again what it saw, and what they leave is what the store holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from headwater.cells.journal import Journal, Leanings
+from headwater.cells.transaction import Transaction
+from headwater.errors import HeadwaterError
+from tests.cells.transactions.interleaving import Interleaving
+
+
+def test_accepted_transactions_are_as_if_run_one_after_another() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(700):
+        run = Interleaving(random.Random(seed))
+        run.run(80)
+        counts += run.counts
+    for case in ("committed, built on reads", "rejected here", "rejected by the store", "aborted"):
+        assert counts[case] > 300, f"{case} is too rare: {counts}"
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(rng=st.randoms(use_true_random=False), steps=st.integers(1, 50))
+def test_no_interleaving_lets_a_transaction_build_on_what_is_not_so(rng: random.Random, steps: int) -> None:
+    run = Interleaving(rng)
+    run.run(steps)
+    event(f"rejected: {min(run.counts['rejected'], 3)}")
+
+
+def is_found(steps: int = 80, seeds: int = 1500) -> bool:
+    """Does any of many runs go wrong?"""
+    for seed in range(seeds):
+        try:
+            Interleaving(random.Random(seed)).run(steps)
+        except (AssertionError, HeadwaterError):
+            return True
+    return False
+
+
+def without_conflict_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Journal, "conflicts", lambda _: [])
+
+
+def without_leanings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Leanings, "of", lambda *_: [])
+
+
+def without_copies_of_savepoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    def roll_back(tx: Transaction, point: tuple[int, dict[object, tuple[object, bool, list[object]]]]) -> None:
+        for doc, held in tx._held.items():
+            held.value, held.whole, held.ops = point[1].get(doc) or (held.base, False, [])  # type: ignore[assignment]
+
+    monkeypatch.setattr(Transaction, "roll_back", roll_back)
+
+
+def without_checking_own_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads of documents that the transaction has patched are left out."""
+    conflicts = Journal.conflicts
+
+    def fewer(journal: Journal) -> list[object]:
+        tried = {entry.doc for entry in journal if entry.flags}
+        return [entry for entry in conflicts(journal) if entry.doc not in tried]
+
+    monkeypatch.setattr(Journal, "conflicts", fewer)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        without_conflict_reads,
+        without_leanings,
+        without_copies_of_savepoints,
+        without_checking_own_documents,
+    ],
+)
+def test_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert is_found()
