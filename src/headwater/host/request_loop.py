@@ -38,7 +38,7 @@ class Performing:
         self._home = home
         self._loop = loop
         self._landed = landed
-        self._requests: set[Request] = set()
+        self._tasks: dict[Request, asyncio.Task[None]] = {}
 
     def prepare(self) -> None:
         """Have a loop, if there is none. By whoever has the turn."""
@@ -55,10 +55,10 @@ class Performing:
         with suppress(RuntimeError):
             self._loop().call_soon_threadsafe(self._cancel, request)
 
-    @staticmethod
-    def _cancel(request: Request) -> None:
-        if request.task is not None:
-            request.task.cancel()
+    def _cancel(self, request: Request) -> None:
+        task = self._tasks.get(request)
+        if task is not None:
+            task.cancel()
 
     def _launch(self, request: Request) -> None:
         if request.is_stopped:
@@ -67,22 +67,21 @@ class Performing:
         # What is around the code that looks is not around what is asked for because of it.
         context = Context()
         context.run(HERE.set, Frame(self._home, None, None))
-        self._requests.add(request)
-        request.task = self._loop().create_task(_perform(request), name=request.source.label, context=context)
-        request.task.add_done_callback(lambda _: self._land(request))
+        task = self._loop().create_task(_perform(request), name=request.source.label, context=context)
+        self._tasks[request] = task
+        task.add_done_callback(lambda _: self._land(request))
 
     def _land(self, request: Request) -> None:
-        self._requests.discard(request)
+        self._tasks.pop(request, None)
         self._landed(request)
 
     def is_inside(self) -> bool:
         """Whether this code is that of a request."""
-        task = asyncio.current_task()
-        return any(request.task is task for request in self._requests)
+        return asyncio.current_task() in self._tasks.values()
 
     async def end(self) -> None:
         """Stop all, and let them clean up. In the loop."""
-        tasks = [request.task for request in self._requests if request.task is not None]
+        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from headwater.declare.resources.resource import Asked
 from headwater.declare.resources.resource_options import declare_asking
+from headwater.declare.resources.resource_port import ResourcePort
 from headwater.declare.resources.resource_state import State
 from headwater.errors import DeclarationError, HttpRefusedError, UsageError
 from headwater.http.http_headers import Given, check_headers, digest, merged
@@ -24,7 +25,6 @@ from headwater.http.network import Network, SystemNetwork
 from headwater.http.response_body import as_json, as_text
 from headwater.http.url_policy import Policy
 from headwater.http.url_target import read_url
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import Node
 from headwater.values.causal import derive_id
 from headwater.values.duration import Duration, to_ms
@@ -90,7 +90,7 @@ class Verb(Asked, Generic[T]):
 
     def node_in(
         self,
-        home: BaseSpace,
+        home: ResourcePort,
         url: str,
         *,
         headers: Mapping[str, str] | None = None,

@@ -23,6 +23,7 @@ from headwater.cells.cell import Cell
 from headwater.declare.functions.instances import Instances, Key
 from headwater.declare.resources.resource import Resource
 from headwater.declare.resources.resource_options import Asking
+from headwater.declare.resources.resource_port import ResourcePort
 from headwater.declare.resources.source import Source
 from headwater.errors import HttpRefusedError, HttpStatusError, ResourceError
 from headwater.http.http_headers import Given, digest
@@ -30,7 +31,6 @@ from headwater.http.http_limits import REST_MAX_MS
 from headwater.http.http_request import Answer, Fetcher, Validators
 from headwater.http.http_retry import HttpAsking, Patience, rest_ms
 from headwater.http.url_target import read_url
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.values.address import doc_key
 from headwater.values.schema import ANY
 from headwater.values.tree import Maybe, get, is_map
@@ -99,7 +99,7 @@ class HttpResource(Resource[[str, Sealed], R]):
         self._accept = accept
         self._read = read
 
-    def _made(self, home: BaseSpace, key: Key, bound: BoundArguments) -> Source:
+    def _made(self, home: ResourcePort, key: Key, bound: BoundArguments) -> Source:
         url: str = bound.arguments["url"]
         given = bound.arguments["who"].given
         doc = Instances.doc_of(self._doc, key)
@@ -111,7 +111,7 @@ class HttpResource(Resource[[str, Sealed], R]):
         source = HttpSource(own, label, doc_key(doc), lambda: self._ask(home, source, url, given), value)
         return source
 
-    async def _ask(self, home: BaseSpace, source: HttpSource, url: str, given: Given) -> object:
+    async def _ask(self, home: ResourcePort, source: HttpSource, url: str, given: Given) -> object:
         """What is kept: the answer, and what its server calls it."""
         self._check_rest(home, source)
         before = get(home.replica.read(source.doc), ("value",))
@@ -125,7 +125,7 @@ class HttpResource(Resource[[str, Sealed], R]):
         return {"data": data, **msgspec.structs.asdict(answer.validators)}
 
     @staticmethod
-    def _check_rest(home: BaseSpace, source: HttpSource) -> None:
+    def _check_rest(home: ResourcePort, source: HttpSource) -> None:
         rest = source.rest
         left_ms = 0.0 if rest is None else rest.until - home.timers.now()
         if rest is not None and left_ms > 0:
@@ -133,7 +133,7 @@ class HttpResource(Resource[[str, Sealed], R]):
             raise HttpStatusError(rest.message, status=rest.status, retry_after_ms=left_ms)
 
     @staticmethod
-    def _note_rest(home: BaseSpace, source: HttpSource, error: HttpStatusError) -> None:
+    def _note_rest(home: ResourcePort, source: HttpSource, error: HttpStatusError) -> None:
         wait_ms = min(rest_ms(error), REST_MAX_MS)
         source.rest = None
         if wait_ms > 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from inspect import BoundArguments, Parameter
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
+from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints
 
 from headwater.cells.cell import Cell
 from headwater.cells.context import UNTRACKED, Owner, find, sole_open
@@ -17,21 +17,20 @@ from headwater.cells.document_class import Doc
 from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status
+from headwater.declare.functions.enclosing_piece import Within
 from headwater.declare.functions.function_code import signature_of
 from headwater.declare.functions.function_options import NOTHING_SAID, Declared
 from headwater.declare.functions.instances import Instances, Key, key_of, label_of, which_one
+from headwater.declare.resources.resource_captions import why_asked
 from headwater.declare.resources.resource_options import Asking
+from headwater.declare.resources.resource_port import ResourcePort
 from headwater.declare.resources.resource_state import State
 from headwater.declare.resources.source import Source
 from headwater.errors import DeclarationError, HeadwaterError, UsageError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import Node
 from headwater.values.address import doc_key
 from headwater.values.hints import freeze_with, schema_of
 from headwater.values.schema import Schema
-
-if TYPE_CHECKING:
-    from headwater.declare.functions.enclosing_piece import Within
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,7 +79,7 @@ class Resource(Asked, Generic[P, R]):
         """Where its answers stand: this document, or with arguments, others that are named by it."""
         return self._doc
 
-    def register(self, space: BaseSpace) -> None:
+    def register(self, space: ResourcePort) -> None:
         """Nothing stands for it before it is called; but what cannot be declared is told when it is opened."""
         self._type()
         if self._owner is not None:
@@ -120,7 +119,7 @@ class Resource(Asked, Generic[P, R]):
         home.fetcher.called(source, tx)
         if tx is None and home.restless:
             home.catch_up()
-        return source.state(home, tx)
+        return source.state(home, tx, home.timers.wall, home.fetcher.found_unfit)
 
     def refresh(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Ask again, although there is an answer that is fresh, and also if nobody looks.
@@ -148,7 +147,7 @@ class Resource(Asked, Generic[P, R]):
 
             tx.follow(ask, lambda: undone.append(True))
 
-    def node_in(self, home: BaseSpace, *args: object, **kwargs: object) -> Node | None:
+    def node_in(self, home: ResourcePort, *args: object, **kwargs: object) -> Node | None:
         """Its node in an open space for these arguments, if it has been called with them."""
         key = key_of(self._bound(*args, **kwargs).arguments)
         found = None if key is None else home.fetcher.find(self, key)
@@ -156,8 +155,6 @@ class Resource(Asked, Generic[P, R]):
 
     def why(self, *args: object, **kwargs: object) -> str:
         """Why it was asked for with these arguments, or is not: `hw.why`."""
-        from headwater.runtime.resources.resource_captions import why_asked  # noqa: PLC0415  # rarely asked
-
         home, _ = self._home(UNTRACKED)
         try:
             key = key_of(self._bound(*args, **kwargs).arguments)
@@ -168,12 +165,12 @@ class Resource(Asked, Generic[P, R]):
             return f"{self.name}() with these arguments has not been called here, so nothing is known of it"
         return why_asked(home, found)
 
-    def _home(self, use: str = READ) -> tuple[BaseSpace, Transaction | None]:
+    def _home(self, use: str = READ) -> tuple[ResourcePort, Transaction | None]:
         home, tx = sole_open(f"{self.name}()") if self._owner is None else find(self._owner, self.name, use)
-        assert isinstance(home, BaseSpace)
+        assert isinstance(home, ResourcePort)
         return home, tx
 
-    def _successor(self, home: BaseSpace) -> Resource[P, R] | None:
+    def _successor(self, home: ResourcePort) -> Resource[P, R] | None:
         """Another was declared in its place, as in a notebook, and not every caller knows: that one is meant."""
         if self._owner is None or home.fetcher.knows(self):
             return None
@@ -184,7 +181,7 @@ class Resource(Asked, Generic[P, R]):
         bound.apply_defaults()
         return bound
 
-    def _source(self, home: BaseSpace, *args: P.args, **kwargs: P.kwargs) -> Source:
+    def _source(self, home: ResourcePort, *args: P.args, **kwargs: P.kwargs) -> Source:
         """The one for these arguments, made if it is not there."""
         bound = self._bound(*args, **kwargs)
         key = key_of(bound.arguments)
@@ -218,7 +215,7 @@ class Resource(Asked, Generic[P, R]):
                     message = error.message.replace("cannot store", f"{self.name}() cannot take", 1)
                     raise type(error)(message, **error.facts) from None
 
-    def _made(self, home: BaseSpace, key: Key, bound: BoundArguments) -> Source:
+    def _made(self, home: ResourcePort, key: Key, bound: BoundArguments) -> Source:
         schema = self._type()
         self._check(bound.arguments)
         doc = Instances.doc_of(self._doc, key) if key else self._doc

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from headwater.cells.cell import Cell
+from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
+from headwater.declare.resources.resource_options import Asking
 from headwater.declare.resources.resource_state import Age, Failed, Pending, Ready, State
 from headwater.errors import ResourceError, SchemaError
-from headwater.runtime.timers import Timer
+from headwater.scheduler.graph.node import Node
 from headwater.values.address import Depth
 from headwater.values.ids import DocKey
 from headwater.values.patch import Remove
 from headwater.values.tree import ABSENT, Maybe, Value, get, is_link, is_map, map_of, same
-
-if TYPE_CHECKING:
-    from asyncio import Task
-
-    from headwater.declare.resources.resource_options import Asking
-    from headwater.runtime.space_runtime import BaseSpace
-    from headwater.scheduler.graph.node import Node
 
 READY: Final = "ready"
 FAILED: Final = "failed"
@@ -34,9 +29,16 @@ FAILED_MS: Final = 5000.0
 down in a circle, and who has repaired it need not wait for long."""
 
 
+class Cancelable(Protocol):
+    """A timer that was set."""
+
+    def cancel(self) -> None:
+        """Do not call. Idempotent."""
+
+
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request, from being asked for to its end. Written by the fetcher; `task` by where it runs."""
+    """One request, from being asked for to its end. Written by the fetcher."""
 
     source: Source
     # How much had been taken back when it was asked for.
@@ -45,7 +47,6 @@ class Request:
     has_left: bool = False
     # Nobody wants it any more, or it was asked for anew: whatever comes of it is dropped.
     is_stopped: bool = False
-    task: Task[None] | None = None
     # When it came to its end, by the clock on the wall.
     ended_ms: float = 0.0
     # What came of it: one of the two, or neither, if it was cancelled.
@@ -78,7 +79,7 @@ class Source:
     # Failures in a row since it was asked for, and the time at which it is tried again, on the clock nobody sets.
     failures: int = 0
     retry_at: float | None = None
-    timer: Timer | None = None
+    timer: Cancelable | None = None
     # While nobody looks: until when whoever has read it need not read it again.
     ages_at: float | None = None
     # How many requests have left, for people.
@@ -107,9 +108,15 @@ class Source:
             return FAILED_MS
         return fresh_ms
 
-    def state(self, space: BaseSpace, tx: Transaction | None) -> State[Any]:
+    def state(
+        self,
+        home: Home,
+        tx: Transaction | None,
+        wall: Callable[[], float],
+        found_unfit: Callable[[Source], None],
+    ) -> State[Any]:
         """What stands there, read in a transaction if there is one. When it came is not part of that."""
-        source = space.untracked if tx is None else tx
+        source = home.untracked if tx is None else tx
         state = source.read(self.doc, ("state",))
         if state not in (READY, FAILED):
             return Pending()
@@ -118,7 +125,7 @@ class Source:
             value = self.value.value if has_value else None
         except SchemaError:
             # Of another type than it was when it came: as if it had not come.
-            space.fetcher.found_unfit(self)
+            found_unfit(self)
             return Pending()
         if state == READY:
             at = get(source.look(self.doc), ("at",))
@@ -128,7 +135,7 @@ class Source:
                     tx.note(self.doc, ("at",), Depth.DEEP)
 
             at_ms = float(at) if isinstance(at, int | float) else 0.0
-            return Ready(value, Age(at_ms, self.asking.fresh_ms, space.timers.wall, note))
+            return Ready(value, Age(at_ms, self.asking.fresh_ms, wall, note))
         told = source.read(self.doc, ("error",))
         return Failed(self._error(told), value)
 

@@ -6,10 +6,11 @@ Must never know: what follows from what came.
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
+from headwater.declare.resources.resource_port import ResourcePort
 from headwater.runtime.options import Options
 from headwater.runtime.timers import Timers
 from headwater.scheduler.scheduler import Scheduler
@@ -17,13 +18,13 @@ from headwater.scheduler.scheduler import Scheduler
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from headwater.declare.resources.clock import Ticking
     from headwater.declare.resources.source import Source
     from headwater.runtime.resources.fetcher import Fetcher
+    from headwater.runtime.resources.ticking import Ticking
     from headwater.runtime.space_runtime import BaseSpace
 
 
-class Facing(ABC):
+class Facing(ResourcePort):
     """What both kinds of open spaces have of it. Each kind says where requests run, and how it is woken."""
 
     # The space's own.
@@ -106,6 +107,17 @@ class Facing(ABC):
             self._fetcher.look()
         if self.clocks:
             self.rest_clocks()
+
+    def clock_of(self, every_ms: float) -> Ticking:
+        """The clock with this interval, made at its first use."""
+        from headwater.runtime.resources.ticking import Ticking  # noqa: PLC0415  # most programs have none
+
+        found = self.clocks.get(every_ms)
+        if found is None:
+            with self._turn:
+                found = self.clocks.get(every_ms) or Ticking(self.scheduler, self.timers, every_ms)
+                self.clocks[every_ms] = found
+        return found
 
     def rest_clocks(self) -> None:
         """Nothing is at work: whoever has read a clock that nobody looks at reads it again when it is called."""
