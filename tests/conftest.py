@@ -1,31 +1,33 @@
-"""Hypothesis profiles, chosen by HEADWATER_HYPOTHESIS: dev (quick), ci (the default), nightly (thorough).
+"""The half of the suite that is asked for, and what every test is given.
 
-And what every test is given: no settings of a developer's shell, SIGINT as usual, a limit of time.
+That is: no settings of a developer's shell, SIGINT as usual, a limit of time.
 """
 
-import os
 from collections.abc import Generator, Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests.support import halves
 from tests.support.surroundings import exit_soon, interruptible, limited, loggers_restored, scrub
 
-# `ci` tries the same examples every time, so that a change lands or fails for what it is; `nightly` tries new ones.
-# No deadlines and no complaint about slow generation: how busy the machine is, is not a property of the code.
-settings.register_profile(
-    "ci",
-    derandomize=True,
-    print_blob=True,
-    deadline=None,
-    max_examples=100,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile("dev", settings.get_profile("ci"), max_examples=20, derandomize=False)
-settings.register_profile("nightly", settings.get_profile("ci"), max_examples=5000, derandomize=False)
-settings.load_profile(os.environ.get("HEADWATER_HYPOTHESIS", "ci"))
-
 scrub()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--half", choices=halves.HALVES, help="fast: as ./hw test; rest: as ./hw test --rest")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    halves.load_profile(config.getoption("half"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    halves.choose(config, items)
+
+
+def pytest_collection_finish() -> None:
+    halves.forget_collecting()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,7 +53,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    with limited(item.nodeid):
+    with limited(item.nodeid), halves.noted(item):
         return (yield)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.access import keys
 from headwater.errors import UnavailableError, UsageError
+from tests.support.halves import examples
 
 NONCE = bytes(range(32))
 TEXT = keys.challenge_text(NONCE, "127.0.0.1:8400", "notes", "s1", 1_700_000_000_000)
@@ -149,7 +150,7 @@ def test_a_key_that_is_not_on_the_curve_is_refused_and_signs_nothing() -> None:
     assert 15 < refused < 45, "half of all are"
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=40), st.binary(max_size=80), st.binary(max_size=70))
 def test_whatever_comes_is_answered_with_no(public: bytes, text: bytes, signature: bytes) -> None:
     assert keys.verify(public, text, signature) is False

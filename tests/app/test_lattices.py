@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
+from tests.support.halves import examples
 
 Row = Sequence[Callable[[], int]]
 
@@ -94,7 +95,7 @@ def test_every_way_to_ask(asks: str) -> None:
     assert told == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     graph=st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=4), min_size=2, max_size=30),
     nested=st.integers(2, 6),

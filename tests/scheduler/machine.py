@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hypothesis import settings
-
 from headwater.core import (
     Attempt,
     Change,
@@ -55,13 +53,6 @@ from tests.scheduler.naive import (
 from tests.support.hub import FULL, Hub
 from tests.support.naive import plain
 from tests.support.spaces import Space
-
-
-def examples(times: int = 1) -> int:
-    """As many as the profile says. In the one for every change, so many times as many: these examples are cheap."""
-    count = settings.default.max_examples if settings.default is not None else 100
-    return count * times if settings.get_current_profile_name() == "ci" else count
-
 
 START: dict[str, Any] = {
     **{name: number + 1 for number, name in enumerate(CELLS)},

@@ -23,8 +23,9 @@ from hypothesis.stateful import (
 
 from headwater.core import RetryImmediately
 from headwater.errors import UserCodeError
-from tests.scheduler.machine import World, examples
+from tests.scheduler.machine import World
 from tests.scheduler.naive import BIG, BOARD, CELLS, LISTS, MAPS, POINTERS, SLOTS, WRITTEN, Formula, Plan, TrialError
+from tests.support.halves import examples
 from tests.support.limits import small_limits
 
 NUMBERS = st.integers(0, 3)
@@ -356,6 +357,7 @@ class Narrow(Graphs):
             self.limits.__exit__(None, None, None)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("machine", [Graphs, FewEffects, Acyclic, Narrow], ids=lambda machine: machine.__name__)
 def test_any_graph_shows_what_a_naive_engine_says_and_keeps_the_invariants(machine: type[Graphs]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples(times=2), stateful_step_count=25))  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples(200), stateful_step_count=25))  # type: ignore[no-untyped-call]

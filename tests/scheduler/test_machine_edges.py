@@ -15,7 +15,7 @@ from headwater.core import DocKey, NodeKind, NodeSpec, Scheduler, doc_key
 from headwater.scheduler.graph.node import Signal, Status
 from headwater.testing.invariants.scheduler_invariants import edges_are_exact, i2_liveness, i9_ranks, index_is_exact
 from tests.cells.replica.desk import Desk
-from tests.scheduler.machine import examples
+from tests.support.halves import examples
 
 DOCS = st.integers(0, 5)
 SETS = st.lists(DOCS, max_size=4, unique=True)
@@ -72,7 +72,7 @@ def take(scheduler: Scheduler, step: Step) -> None:
             """There is no node to do it with."""
 
 
-@settings(max_examples=examples(times=7))
+@settings(max_examples=examples(700))
 @given(STEPS)
 def test_ranks_rings_and_references_are_what_follows_from_who_reads_what(steps: list[Step]) -> None:
     scheduler = Scheduler(Desk().replica("here"), now=lambda: 0.0)

@@ -19,6 +19,7 @@ from headwater.store.engine import Engine
 from headwater.store.verification import verify
 from headwater.testing import Disk, DiskVFS, SimClock
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Millis, Seq, SessionId
+from tests.support.halves import examples
 
 Reopen = Callable[[], Backend]
 DRAFT = BranchId("draft")
@@ -143,7 +144,7 @@ def test_heads_come_in_key_order_by_pages_and_prefix(backend: Backend) -> None:
 KEYS = st.text(st.sampled_from("abz%_'\U0010ffff\ud7ff\ue000\0é"), max_size=4)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(keys=st.sets(KEYS, max_size=12), prefix=KEYS, after=KEYS, limit=st.integers(1, 5))
 def test_backends_agree_on_every_page_of_heads(keys: set[str], prefix: str, after: str, limit: int) -> None:
     wanted = [key for key in sorted(keys) if key > after and key.startswith(prefix)][:limit]

@@ -18,6 +18,7 @@ from headwater.store.commit import Committed
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, DocKey, Seq
+from tests.support.halves import examples
 from tests.support.limits import small_limits
 from tests.support.naive import NOTHING, exact, plain
 from tests.support.schedules import DOCS, Schedule
@@ -151,7 +152,7 @@ def run(kind: str, folder: Path, seed: int, folds: list[int], reopens: list[int]
 STEPS = st.lists(st.integers(0, 39), max_size=8)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), folds=STEPS, reopens=STEPS, slack=st.sampled_from([0, 50, 4096]))
 def test_folding_and_reopening_anywhere_changes_no_document_at_any_place(
     seed: int, folds: list[int], reopens: list[int], slack: int

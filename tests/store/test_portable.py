@@ -30,6 +30,7 @@ from headwater.values.codec import encode
 from headwater.values.ids import MAIN, BranchId, Seq
 from headwater.values.tree import freeze
 from headwater.values.value_limits import DEPTH_MAX
+from tests.support.halves import examples
 from tests.support.naive import exact, plain
 from tests.support.spaces import Space, append, drop, edit, put
 
@@ -101,7 +102,7 @@ JSON_VALUES = st.recursive(
 NAMES = st.text(min_size=1).filter(lambda name: not any("\ud800" <= c <= "\udfff" for c in name))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(documents=st.dictionaries(NAMES, JSON_VALUES, max_size=6))
 def test_any_documents_survive(documents: dict[str, object]) -> None:
     first, second = Space("memory", Path()), Space("memory", Path())

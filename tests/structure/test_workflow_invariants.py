@@ -1,8 +1,7 @@
 """An invariant of workflows stands in four places, as those of the scheduler do: see `test_invariants`."""
 
 import re
-
-import pytest
+from pathlib import Path
 
 from tests.structure.project import ROOT
 
@@ -16,25 +15,27 @@ CHECKERS = (
 )
 
 
-@pytest.mark.parametrize("number", HELD)
-def test_invariant_has_a_paragraph(number: int) -> None:
-    assert re.search(rf"^\*\*W{number}, ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("number", HELD)
-def test_invariant_is_marked_at_the_line_that_upholds_it(number: int) -> None:
-    sources = [path for folder in (WORKFLOW, RUNTIME) for path in folder.rglob("*.py") if path not in CHECKERS]
-    assert [path.name for path in sources if re.search(rf"\bW{number}\b", path.read_text(encoding="utf-8"))]
+def test_every_invariant_has_a_paragraph() -> None:
+    page = read(PAGE)
+    assert [n for n in HELD if not re.search(rf"^\*\*W{n}, ", page, re.MULTILINE)] == []
 
 
-@pytest.mark.parametrize("number", HELD)
-def test_invariant_has_a_checker_that_names_it(number: int) -> None:
-    texts = [path.read_text(encoding="utf-8") for path in CHECKERS]
-    assert any(re.search(rf"^def w{number}_", text, re.MULTILINE) for text in texts)
-    assert any(f'broken("W{number}"' in text for text in texts)
+def test_every_invariant_is_marked_at_the_line_that_upholds_it() -> None:
+    texts = [read(path) for folder in (WORKFLOW, RUNTIME) for path in folder.rglob("*.py") if path not in CHECKERS]
+    assert [n for n in HELD if not any(re.search(rf"\bW{n}\b", text) for text in texts)] == []
 
 
-@pytest.mark.parametrize("number", HELD)
-def test_invariant_has_a_test_file_in_which_it_is_seen_to_fail(number: int) -> None:
-    [path] = (ROOT / "tests" / "testing" / "workflow_invariants").glob(f"test_w{number:02}_*.py")
-    assert re.search(rf'"W{number}: |W{number}: ', path.read_text(encoding="utf-8"))
+def test_every_invariant_has_a_checker_that_names_it() -> None:
+    texts = [read(path) for path in CHECKERS]
+    assert [n for n in HELD if not any(re.search(rf"^def w{n}_", text, re.MULTILINE) for text in texts)] == []
+    assert [n for n in HELD if not any(f'broken("W{n}"' in text for text in texts)] == []
+
+
+def test_every_invariant_has_a_test_file_in_which_it_is_seen_to_fail() -> None:
+    for n in HELD:
+        [path] = (ROOT / "tests" / "testing" / "workflow_invariants").glob(f"test_w{n:02}_*.py")
+        assert re.search(rf'"W{n}: |W{n}: ', read(path)), path

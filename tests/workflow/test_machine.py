@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import headwater as hw
 from headwater.workflow.workflow_spec import OnPoison
+from tests.support.halves import examples
 from tests.workflow.images import KINDS
 from tests.workflow.outside import MODES
 from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World
@@ -156,9 +157,10 @@ class Machine(RuleBasedStateMachine):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_happens_nothing_is_lost_and_nothing_is_done_twice(kind: str) -> None:
     made = type("Machine", (Machine,), {"kind": kind})
     # Half as many on a disk, where each takes twice as long.
-    examples = settings().max_examples // (1 if kind == "memory" else 2)
-    run_state_machine_as_test(made, settings=settings(stateful_step_count=30, max_examples=examples))
+    count = examples(100 if kind == "memory" else 50)
+    run_state_machine_as_test(made, settings=settings(stateful_step_count=30, max_examples=count))

@@ -17,6 +17,7 @@ from headwater.store.branching import fork
 from headwater.store.commit import Absent, Committed, Conflict, OriginCommitted, Precondition
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import LocalSeq
+from tests.support.halves import examples
 from tests.support.hub import FULL, Hub, Mirror, Peer
 from tests.support.limits import small_limits
 from tests.support.naive import NaiveSpace, exact
@@ -162,7 +163,7 @@ def test_all_come_to_the_same_documents_whatever_happens_when() -> None:
         assert counts[case] > 50, f"{case} is too rare: {counts}"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(rng=st.randoms(use_true_random=False), steps=st.integers(1, 25))
 def test_no_interleaving_drives_replicas_apart(rng: random.Random, steps: int) -> None:
     with small_limits(FOLD_COMMITS=5, SNAPSHOT_SLACK_BYTES=10):

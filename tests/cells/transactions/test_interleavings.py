@@ -18,6 +18,7 @@ from headwater.cells.journal import Journal, Leanings
 from headwater.cells.transaction import Transaction
 from headwater.errors import HeadwaterError
 from tests.cells.transactions.interleaving import Interleaving
+from tests.support.halves import examples
 
 
 def test_accepted_transactions_are_as_if_run_one_after_another() -> None:
@@ -30,7 +31,7 @@ def test_accepted_transactions_are_as_if_run_one_after_another() -> None:
         assert counts[case] > 300, f"{case} is too rare: {counts}"
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(rng=st.randoms(use_true_random=False), steps=st.integers(1, 50))
 def test_no_interleaving_lets_a_transaction_build_on_what_is_not_so(rng: random.Random, steps: int) -> None:
     run = Interleaving(rng)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from tests.declare.lists.kit import Desk, Item, is_open
+from tests.support.halves import examples
 
 Edit: TypeAlias = tuple[str, int, int]
 
@@ -193,7 +194,7 @@ def test_whoever_only_asks_now_and_then_gets_the_same(edits: list[Edit]) -> None
 
 
 @given(st.lists(EDITS, min_size=1, max_size=3))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_after_whatever_edits_a_restart_runs_no_element(lives: list[list[Edit]]) -> None:
     with TemporaryDirectory() as folder:
         for edits in [*lives, []]:

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -326,5 +327,5 @@ class Pieces(RuleBasedStateMachine):
         assert not [error for error in self.t.errors if "Undone" not in str(error)]
 
 
-TestPieces = Pieces.TestCase
+TestPieces = pytest.mark.machine(Pieces.TestCase)
 TestPieces.settings = settings(stateful_step_count=20)

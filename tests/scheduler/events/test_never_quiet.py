@@ -12,6 +12,7 @@ from headwater.core import doc_key
 from headwater.scheduler.scheduler_limits import QUIET_MAX_MS
 from tests.scheduler.events.office import Clerk, Office, look, states
 from tests.scheduler.events.waiting import noter
+from tests.support.halves import examples
 
 QUIET = 300.0
 
@@ -105,7 +106,7 @@ def test_a_turn_that_is_limited_is_waited_for(ann: Clerk) -> None:
     assert disturb(shop, QUIET_MAX_MS) == ["slow", "ask"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     steps=st.lists(st.tuples(st.floats(1, QUIET - 1), st.booleans()), min_size=20, max_size=120), chained=st.booleans()
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import InvariantError
@@ -17,7 +17,6 @@ from headwater.testing.invariants.restore_invariants import i7_runs
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN
 from tests.runtime.restore.lives import Life
-from tests.scheduler.machine import examples
 from tests.scheduler.naive import CELLS, LISTS, MAPS, POINTERS, SLOTS, Formula, Plan
 
 NUMBERS = st.integers(0, 3)
@@ -111,7 +110,6 @@ def do_in_peace(life: Life, step: Step) -> None:
 # -- twins ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=examples())
 @given(plans(), st.lists(PEACEFUL, min_size=1, max_size=6))
 def test_twin_that_is_stopped_at_any_point_runs_the_same_from_then_on(graph: list[Plan], history: list[Step]) -> None:
     for point in range(len(history) + 1):
@@ -157,7 +155,6 @@ def failing_plans(draw: st.DrawFn) -> list[Plan]:
 FAILING = st.tuples(st.sampled_from(["write", "elsewhere"]), st.sampled_from([0, 1]), st.sampled_from(["", *SLOTS[:3]]))
 
 
-@settings(max_examples=examples())
 @given(failing_plans(), st.lists(FAILING, min_size=2, max_size=5), st.sampled_from([Life.stop, Life.kill]))
 def test_result_that_was_made_of_a_failure_is_as_good_as_that_failure(
     graph: list[Plan], history: list[tuple[str, int, str]], end: Callable[[Life], None]
@@ -221,7 +218,6 @@ def overwrite(life: Life, slot: str) -> None:
         life.write_elsewhere({slot: 77})
 
 
-@settings(max_examples=examples())
 @given(plans(shared=True), st.lists(CONTENDED, min_size=1, max_size=7), OVERWRITTEN)
 def test_whoever_is_stopped_in_the_middle_of_contention_comes_to_what_is_right(
     graph: list[Plan], history: list[Step], slot: str
@@ -233,7 +229,6 @@ def test_whoever_is_stopped_in_the_middle_of_contention_comes_to_what_is_right(
     at_any_point(graph, history, end)
 
 
-@settings(max_examples=examples())
 @given(plans(shared=True), st.lists(CONTENDED, min_size=1, max_size=7), st.integers(0, 3), OVERWRITTEN)
 def test_whoever_is_killed_at_any_point_comes_to_what_is_right(
     graph: list[Plan], history: list[Step], decided: int, slot: str

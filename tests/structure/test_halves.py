@@ -1,0 +1,141 @@
+"""The halves of the suite together prove all that there is to prove; and in which order."""
+
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.internal.conjecture import engine
+
+from tests.structure.project import ROOT, find_python
+from tests.support import halves
+from tests.support.halves import FAST, FULL, ITEMS, Kind, arranged, examples, halves_of, kind_of, seeds
+
+SAFETY_S = 600
+
+
+def test_every_test_is_in_a_half_and_properties_are_in_the_one_with_all_examples(
+    request: pytest.FixtureRequest,
+) -> None:
+    items = request.config.stash[ITEMS]
+    assert request.node in items
+    for item in items:
+        where = halves_of(item)
+        assert where in ({"fast"}, {"rest"}, {"fast", "rest"}), item.nodeid
+        if kind_of(item) is not Kind.EXAMPLE:
+            assert "rest" in where, item.nodeid
+
+
+def collected(*options: str) -> set[str]:
+    """The names of the tests that a run would run."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-n0", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SAFETY_S, check=True)
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+@pytest.mark.slow
+def test_both_halves_together_are_the_whole_suite() -> None:
+    """As they are collected, each in a process of its own: a list of parameters must not depend on the half."""
+    fast, rest, whole = collected("--half", "fast"), collected("--half", "rest"), collected()
+    assert fast | rest == whole
+    assert len(whole) > 10_000
+
+
+def test_what_lands_is_tried_with_both_halves() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.findall(r"^bare (\./hw test.*)$", script, re.MULTILINE) == ["./hw test", "./hw test --rest"]
+
+
+def test_numbers_of_examples_follow_the_half() -> None:
+    """A number that is written down would be the same in both halves."""
+    pattern = re.compile(r"max_examples=\d")
+    assert [path for path in find_python("tests") if pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_a_test_that_asks_for_examples_has_to_be_marked() -> None:
+    with pytest.raises(AssertionError, match="mark this test `property`"):
+        examples()
+
+
+@pytest.mark.property
+def test_examples_are_in_proportion() -> None:
+    assert [examples(), examples(10 * FULL)] == [settings().max_examples, 10 * settings().max_examples]
+    assert examples(1) == max(1, settings().max_examples // FULL)
+    slow = [bool(param.marks) for param in seeds(10)]
+    assert slow == [False] * (10 * FAST // FULL) + [True] * (10 - 10 * FAST // FULL)
+
+
+# --- the order ---------------------------------------------------------------------------------------------
+
+
+class Fake:
+    """A test with one mark."""
+
+    def __init__(self, mark: str, number: int) -> None:
+        self.mark = mark
+        self.number = number
+
+    def get_closest_marker(self, name: str) -> bool:
+        return name == self.mark
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_each_worker_runs_examples_then_properties_then_machines(workers: int) -> None:
+    marks = ["machine", "", "property", "", "slow", "machine", "", "property", "", "", "machine"]
+    items: list[Any] = [Fake(mark, number) for number, mark in enumerate(marks)]
+    order = arranged(items, workers)
+    assert set(order) == set(items)
+    # As xdist cuts the list.
+    left = order
+    for number in range(workers):
+        size = len(left) // (workers - number)
+        part, left = left[:size], left[size:]
+        kinds = [kind_of(item) for item in part]
+        assert kinds == sorted(kinds)
+        assert Kind.EXAMPLE in kinds
+        assert Kind.MACHINE in kinds
+
+
+def test_a_run_is_in_that_order(request: pytest.FixtureRequest) -> None:
+    if "PYTEST_XDIST_WORKER_COUNT" not in os.environ:
+        kinds = [kind_of(item) for item in request.session.items]
+        assert kinds == sorted(kinds)
+
+
+# --- shrinking ---------------------------------------------------------------------------------------------
+
+
+def test_shrinking_ends_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That hypothesis still reads what `halves` sets."""
+    calls = []
+
+    @settings(derandomize=True, database=None)
+    @given(st.lists(st.integers(), min_size=30))
+    def planted(numbers: list[int]) -> None:
+        calls.append(numbers)
+        assert len(set(numbers)) < 10
+
+    counts = []
+    for seconds in (0, 60):
+        monkeypatch.setattr(engine, "MAX_SHRINKING_SECONDS", seconds)
+        calls.clear()
+        with pytest.raises(AssertionError):
+            planted()
+        counts.append(len(calls))
+    assert counts[0] < 20 < counts[1]
+
+
+def test_each_property_that_fails_leaves_less_time_to_shrink_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MAX_SHRINKING_SECONDS", halves.SHRINKING_S)
+    failing: Any = Fake("property", 0)
+    spent = 0
+    for _ in range(20):
+        spent += engine.MAX_SHRINKING_SECONDS
+        with pytest.raises(ZeroDivisionError), halves.noted(failing):
+            raise ZeroDivisionError
+    assert engine.MAX_SHRINKING_SECONDS == 1
+    assert spent < 60
