@@ -7,7 +7,8 @@ The python blocks of a file share one namespace, its commands one folder, in the
 A comment behind a `print(...)` begins with what is printed there; one with `prints ...` behind any other line ends
 with what is printed while that line runs. After the text a `:`, `;` or `,` may begin an explanation.
 
-In a console block the shell runs the lines `$ headwater ...` and `$ python ...` and no others. What stands below a
+In a console block the lines `$ headwater ...` and `$ python ...` are run and no others; without a shell, in an
+interpreter that is warm, where neither is needed. What stands below a
 command, if anything, must be its output: `...` stands for anything, and runs of white space are alike. `# exit 3`
 behind a command says that it ends with 3 and not with 0.
 
@@ -35,12 +36,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tests.support.warm import Warm
+
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,})\s*(?P<language>[\w-]*)")
 NO_RUN = re.compile(r"^\s*<!-- no-run: \S.*-->\s*$")
 FILE = re.compile(r"^\s*<!-- file: (?P<name>[\w.-]+) -->\s*$")
 EXIT = re.compile(r"# exit (\d+)\s*$")
 PRINTS = re.compile(r"\bprints (.*)$")
 COMMANDS = ("headwater", "python")
+SHELL = re.compile(r"""[|&;<>()$`*?~]|(^| )#|^python -""")
+"""Whatever a shell or the start of an interpreter may be needed for."""
 SERVER = re.compile(r"headwater serve [^|&;<>]*")
 PORT = ":8400"
 LOOSELY = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -126,8 +131,9 @@ def alike(wanted: str, got: str) -> bool:
 class Reader:
     """Somebody who reads one document and types what it says."""
 
-    def __init__(self, name: str, folder: Path, headwater: list[str]) -> None:
-        """Type in `folder/work`; `headwater` is what the command of that name stands for."""
+    def __init__(self, name: str, folder: Path, headwater: list[str], warm: Warm | None = None) -> None:
+        """Type in `folder/work`; `headwater` is what the command of that name stands for, in a shell."""
+        self.warm = warm
         self.name = name
         self.module = ModuleType("__main__")
         vars(self.module)["print"] = self.print
@@ -213,8 +219,20 @@ class Reader:
         if SERVER.fullmatch(command.text):
             self.serve(command, line)
             return
+        text = command.text.replace(PORT, self.port)
+        if self.warm is not None and not SHELL.search(EXIT.sub("", text)):
+            code, got = self.warm.run(*shlex.split(text, comments=True), folder=self.work, env=self.env)
+        else:
+            code, got = self.run_in_shell(text)
+        got = got.replace(self.port, PORT)
+        shown = f"{self.name}, block at line {line}: $ {command.text}"
+        assert code == command.exit_code, f"{shown}\nended with {code}:\n{got}"
+        if command.wanted.strip():
+            assert alike(command.wanted, got), f"{shown}\nthe document shows:\n{command.wanted}\nit printed:\n{got}"
+
+    def run_in_shell(self, text: str) -> tuple[int, str]:
         done = subprocess.run(
-            ["sh", "-c", command.text.replace(PORT, self.port)],
+            ["sh", "-c", text],
             cwd=self.work,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -223,11 +241,7 @@ class Reader:
             timeout=SECONDS_MAX,
             check=False,
         )
-        got = done.stdout.decode().replace(self.port, PORT)
-        shown = f"{self.name}, block at line {line}: $ {command.text}"
-        assert done.returncode == command.exit_code, f"{shown}\nended with {done.returncode}:\n{got}"
-        if command.wanted.strip():
-            assert alike(command.wanted, got), f"{shown}\nthe document shows:\n{command.wanted}\nit printed:\n{got}"
+        return done.returncode, done.stdout.decode()
 
 
 def is_ready(port: str) -> bool:

@@ -9,17 +9,31 @@ import pytest
 from headwater.cells.context import OPEN
 from headwater.host.plain_space import Space
 from tests.docs.blocks import THIS_CHECKOUT, Reader, find_blocks
+from tests.support.warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def follow(text: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, headwater: list[str]) -> None:
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    with Warm() as warm:
+        yield warm
+
+
+def follow(
+    text: str,
+    name: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    headwater: list[str],
+    warm: Warm | None = None,
+) -> None:
     # Where servers leave a token for programs of their user: not where somebody's real ones are.
     run = folder / "run"
     run.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run))
-    reader = Reader(name, folder, headwater)
+    reader = Reader(name, folder, headwater, warm)
     monkeypatch.chdir(reader.work)
     # As the main module: msgspec and typing look annotations up in sys.modules.
     monkeypatch.setitem(sys.modules, "__main__", reader.module)
@@ -41,8 +55,10 @@ def _close_all() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_document_does_what_it_shows(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow(document.read_text(encoding="utf-8"), document.name, tmp_path, monkeypatch, THIS_CHECKOUT)
+def test_document_does_what_it_shows(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Warm
+) -> None:
+    follow(document.read_text(encoding="utf-8"), document.name, tmp_path, monkeypatch, THIS_CHECKOUT, warm)
 
 
 # --- the runner itself can fail --------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def arranged(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
         same = list(group)
         first = 0
         for number, part in enumerate(parts):
-            # As many as if they were dealt out one by one, from the last; but neighbours stay together, for their fixtures.
+            # As many as if they were dealt out one by one, from the last; but neighbours stay together.
             count = len(range((-1 - number - done) % workers, len(same), workers))
             part.extend(same[first : first + count])
             first += count
