@@ -14,7 +14,7 @@ from headwater.cells.context import HERE, Frame
 from headwater.cells.document_class import open_doc
 from headwater.cells.replica import Replica
 from headwater.cells.space_port import Home
-from headwater.host.system_clock import SystemEntropy
+from headwater.machine import machine
 from headwater.values.address import doc_key
 from headwater.values.hints import schema_of
 from headwater.values.ids import SessionId
@@ -49,7 +49,7 @@ def measure(table: Table) -> None:
 
 def _home(value: Value) -> Home:
     """An open space whose store takes everything and answers nothing: what is measured is this side."""
-    home = Home(Replica(Nowhere(value), SessionId("bench")), "bench", None, SystemEntropy(), None)
+    home = Home(Replica(Nowhere(value), SessionId("bench")), "bench", None, machine(), None)
     home.replica.listen(_told, {})
     return home
 

@@ -17,7 +17,8 @@ from bench.table import Table, best_us, paired
 from headwater.cells.replica import Replica
 from headwater.host.space_files import open_space, use_vfs
 from headwater.host.storage import GROUP_MAX, Storage
-from headwater.host.system_clock import SystemClock, SystemEntropy
+from headwater.host.system_clock import SystemClock
+from headwater.machine import machine
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.commit import Operation, PatchDoc, SetDoc, Submission
 from headwater.store.document import Found
@@ -216,7 +217,7 @@ def _bytes_per_commit(table: Table, place: Path) -> None:
     commits = 10_000
     vfs = CountingVFS()
     backend = SqliteBackend(str(place / "counted.db"), vfs=vfs.name)
-    storage = Storage(backend, SystemClock(), SystemEntropy(), name="counted", group_max=20)
+    storage = Storage(backend, SystemClock(), machine(), name="counted", group_max=20)
     keys = _filled(storage, DOCUMENTS)
     replica = storage.attach()
     written, syncs = vfs.written, vfs.syncs

@@ -11,7 +11,6 @@ Must never know: how commits are made, or when functions run.
 from __future__ import annotations
 
 import builtins
-import threading
 from collections.abc import Callable, Mapping
 from os import PathLike
 from os.path import realpath
@@ -34,6 +33,7 @@ from headwater.host.plain_space import Space
 from headwater.host.process_lifetime import Stay
 from headwater.host.space_files import Lease, default_url, locate, share_space
 from headwater.host.standard_streams import lasting
+from headwater.machine import machine
 from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.runtime.options import DemandPolicy, Options
 from headwater.runtime.space_runtime import BaseSpace
@@ -74,7 +74,7 @@ class App(Declaring):
         self._workflows: dict[str, Workflow] = {}
         # Open now, in the order they were opened.
         self._homes: list[BaseSpace] = []
-        self._lock = threading.Lock()
+        self._lock = machine().lock()
 
     def __repr__(self) -> str:
         return f"<App {self.name}: {len(self._declared)} declared, open in {len(self._homes)} spaces>"

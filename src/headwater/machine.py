@@ -20,7 +20,7 @@ import threading
 import time
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -39,6 +39,23 @@ WAIT_MAX: Final = threading.TIMEOUT_MAX
 
 Empty = queue.Empty
 """Raised by `ThreadQueue.get` when the time is over."""
+
+__all__ = [
+    "WAIT_MAX",
+    "CancelledError",
+    "Empty",
+    "Executor",
+    "Future",
+    "Lock",
+    "Machine",
+    "Process",
+    "Thread",
+    "ThreadCondition",
+    "ThreadEvent",
+    "ThreadQueue",
+    "machine",
+    "use",
+]
 
 
 class Lock(Protocol):

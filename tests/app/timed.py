@@ -8,6 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import UserCodeError
+from headwater.machine import machine
 from headwater.runtime.options import Options
 
 
@@ -21,7 +22,7 @@ class Timed:
         self.errors: list[UserCodeError] = []
         self.slept: list[float] = []
         self.while_asleep: Callable[[], None] = lambda: None
-        monkeypatch.setattr("headwater.host.plain_space.time.sleep", self._sleep)
+        monkeypatch.setattr(machine(), "sleep", self._sleep)
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import headwater as hw
-from headwater.host.console_capture import LISTENERS, PART_MAX
+from headwater.host.console_capture import PART_MAX, listeners
 from tests.app.desk import Desk
 from tests.app.holding import SAFETY_S, in_thread
 from tests.app.shop import run
@@ -30,7 +30,7 @@ def tidy() -> Iterator[None]:
     """No test leaves anything in the way of what others print."""
     before = (sys.stdout, sys.stderr, logging.getLogRecordFactory())
     yield
-    assert not LISTENERS
+    assert not listeners()
     assert (sys.stdout, sys.stderr, logging.getLogRecordFactory()) == before
 
 

@@ -7,7 +7,7 @@ import pytest
 from headwater.cells.pending_commit import Failure
 from headwater.errors import HeadwaterError, StoreFullError, UnavailableError
 from headwater.host.storage import Storage
-from headwater.host.system_clock import SystemEntropy
+from headwater.machine import machine
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import Commit, Committed, Outcome, Submission
 from headwater.testing import SimClock
@@ -33,7 +33,7 @@ def commit(number: int) -> Submission:
 def test_no_later_commit_is_decided_before_one_that_has_to_come_again(error: HeadwaterError) -> None:
     backend = MemoryBackend()
     heard = Heard()
-    with Storage(backend, SimClock(), SystemEntropy()) as storage:
+    with Storage(backend, SimClock(), machine()) as storage:
         storage.join(heard)
         append = backend.append
 

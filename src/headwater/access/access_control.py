@@ -13,7 +13,6 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-import secrets
 from base64 import b32encode
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from headwater.access.private_files import locked
 from headwater.access.rights import EVERY_SPACE, Right
 from headwater.errors import HeadwaterError, LimitError, NotFoundError, UsageError
 from headwater.host.space_files import locate
-from headwater.host.system_clock import steady_ms
+from headwater.machine import machine
 from headwater.sync.actor_names import check_actor
 from headwater.values.ids import Millis
 from headwater.values.seams import Clock
@@ -90,15 +89,15 @@ class Access:
     not start.
     """
 
-    def __init__(self, folder: Path, clock: Clock, *, steady: Callable[[], float] = steady_ms) -> None:
+    def __init__(self, folder: Path, clock: Clock, *, steady: Callable[[], float] | None = None) -> None:
         if not folder.is_dir():
             raise NotFoundError(f"there is no folder {folder}, in which a server keeps its data", path=str(folder))
         self.audit = Audit(folder, clock)
         self._folder = folder
         self._clock = clock
-        self._steady = steady
+        self._steady = steady or machine().steady_ms
         self._local: Grant | None = None
-        self._look_at = steady() + LOOK_EVERY_MS
+        self._look_at = self._steady() + LOOK_EVERY_MS
         # The identity of what was last read, also if it was of no use; None: there was no file.
         self._seen: tuple[int, ...] | None = None
         self._known = _NOBODY
@@ -307,7 +306,7 @@ def _known(opened: Opened) -> _Known:
 def _fresh_id(taken: set[str]) -> str:
     """Short enough to be typed, and by chance: an id that is in a log is never given to another grant."""
     while True:
-        made = b32encode(secrets.token_bytes(7)).decode().lower()[:10]
+        made = b32encode(machine().token_bytes(7)).decode().lower()[:10]
         if made not in taken:
             return made
 

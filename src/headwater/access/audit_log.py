@@ -15,7 +15,6 @@ import logging
 import math
 import os
 import re
-import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ import msgspec
 from headwater.access.private_files import create_private, locked, owners_of, read_private, sync_folder, write_all
 from headwater.access.tokens import redacted
 from headwater.errors import UnavailableError
+from headwater.machine import machine
 from headwater.values.seams import Clock
 
 log: Final = logging.getLogger("headwater.server")
@@ -113,7 +113,7 @@ class Audit:
         self._clock = clock
         self._bytes_max = bytes_max
         self._files_max = files_max
-        self._turn = threading.Lock()
+        self._turn = machine().lock()
         self._tail = _Tail(None)
         # Lines for which there was no room, with when it happened: they come before the next.
         self._owed: deque[tuple[str, dict[str, object]]] = deque(maxlen=OWED_MAX)

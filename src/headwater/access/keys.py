@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from typing import Final
 
 from headwater.access.private_files import create_private, read_private, write_all
 from headwater.errors import UsageError
+from headwater.machine import machine
 
 KEY_BYTES: Final = 32
 """Of a public key, and of the seed that a private one is made from."""
@@ -144,7 +144,7 @@ def _height(public: bytes) -> int:
 
 def generate() -> bytes:
     """A new private key."""
-    return secrets.token_bytes(KEY_BYTES)
+    return machine().token_bytes(KEY_BYTES)
 
 
 def public_of(private: bytes) -> bytes:

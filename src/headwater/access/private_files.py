@@ -8,15 +8,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import stat
-import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from headwater.errors import UnavailableError
+from headwater.machine import machine
 
 _MODE: Final = 0o600
 _OTHERS: Final = 0o077
@@ -124,7 +123,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def replace_private(path: Path, data: bytes) -> None:
     """Put a file in place, whole or not at all; after a power cut there is the one or the other."""
-    part = path.with_name(f".{path.name}-{secrets.token_hex(6)}.part")
+    part = path.with_name(f".{path.name}-{machine().token_hex(6)}.part")
     try:
         try:
             descriptor = create_private(part, os.O_WRONLY | os.O_EXCL)
@@ -170,14 +169,14 @@ def locked(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
 
 def wait_for_lock(descriptor: int, path: Path, wait_s: float) -> None:
     """Have a file locked, as long as the descriptor is open. Raises UnavailableError."""
-    end = time.monotonic() + wait_s
+    end = machine().monotonic() + wait_s
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= end:
+            if machine().monotonic() >= end:
                 message = f"{path} has been locked by another process for {wait_s:g} seconds; try again"
                 raise UnavailableError(message, path=str(path)) from None
-            time.sleep(_LOCK_LOOK_S)
+            machine().sleep(_LOCK_LOOK_S)
         else:
             return

@@ -11,12 +11,12 @@ Must never know: connections.
 from __future__ import annotations
 
 import hmac
-import secrets
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from headwater.access.private_files import owners_of, read_private, replace_private
+from headwater.machine import machine
 from headwater.values.ids import BranchId, SessionId
 
 FILE: Final = "session.key"
@@ -87,6 +87,6 @@ def _secret(folder: Path) -> bytes:
     except FileNotFoundError:
         found = b""
     if len(found) != _BYTES:
-        found = sha256(secrets.token_bytes(_BYTES)).digest()
+        found = sha256(machine().token_bytes(_BYTES)).digest()
         replace_private(path, found)
     return found

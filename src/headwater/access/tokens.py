@@ -8,9 +8,10 @@ Must never know: what a token is good for.
 from __future__ import annotations
 
 import re
-import secrets
 from hashlib import sha256
 from typing import Final
+
+from headwater.machine import machine
 
 _BYTES: Final = 32
 _TOKEN: Final = re.compile(r"hw_[A-Za-z0-9_-]{43}", re.ASCII)
@@ -20,7 +21,7 @@ _SECRET: Final = re.compile(r"(hwk?_)[A-Za-z0-9_-]{16,}", re.ASCII)
 
 def mint() -> str:
     """A new token."""
-    return f"hw_{secrets.token_urlsafe(_BYTES)}"
+    return f"hw_{machine().token_urlsafe(_BYTES)}"
 
 
 def digest(token: str) -> str | None:

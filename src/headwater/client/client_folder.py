@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from headwater.errors import (
     SpaceHeldError,
     UnavailableError,
 )
+from headwater.machine import machine
 from headwater.store.backends.sqlite_file import explain, holder
 from headwater.store.commit import Commit, Submission, adopt_operation
 from headwater.store.document import Found
@@ -61,7 +61,7 @@ _WAL_PAGES: Final = 1000
 """4 MB of log before it is moved to the main file."""
 
 _open: Final[set[str]] = set()
-_opening: Final = threading.Lock()
+_opening: Final = machine().lock()
 """Files that this process has open: another look at one would drop its locks."""
 
 
@@ -116,14 +116,14 @@ class Folder:
         self.failed: Callable[[list[Submission], HeadwaterError], None] = lambda *_: None
         self._real = str(self.path.resolve())
         self._db = self._connect()
-        self._changed = threading.Condition()
+        self._changed = machine().condition()
         self._batch = _Batch()
         self._is_writing = False
         self._is_over = False
         self._is_stalled = False
         # Why nothing can be kept any more.
         self.trouble: HeadwaterError | None = None
-        self._thread = threading.Thread(target=self._run, name=f"headwater-keeping-{space}", daemon=True)
+        self._thread = machine().thread(self._run, name=f"headwater-keeping-{space}")
         self._thread.start()
 
     @property
@@ -275,7 +275,7 @@ class Folder:
         with self._changed:
             self._is_over = True
             self._wake()
-        if self._thread is not threading.current_thread():
+        if self._thread is not machine().current_thread():
             self._thread.join()
 
     def _wake(self) -> None:

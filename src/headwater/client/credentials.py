@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from headwater.access.keys import challenge_text, public_of, read_private_key, sign
 from headwater.client.server_url import ServerUrl
 from headwater.errors import RemoteProtocolError
-from headwater.host.system_clock import SystemClock
+from headwater.machine import machine
 from headwater.sync.frames import Proof, Welcome
 from headwater.values.ids import SessionId
 from headwater.values.seams import Clock
@@ -37,11 +37,11 @@ class KeySigner:
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._private = read_private_key(path)
         self._public = public_of(self._private)
-        self._clock = clock or SystemClock()
+        self._now_ms = machine().now_ms if clock is None else clock.now_ms
 
     def prove(self, welcome: Welcome, space: str, session: SessionId) -> Proof:
         """For this connection to this server, and no other."""
-        expires = self._clock.now_ms() + LASTS_MS
+        expires = self._now_ms() + LASTS_MS
         text = challenge_text(welcome.nonce, welcome.audience, space, session, expires)
         return Proof(self._public, sign(self._private, text), expires)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from itertools import islice
-from time import monotonic
 from typing import Final, TypeAlias
 
 from headwater.client.server_link import PATIENCE_S, Link
 from headwater.errors import HeadwaterError, LimitError, ServerLimitError
+from headwater.machine import machine
 from headwater.store.document import Found
 from headwater.sync.client_listener import Brought, up_to
 from headwater.sync.client_session import Answer, Item
@@ -66,7 +66,7 @@ class Fetching:
         self._link.soon(lambda: self._ask(tuple(docs), PREFETCH_MAX, done))
         lost_at = self._link.lost_at
         # Who has been away for long is not waited for as long again.
-        return PATIENCE_S if lost_at is None else max(lost_at + PATIENCE_S - monotonic(), 0.0)
+        return PATIENCE_S if lost_at is None else max(lost_at + PATIENCE_S - machine().monotonic(), 0.0)
 
     # -- the connection's thread ---------------------------------------------------------------------------
 

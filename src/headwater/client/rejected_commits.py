@@ -19,7 +19,7 @@ import msgspec
 
 from headwater.access.private_files import create_private, sync_folder, write_all
 from headwater.errors import HeadwaterError
-from headwater.host.system_clock import wall_ms
+from headwater.machine import machine
 from headwater.store.commit import Commit, DeleteDoc, PatchDoc, SetDoc
 from headwater.values.address import address_text
 from headwater.values.codec import to_json
@@ -47,7 +47,7 @@ def summary_of(commit: Commit) -> str:
 def line_of(refusal: Refusal) -> bytes:
     """One line of the file."""
     commit, why = refusal.commit, refusal.why
-    at = datetime.fromtimestamp(wall_ms() / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = datetime.fromtimestamp(machine().time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     record = {
         "at": at,
         "session": commit.session,

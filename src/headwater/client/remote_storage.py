@@ -8,7 +8,6 @@ Must never know: what a commit means.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
@@ -35,7 +34,7 @@ from headwater.errors import (
     UnavailableError,
 )
 from headwater.host.attached_replica import Port
-from headwater.host.system_clock import SystemEntropy
+from headwater.machine import machine
 from headwater.runtime.connection import Connection, Listeners
 from headwater.runtime.error_report import OnError, log_error
 from headwater.store.commit import Committed, Note, Outcome, Submission
@@ -83,7 +82,7 @@ class RemoteStorage:
         self._submitted = 0
         self._decided = 0
         # What is only shown is decided by whoever writes it, everything else by the connection's thread.
-        self._counting = threading.Lock()
+        self._counting = machine().lock()
         self._disowned = False
         self._leaving = Leaving(url)
         self._is_derived: Callable[[DocKey], bool] = lambda _: False
@@ -146,7 +145,7 @@ class RemoteStorage:
         )
         replica.seq = seq
         # The session may be one of an earlier opening: counting from it again would name other events alike.
-        replica.opening = SystemEntropy().token()
+        replica.opening = machine().token()
         replica.is_over = lambda: link.phase is Phase.OVER
         if self._local is not None:
             self._local.serve(replica)
@@ -321,7 +320,7 @@ class RemoteStorage:
             else:
                 then(None)
 
-        threading.Thread(target=wait, name="headwater-waiting", daemon=True).start()
+        machine().thread(wait, name="headwater-waiting").start()
 
     def let_go(self, branch: BranchId, docs: Collection[DocKey]) -> None:
         """The server does so by itself."""

@@ -10,14 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from random import random
-from time import monotonic
 from typing import Final, TypeVar
 
 from websockets.uri import parse_uri
@@ -30,6 +25,7 @@ from headwater.client.client_socket import ClientSocket
 from headwater.client.credentials import Showing, check_audience
 from headwater.client.server_url import ServerUrl
 from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError, ServerLimitError
+from headwater.machine import Future, machine
 from headwater.store.commit import Note, Submission
 from headwater.sync.client_session import Answer, ClientSession, Item, Phase
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, OFFLINE_MAX
@@ -116,7 +112,7 @@ class Link:
             folder.kept = self._send_kept
             folder.failed = self._fail
         self.session = ClientSession(self, opening, client=f"headwater/{__version__}")
-        self._loop = asyncio.new_event_loop()
+        self._loop = machine().new_loop()
         self._socket: ClientSocket | None = None
         self._trying: asyncio.Task[tuple[asyncio.Transport, ClientSocket]] | None = None
         self._queue: deque[Submission] = deque()
@@ -137,19 +133,19 @@ class Link:
         # Somebody answers, and not as is expected.
         self._is_misread = False
         # Told when the phase has changed, by the thread.
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name=f"headwater-link-{url.space}", daemon=True)
+        self._changed = machine().condition()
+        self._thread = machine().thread(self._run, name=f"headwater-link-{url.space}")
 
     # -- for other threads ---------------------------------------------------------------------------------
 
     def start(self, *, waits: bool = True) -> None:
         """Connect. Returns when it is open, or raises why not; unless it `waits`, also when it is not reached."""
         self._thread.start()
-        begun = monotonic()
+        begun = machine().monotonic()
 
         def is_over() -> bool:
             # Who listens there and is slow gets the whole time; if nobody does, he may be about to start.
-            waited = monotonic() - begun
+            waited = machine().monotonic() - begun
             vain = self._socket is None and self.tries > 1 and (waited > NOBODY_S or not waits or self._is_misread)
             return self.session.phase in (Phase.LIVE, Phase.OVER) or vain or waited > CONNECT_S
 
@@ -215,11 +211,11 @@ class Link:
         if lost_at is not None:
             # Who has been away for long is not waited for as long again.
             timeout = max(min(timeout, lost_at + PATIENCE_S - self._loop.time()), 0.0)
-        answer: Future[Answer | HeadwaterError] = Future()
+        answer: Future[Answer | HeadwaterError] = machine().future()
         self.ask_soon(frame, lambda found: None if answer.done() else answer.set_result(found))
         try:
             found = answer.result(timeout)
-        except FutureTimeoutError:
+        except TimeoutError:
             answer.cancel()
             how, since = "was asked and has not answered", self._loop.time() - timeout
             if self.lost_at is not None:
@@ -295,7 +291,7 @@ class Link:
         """End it. Once more is no harm."""
         if self._thread.is_alive():
             self._soon(self._finish)
-            if self._thread is not threading.current_thread():
+            if self._thread is not machine().current_thread():
                 self._thread.join(CLOSE_S)
 
     def soon(self, do: Callable[[], object]) -> None:
@@ -331,7 +327,7 @@ class Link:
             if self.session.error is not None and self.session.phase is Phase.OVER:
                 break
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), delay * (0.5 + random() / 2))  # noqa: S311  # no secret
+                await asyncio.wait_for(self._stop.wait(), delay * (0.5 + machine().random() / 2))  # no secret
 
     def _note_end(self, begun: float, *, stayed: bool) -> None:
         """A connection has ended. If it was let in and sent away at once, the server may not be able to do its work."""
@@ -394,7 +390,7 @@ class Link:
     async def _aside(self, do: Callable[[], T]) -> T:
         """What may take a moment, without holding up whoever asks."""
         try:
-            doing = self._loop.run_in_executor(None, do)
+            doing = machine().in_pool(self._loop, None, do)
         except RuntimeError:
             # The program is ending, and no thread is started any more.
             return do()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from headwater.errors import UsageError
 from headwater.host.async_space import AsyncSpace
+from headwater.machine import machine
 
 
 class AsyncOpening:
@@ -81,7 +82,7 @@ class AsyncOpening:
             space.resume_events()
         except BaseException:
             space.leave()
-            await asyncio.to_thread(space.abandon)
+            await machine().to_thread(space.abandon)
             raise
         return space
 
@@ -94,7 +95,7 @@ class AsyncOpening:
             self._keep(space)
             space.catch_up()
 
-        begun = asyncio.ensure_future(asyncio.to_thread(begin))
+        begun = asyncio.ensure_future(machine().to_thread(begin))
         try:
             await asyncio.shield(begun)
         except asyncio.CancelledError:
@@ -121,10 +122,10 @@ class AsyncOpening:
             space.abandon()
 
         try:
-            await asyncio.to_thread(make)
+            await machine().to_thread(make)
         except BaseException:
             given_up = True
-            await asyncio.to_thread(drop)
+            await machine().to_thread(drop)
             raise
         return made.pop()
 

@@ -10,7 +10,6 @@ Length: opening, waiting and closing in a loop share the flights, the timer and 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -22,6 +21,7 @@ from headwater.host.async_tasks import Flights
 from headwater.host.document_loading import LoadingAsyncSpace
 from headwater.host.loop_thread import LOOPS
 from headwater.host.space_files import Lease
+from headwater.machine import machine
 from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS
 from headwater.runtime.options import Options
@@ -93,7 +93,7 @@ class AsyncSpace(LoadingAsyncSpace):
 
     def _tick(self, due: bool) -> None:  # noqa: FBT001  # asked by the scheduler
         super()._tick(due)
-        if due and self._passing != threading.get_ident():
+        if due and self._passing != self._thread_id():
             # Not by the pass itself, which looks again before it ends.
             self.catch_up()
 
@@ -119,7 +119,7 @@ class AsyncSpace(LoadingAsyncSpace):
         # Not made yet: what an earlier run left behind may be reported by another thread while this one is being made.
         if getattr(self, "closed", True) or not self._turn.acquire(blocking=False):
             return
-        self._passing = threading.get_ident()
+        self._passing = self._thread_id()
         try:
             self._missed = False
             self._attached.refresh()
@@ -171,7 +171,7 @@ class AsyncSpace(LoadingAsyncSpace):
             is_over = waited.cancelled()
             then(ClosedError(f"the event loop of space {self.name!r} ends") if is_over else waited.exception())
 
-        self.loop.run_in_executor(None, self._lease.storage.wait).add_done_callback(tell)
+        machine().in_pool(self.loop, None, self._lease.storage.wait).add_done_callback(tell)
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class AsyncSpace(LoadingAsyncSpace):
         if _is_running(self.loop):
             message = f"ticket.result() would hold up the event loop that has to handle {event.id}; await the ticket"
             raise UsageError(message, event=event.id)
-        ended = threading.Event()
+        ended = machine().event()
         self.when_ended(event, lambda _: ended.set())
         if not ended.wait(None if timeout_ms is None else timeout_ms / 1000):
             raise self.mail.timed_out(event, timeout_ms)
@@ -301,7 +301,7 @@ class AsyncSpace(LoadingAsyncSpace):
     async def _pass_now(self) -> None:
         """A pass; if another thread has the turn, when that is over."""
         self._pass()
-        await (asyncio.to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
+        await (machine().to_thread(self._await_turn) if self._missed else asyncio.sleep(0))
 
     async def idle(self) -> None:
         """As `settle`: nothing can run now but what waits for its time."""
@@ -341,7 +341,7 @@ class AsyncSpace(LoadingAsyncSpace):
         """Wait until everything written so far is on disk. Raises what rejected some of it, if so."""
         self.check_open()
         for _ in rounds(self.scheduler.outcomes):
-            await asyncio.to_thread(self._wait_and_keep)
+            await machine().to_thread(self._wait_and_keep)
             await self.calm()
         self._tell_lost()
 
@@ -354,7 +354,7 @@ class AsyncSpace(LoadingAsyncSpace):
                     if self._is_busy():
                         await self._pass_now()
                     elif not self.scheduler.events.waiting:
-                        await asyncio.to_thread(self._lease.storage.wait)
+                        await machine().to_thread(self._lease.storage.wait)
                         self._pass()
                     elif self.mail.is_in_vain(end):
                         break
@@ -382,7 +382,7 @@ class AsyncSpace(LoadingAsyncSpace):
         self._lease.storage.ending(in_haste=failed)
         try:
             if self._workflows is not None:
-                await asyncio.to_thread(self._stop_workflows)
+                await machine().to_thread(self._stop_workflows)
             await self._drain()
             await self._flights.end()
             if self._fetcher is not None:
@@ -400,7 +400,7 @@ class AsyncSpace(LoadingAsyncSpace):
                 self._shut()
             finally:
                 await self._flights.end()
-                await asyncio.to_thread(self._let_go)
+                await machine().to_thread(self._let_go)
         raise_later(self.on_error, unless=failed)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from headwater.cells.context import HERE, Frame
 from headwater.declare.patterns.pattern import Invocation
-from headwater.host.console_capture import LISTENERS, run_begins, run_ends
+from headwater.host.console_capture import listeners, run_begins, run_ends
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.passes.attempt import RetryImmediately
 from headwater.scheduler.passes.steps import Call
@@ -61,6 +61,7 @@ class Flights:
         self, home: BaseSpace, loop: asyncio.AbstractEventLoop, context: Context, tell: Callable[[], None]
     ) -> None:
         self._home = home
+        self._listeners = listeners()
         self._loop = loop
         self._context = context
         self._tell = tell
@@ -132,7 +133,7 @@ class Flights:
             task.cancel()
 
     async def _fly(self, attempt: Call, how: list[Landing]) -> None:
-        if LISTENERS:
+        if self._listeners:
             run_begins(self._home)
         HERE.set(Frame(self._home, attempt.tx, None))
         limit = attempt.timeout_ms
@@ -162,7 +163,7 @@ class Flights:
             attempt.error = error
             how[0] = "ended"
         finally:
-            if LISTENERS:
+            if self._listeners:
                 run_ends(attempt.tx)
 
     def _wait(self, attempt: Call) -> None:

@@ -5,7 +5,6 @@ Must never know: how commits are decided.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sized
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import Protocol, TypeAlias
 from headwater.cells.journal import Mark
 from headwater.cells.pending_commit import Failure, Pulled
 from headwater.cells.replica import Replica
+from headwater.machine import machine
 from headwater.store.commit import Committed, Outcome, PendingRead, Read, Submission
 from headwater.store.document import Found
 from headwater.values.address import Depth
@@ -91,7 +91,7 @@ class AttachedReplica(Replica):
         # Whoever reads what is not here may be held up until it is: not in an event loop of its own.
         self.waits = True
         # Threads that share a replica take turns. A listener may commit, so the same thread may come again.
-        self.turn = self._turn = threading.RLock()
+        self.turn = self._turn = machine().rlock()
 
     def read(self, doc: DocKey) -> Maybe:
         """The document as it looks from here."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from types import FrameType
 from typing import Final, Literal, NamedTuple, TextIO, TypeAlias, cast
@@ -24,6 +24,7 @@ from headwater.cells.context import HERE, Frame
 from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
 from headwater.errors import UsageError, UserCodeError
+from headwater.machine import Lock, machine
 from headwater.scheduler.events.event import Event, Handler
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.function_errors import facts_of
@@ -141,11 +142,26 @@ class Run(NamedTuple):
     node: Node | Handler | Voice
 
 
-LISTENERS: Final[dict[Home, Listener]] = {}
-"""Who listens. Nothing here costs anything while it is empty."""
+@dataclass(slots=True)
+class ConsoleState:
+    """The listeners of this process. A run costs nothing more while there are none."""
 
-_LOCK: Final = threading.RLock()
-"""For what stands in LISTENERS and _parts, and for the wrapping. Nobody is called while it is held."""
+    listeners: dict[Home, Listener] = field(default_factory=dict)
+    # Lines that have no end yet: of which run, on which stream, from which thread.
+    parts: dict[tuple[Transaction, Wrapped, int], tuple[Run, str]] = field(default_factory=dict)
+    # Threads that are handing a text over: what they write meanwhile is not captured.
+    busy: set[int] = field(default_factory=set)
+    # For listeners, parts and the wrapping of streams. No handler is called while it is held.
+    lock: Lock = field(default_factory=lambda: machine().rlock())
+
+
+def listeners() -> dict[Home, Listener]:
+    """The spaces of this process whose output is captured."""
+    return _state().listeners
+
+
+def _state() -> ConsoleState:
+    return machine().state(ConsoleState)
 
 
 # -- for spaces ------------------------------------------------------------------------------------------------
@@ -160,56 +176,53 @@ def check_handler(handler: object) -> None:
 def listen(home: Home, handler: OnConsole | None, report: Callable[[UserCodeError], None]) -> None:
     """From now on, or with None no longer."""
     check_handler(handler)
-    if home in LISTENERS:
+    state = _state()
+    if home in state.listeners:
         _hand_over(lambda run: run.listener.home is home)
-    with _LOCK:
+    with state.lock:
         if handler is None:
-            if LISTENERS.pop(home, None) is not None and not LISTENERS:
+            if state.listeners.pop(home, None) is not None and not state.listeners:
                 _unwrap()
         else:
-            LISTENERS[home] = Listener(home, handler, report)
+            state.listeners[home] = Listener(home, handler, report)
             _wrap()
 
 
 def handler_of(home: Home) -> OnConsole | None:
     """Who is told of what is printed there."""
-    listener = LISTENERS.get(home)
+    listener = listeners().get(home)
     return None if listener is None else listener.handler
 
 
 def run_begins(home: Home) -> None:
     """Others may have put streams of their own in the place of ours since."""
-    with _LOCK:
-        if home in LISTENERS:
+    state = _state()
+    with state.lock:
+        if home in state.listeners:
             _wrap()
 
 
 def run_ends(tx: Transaction) -> None:
     """What it printed last may have no end of a line. So may what a thread wrote while another run was ending."""
-    if _parts:
+    if _state().parts:
         _hand_over(lambda run: run.tx is tx or not run.tx.is_open)
 
 
 # -- whose text it is ------------------------------------------------------------------------------------------
 
 
-class _Busy(threading.local):
-    """This thread is handing something over: what is written meanwhile is not heard."""
-
-    on = False
-
-
-_busy: Final = _Busy()
-
-
 @contextmanager
 def unheard() -> Iterator[None]:
-    """What is written by this thread meanwhile is nobody's."""
-    before, _busy.on = _busy.on, True
+    """Output of this thread inside the block is not captured."""
+    busy, me = _state().busy, machine().thread_id()
+    if me in busy:
+        yield
+        return
+    busy.add(me)
     try:
         yield
     finally:
-        _busy.on = before
+        busy.discard(me)
 
 
 @contextmanager
@@ -228,14 +241,15 @@ def _apart(home: Home) -> Iterator[None]:
 
 def _run_here() -> Run | None:
     """The run that is around this code, if its space listens. What outlives its run, as a task may, is in none."""
-    if not LISTENERS or _busy.on:
+    state = _state()
+    if not state.listeners or machine().thread_id() in state.busy:
         return None
     frame = HERE.get()
     while frame is not None:
         tx = frame.tx
         node = None if tx is None else tx.voice or tx.node
         if tx is not None and isinstance(node, Node | Handler | Voice):
-            listener = LISTENERS.get(frame.home)
+            listener = state.listeners.get(frame.home)
             return Run(listener, tx, node) if listener is not None and tx.is_open else None
         frame = frame.outer
     return None
@@ -271,12 +285,13 @@ class Wrapped:
         run = _run_here()
         if run is None or not isinstance(cast("object", text), str) or _is_log(run):
             return self.hw_inner.write(text)
-        key = (run.tx, self, threading.get_ident())
-        with _LOCK:
-            before = _parts.pop(key, None)
+        key = (run.tx, self, machine().thread_id())
+        state = _state()
+        with state.lock:
+            before = state.parts.pop(key, None)
             *lines, rest = (text if before is None else before[1] + text).split("\n")
             if rest and len(rest) <= PART_MAX:
-                _parts[key] = (run, rest)
+                state.parts[key] = (run, rest)
                 rest = ""
         for line in lines:
             self.hw_forward(run, line, "\n")
@@ -291,9 +306,10 @@ class Wrapped:
 
     def flush(self) -> None:
         """Somebody wants to see it now, with the end of its line or without."""
-        if _parts and (run := _run_here()) is not None:
-            with _LOCK:
-                part = _parts.pop((run.tx, self, threading.get_ident()), None)
+        state = _state()
+        if state.parts and (run := _run_here()) is not None:
+            with state.lock:
+                part = state.parts.pop((run.tx, self, machine().thread_id()), None)
             if part is not None:
                 self.hw_forward(run, part[1], "")
         self.hw_inner.flush()
@@ -312,16 +328,13 @@ class Wrapped:
         return f"<heard by headwater: {self.hw_inner!r}>"
 
 
-_parts: Final[dict[tuple[Transaction, Wrapped, int], tuple[Run, str]]] = {}
-"""Lines that have no end yet: of which run, on which stream, from which thread."""
-
-
 def _hand_over(is_meant: Callable[[Run], bool]) -> None:
     """Lines that will have no end."""
-    with _LOCK:
-        meant = [(key, *part) for key, part in _parts.items() if is_meant(part[0])]
+    state = _state()
+    with state.lock:
+        meant = [(key, *part) for key, part in state.parts.items() if is_meant(part[0])]
         for key, _, _ in meant:
-            del _parts[key]
+            del state.parts[key]
     for (_, stream, _), run, text in meant:
         try:
             stream.hw_forward(run, text, "")

@@ -5,8 +5,6 @@ Must never know: how they come.
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from headwater.cells.address_lookup import place_of as address_place
@@ -18,6 +16,7 @@ from headwater.cells.linked_documents import linked
 from headwater.cells.list_and_map import List, Map
 from headwater.cells.reading import Readable
 from headwater.errors import HeadwaterError, OfflineError, UsageError
+from headwater.machine import Future, machine
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.values.author_text import safe_repr
 from headwater.values.ids import DocKey
@@ -115,7 +114,7 @@ class _Asking:
 
     def ask(self) -> tuple[Future[HeadwaterError | None], float]:
         """Ask; the answer, and how long to be patient."""
-        answer: Future[HeadwaterError | None] = Future()
+        answer: Future[HeadwaterError | None] = machine().future()
         # Who waits no longer has cancelled it.
         tell = answer.set_result
         patience_s = self._lease.storage.bring(
@@ -128,7 +127,7 @@ class _Asking:
         answer, patience_s = self.ask()
         try:
             error = answer.result(patience_s)
-        except FutureTimeoutError:
+        except TimeoutError:
             answer.cancel()
             raise self.late(patience_s) from None
         if error is not None:

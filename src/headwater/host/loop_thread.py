@@ -6,13 +6,12 @@ Must never know: runs.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
 from typing import Any, Final
 from weakref import WeakSet
 
 from headwater.errors import TransitionError
+from headwater.machine import CancelledError, Thread, machine
 from headwater.runtime.error_report import log
 
 LOOPS: Final[WeakSet[asyncio.AbstractEventLoop]] = WeakSet()
@@ -27,16 +26,16 @@ class Loop:
     """An event loop for async handlers, in a thread of its own; made when one is needed."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = machine().lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:  # noqa: ANN401  # what it comes to
         """To its end. After so long it is cancelled; ElapsedError is raised when it has ended, and not before.
 
         For until then it may act. If it comes to something all the same, then to that.
         """
-        future = asyncio.run_coroutine_threadsafe(_bounded(work, seconds), self._started())
+        future = machine().submit(self._started(), _bounded(work, seconds))
         try:
             result, error = future.result()
         except CancelledError:
@@ -52,9 +51,9 @@ class Loop:
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = machine().new_loop()
                 LOOPS.add(self._loop)
-                self._thread = threading.Thread(target=self._loop.run_forever, name="headwater-async", daemon=True)
+                self._thread = machine().thread(self._loop.run_forever, name="headwater-async")
                 self._thread.start()
             return self._loop
 
@@ -65,7 +64,7 @@ class Loop:
             self._loop = self._thread = None
         if loop is None or thread is None:
             return
-        with_all = asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
+        with_all = machine().submit(loop, _cancel_all())
         try:
             with_all.result(1)
         except TimeoutError:

@@ -16,6 +16,7 @@ from typing import Final
 from headwater.cells.context import OPEN
 from headwater.errors import HeadwaterError
 from headwater.host.plain_space import Space
+from headwater.machine import machine
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.values.author_text import describe
 
@@ -60,7 +61,7 @@ async def aclose_former(app: str, place: str) -> None:
             if isinstance(space, AsyncSpace) and space.loop is asyncio.get_running_loop():
                 await space.close()
             else:
-                await asyncio.to_thread(space.close if isinstance(space, Space) else space.abandon)
+                await machine().to_thread(space.close if isinstance(space, Space) else space.abandon)
         except HeadwaterError as error:
             log.warning("while closing the former opening of %s: %s", place, describe(error))
 

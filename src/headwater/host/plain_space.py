@@ -7,8 +7,6 @@ Must never know: apps (it is handed what to run).
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, Self
 
@@ -17,6 +15,7 @@ from headwater.cells.transaction_states import SETTLED, Status
 from headwater.errors import DeclarationError, HeadwaterError, OfflineError, UnavailableError, UsageError
 from headwater.host.document_loading import LoadingSpace
 from headwater.host.space_files import Lease
+from headwater.machine import WAIT_MAX, machine
 from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
 from headwater.runtime.options import Options
@@ -91,7 +90,7 @@ class Space(LoadingSpace):
             # In the middle of one.
             self.scheduler.settle()
             return
-        self._passing = threading.get_ident()
+        self._passing = self._thread_id()
         try:
             self._begin_pass()
             self.scheduler.settle()
@@ -177,7 +176,7 @@ class Space(LoadingSpace):
 
     def _pause(self, seconds: float) -> None:
         if self._sleep is None:
-            time.sleep(seconds)
+            machine().sleep(seconds)
         else:
             self._sleep(seconds)
 
@@ -245,7 +244,7 @@ class Space(LoadingSpace):
 
     def _settle_within(self, wait_s: float | None) -> float | None:
         """Settle, unless other threads have their turn for so long; and when there may be more to do."""
-        if not self._turn.acquire(timeout=-1 if wait_s is None else min(wait_s, threading.TIMEOUT_MAX)):
+        if not self._turn.acquire(timeout=-1 if wait_s is None else min(wait_s, WAIT_MAX)):
             return None
         try:
             self.settle()

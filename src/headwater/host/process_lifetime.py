@@ -6,12 +6,11 @@ Must never know: what it stays for.
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any, Final, Self, TypeAlias
+
+from headwater.machine import Empty, ThreadQueue, machine
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
@@ -21,15 +20,15 @@ LOOK_S: Final = 2.0
 """A signal that comes just before a thread begins to wait is not heard by that thread until it wakes: so it does."""
 
 
-def hear(rung: SimpleQueue[None], timeout: float | None, is_over: Callable[[], bool]) -> None:
+def hear(rung: ThreadQueue[None], timeout: float | None, is_over: Callable[[], bool]) -> None:
     """Wait until it rings, or for so many seconds, or until it is over. What has rung is taken out."""
-    end = None if timeout is None else monotonic() + timeout
+    end = None if timeout is None else machine().monotonic() + timeout
     while not is_over():
-        left = LOOK_S if end is None else min(end - monotonic(), LOOK_S)
+        left = LOOK_S if end is None else min(end - machine().monotonic(), LOOK_S)
         try:
             rung.get(timeout=max(left, 0.0))
         except Empty:
-            if end is not None and monotonic() >= end:
+            if end is not None and machine().monotonic() >= end:
                 break
         else:
             break
@@ -47,13 +46,13 @@ class Stay:
     def __init__(self) -> None:
         # Not an Event, nor anything with a lock that can be seen: a signal comes in the middle of any line of this
         # thread, also of one that holds the lock, and would wait for it for ever. This queue is made for that.
-        self._rung: SimpleQueue[None] = SimpleQueue()
+        self._rung: ThreadQueue[None] = machine().queue()
         self._ended = False
         self._before: dict[int, _Handler] = {}
 
     def __enter__(self) -> Self:
         # Signals are for the main thread. Another one stays as long as the process does.
-        if threading.current_thread() is threading.main_thread():
+        if machine().is_main_thread():
             self._before = {number: signal.signal(number, self._end) for number in _SIGNALS}
         return self
 

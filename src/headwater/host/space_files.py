@@ -12,7 +12,6 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import threading
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +22,8 @@ from weakref import WeakSet
 
 from headwater.errors import CorruptError, HeadwaterError, NameRefusedError, NotFoundError, SpaceHeldError, UsageError
 from headwater.host.storage import GROUP_MAX, Storage
-from headwater.host.system_clock import SystemClock, SystemEntropy
+from headwater.host.system_clock import SystemClock
+from headwater.machine import Lock, machine
 from headwater.runtime.storage_port import Place
 from headwater.store.backend import Backend
 from headwater.store.backends.memory_backend import MemoryBackend
@@ -39,10 +39,10 @@ _LATER: Final = ("postgresql:", "postgres:")
 _held: Final[dict[str, str]] = {}
 """Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
 a file drops all of a process's locks on it."""
-_held_lock: Final = threading.Lock()
+_held_lock: Final = machine().lock()
 _shared: Final[dict[str, _Share]] = {}
 """Spaces that were opened to be shared within this process, by their real path."""
-_sharing: Final = threading.Lock()
+_sharing: Final = machine().lock()
 _open: Final[WeakSet[Storage]] = WeakSet()
 """Spaces to close when the program ends: one that forgets to does not lose its last commits."""
 _vfs: str | None = None
@@ -53,7 +53,7 @@ _vfs: str | None = None
 class _Share:
     """One file of this process. Opening and closing it take turns: who opens it again waits until it is closed."""
 
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    turn: Lock = field(default_factory=lambda: machine().lock())
     # How many have it, or wait for their turn.
     count: int = 0
     storage: Storage | None = None
@@ -310,7 +310,7 @@ def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> 
         storage = Storage(
             backend,
             SystemClock(),
-            SystemEntropy(),
+            machine(),
             name=name or space,
             group_max=group_max,
             on_close=lambda: _release(real),

@@ -11,7 +11,6 @@ Length: everything that the one lock guards is in one place.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from headwater.errors import (
     UnavailableError,
 )
 from headwater.host.attached_replica import AttachedReplica, Decided, Port, Receiver
+from headwater.machine import Lock, machine
 from headwater.runtime.connection import LOCAL, Connection
 from headwater.runtime.run_cache import LocalMemory, Memory
 from headwater.store import branching
@@ -90,7 +90,7 @@ class Storage:
         self._on_close = on_close
         self._engine = Engine(backend, clock)
         # Guards the engine and everything that follows from a decision.
-        self._lock = threading.Lock()
+        self._lock = machine().lock()
         self._ports: list[Receiver] = []
         # The group that is being decided, and what came of it: kept until every port has it (see `_work`).
         self._group: list[Submission] = []
@@ -107,9 +107,9 @@ class Storage:
         # Sessions that have to send a commit again, for which there was no room: its number, and why.
         self._stalled: dict[SessionId, tuple[LocalSeq, HeadwaterError]] = {}
         self._helping = True
-        self._bell = threading.Event()
+        self._bell = machine().event()
         self._asleep = False
-        self._thread = threading.Thread(target=self._run, name=f"headwater-{name}", daemon=True)
+        self._thread = machine().thread(self._run, name=f"headwater-{name}")
         self._thread.start()
 
     # -- for replicas --------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Storage:
         """Have something done to other tables of the database, in its turn; `rider.decided` is called then."""
         self.submit(Submission(Commit(RIDING, UNNUMBERED), rider=rider), helps=True)
 
-    def serve(self, ended: threading.Lock) -> None:
+    def serve(self, ended: Lock) -> None:
         """Wait for something that was submitted: `ended` is held, and let go when that is decided.
 
         Whoever comes when nobody is at work decides for all that come meanwhile. So those who wait are woken once, when
@@ -276,7 +276,7 @@ class Storage:
     def disown(self) -> None:
         """In a forked child, without the thread that decides: the file is not touched here, nor even closed."""
         self._disowned = self._closed = True
-        self._lock = threading.Lock()
+        self._lock = machine().lock()
         self._engine.backend.disown()
 
     def _check_open(self) -> None:

@@ -7,10 +7,10 @@ Must never know: who looks after time.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from time import monotonic
+
+from headwater.machine import machine
 
 
 class Watched(ABC):
@@ -21,7 +21,7 @@ class Watched(ABC):
         self.workflow = workflow
         self.deadline: float | None = None
         # Held by the thread that decides whether it is late: its own when it comes back, or the one that gives it up.
-        self.turn = threading.Lock()
+        self.turn = machine().lock()
         # What it comes to is not waited for any more. Set when that is on disk, and not before.
         self.is_given_up = False
         # The host is about to end: what has not acted yet does not.
@@ -30,7 +30,7 @@ class Watched(ABC):
 
     def may_take(self, seconds: float) -> None:
         """From now on."""
-        self.deadline = monotonic() + seconds
+        self.deadline = machine().monotonic() + seconds
         if self.on_deadline is not None:
             self.on_deadline(self.deadline)
 

@@ -9,15 +9,14 @@ Must never know: phases.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from headwater.errors import HeadwaterError
 from headwater.host.timed_call import Watched
+from headwater.machine import Thread, machine
 from headwater.runtime.error_report import log
 from headwater.values.author_text import describe
 from headwater.workflow import transitions
@@ -42,7 +41,7 @@ class Host:
         self._workflows = workflows
         self._hub = workflows.hub
         self._concurrency = max(1, concurrency)
-        self._changed = threading.Condition()
+        self._changed = machine().condition()
         # Workflows that may have something to do, in the order of their turns; and those at work.
         self._names = frozenset(workflows.names)
         self._line: deque[str] = deque(workflows.names)
@@ -53,14 +52,14 @@ class Host:
         # By the thread it is under way in; and threads that did not come back in time.
         self._watched: dict[int, Watched] = {}
         self._lost: set[int] = set()
-        self._workers: list[threading.Thread] = []
+        self._workers: list[Thread] = []
         self._waiting = 0
         self._planned: float | None = None
         # What time it was at the last look.
         self._seen = 0
         self.is_stopping = False
         self.wakeups = 0
-        self._timer = threading.Thread(target=self._keep_time, name="headwater-workflows", daemon=True)
+        self._timer = machine().thread(self._keep_time, name="headwater-workflows")
 
     def start(self) -> None:
         self._hub.wakers.append(self)
@@ -83,7 +82,7 @@ class Host:
         """See that it does not take longer than it may. Called by the thread that it is under way in."""
         watched.on_deadline = self._deadline
         with self._changed:
-            self._watched[threading.get_ident()] = watched
+            self._watched[machine().thread_id()] = watched
             watched.is_stopping = self.is_stopping
 
     def _deadline(self, at: float) -> None:
@@ -96,14 +95,14 @@ class Host:
         if self._waiting:
             self._changed.notify_all()
         elif len(self._workers) - len(self._lost) < self._concurrency and not self.is_stopping:
-            worker = threading.Thread(target=self._work, name=f"headwater-run-{len(self._workers)}", daemon=True)
+            worker = machine().thread(self._work, name=f"headwater-run-{len(self._workers)}")
             self._workers.append(worker)
             worker.start()
 
     # -- working -------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        me = threading.get_ident()
+        me = machine().thread_id()
         while True:
             with self._changed:
                 self._waiting += 1
@@ -129,7 +128,7 @@ class Host:
                 with self._changed:
                     self._lost.discard(me)
                     late = self._watched.pop(me)
-                    self._workers.remove(threading.current_thread())
+                    self._workers.remove(machine().current_thread())
                     self._changed.notify_all()
                 with suppress(HeadwaterError):
                     # What became of its call can be asked now; not if the space was closed meanwhile.
@@ -166,7 +165,7 @@ class Host:
 
     def _is_lost(self) -> bool:
         """This thread was given up, and the workflow is no longer its own. If not, it is not watched any more."""
-        me = threading.get_ident()
+        me = machine().thread_id()
         with self._changed:
             if me not in self._lost:
                 self._watched.pop(me, None)
@@ -196,7 +195,7 @@ class Host:
             with self._changed:
                 if self.is_stopping and not self._watched:
                     return
-                late = [(thread, each) for thread, each in self._watched.items() if each.is_late(monotonic())]
+                late = [(thread, each) for thread, each in self._watched.items() if each.is_late(machine().monotonic())]
                 now = self._hub.now()
                 # W11: the clock was set back: all of them are looked at anew.
                 is_back, self._seen = now < self._seen, now
@@ -207,7 +206,7 @@ class Host:
                         self._hire()
                 if not late:
                     self._planned = self._next_time(now)
-                    wait = None if self._planned is None else max(self._planned - monotonic(), 0.001)
+                    wait = None if self._planned is None else max(self._planned - machine().monotonic(), 0.001)
                     self._changed.wait(wait)
                     continue
             for thread, watched in late:
@@ -216,7 +215,7 @@ class Host:
     def _next_time(self, now: int) -> float | None:
         waits = [at - now for name, at in self._times.items() if name not in self._busy]
         # W11: by the clock on the wall, which may be put ahead at any time.
-        times = [monotonic() + min(*waits, CLOCK_MS) / 1000] if waits else []
+        times = [machine().monotonic() + min(*waits, CLOCK_MS) / 1000] if waits else []
         times += [p.deadline for p in self._watched.values() if p.deadline is not None and not p.is_given_up]
         return min(times, default=None)
 
@@ -245,15 +244,15 @@ class Host:
 
     def stop(self, timeout: float) -> bool:
         """Start nothing more; wait for runs to end or to stop before they act."""
-        end = monotonic() + timeout
+        end = machine().monotonic() + timeout
         with self._changed:
             self.is_stopping = True
             for watched in self._watched.values():
                 watched.is_stopping = True
             self._changed.notify_all()
             # Also one that is about to begin something, which is not watched yet.
-            while (self._busy and monotonic() < end) or any(map(_is_waited_for, self._watched.values())):
-                self._changed.wait(0.1 if monotonic() > end else max(end - monotonic(), 0.01))
+            while (self._busy and machine().monotonic() < end) or any(map(_is_waited_for, self._watched.values())):
+                self._changed.wait(0.1 if machine().monotonic() > end else max(end - machine().monotonic(), 0.01))
             ended = not self._busy
         if self in self._hub.wakers:
             self._hub.wakers.remove(self)

@@ -26,7 +26,6 @@ import msgspec
 
 from headwater._version import __version__
 from headwater.errors import HttpAnswerError, HttpError, HttpStatusError, HttpUnreachableError
-from headwater.host.system_clock import wall_ms
 from headwater.http.http_headers import Given, for_other_origin, retry_after_ms, told
 from headwater.http.http_limits import CONNECT_MS, REDIRECTS_MAX, REQUESTS_MAX, TOLD_BYTES_MAX
 from headwater.http.ip_addresses import Address
@@ -34,6 +33,7 @@ from headwater.http.network import Network
 from headwater.http.response_body import Body, as_text, start_of
 from headwater.http.url_policy import Policy
 from headwater.http.url_target import PORTS, Target, follow, read_url
+from headwater.machine import machine
 
 _NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For http: it trusts nobody, and costs nothing to make."""
@@ -90,14 +90,14 @@ class Fetcher:
         bytes_max: int,
         timeout_ms: float,
         tls: ssl.SSLContext | None = None,
-        now_ms: Callable[[], float] = wall_ms,
+        now_ms: Callable[[], float] | None = None,
     ) -> None:
         self._policy = policy
         self._network = network
         self._bytes_max = bytes_max
         self._timeout_ms = timeout_ms
         self._given_tls = tls
-        self._now_ms = now_ms
+        self._now_ms = now_ms or (lambda: machine().time() * 1000)
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @cached_property

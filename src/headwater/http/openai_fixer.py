@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 import re
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from headwater.errors import DeclarationError, LogicError, TransientError, UsageError
+from headwater.machine import machine
 from headwater.values.duration import Duration, to_ms
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class OpenAIFixer:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        until = monotonic() + self.seconds
+        until = machine().monotonic() + self.seconds
         host = urlsplit(self.url).netloc
         try:
             # Not sent on to others: whoever is redirected to would get the key, and the source.
@@ -176,7 +176,7 @@ def _read(response: httpx.Response, until: float) -> bytes:
     read = bytearray()
     for chunk in response.iter_bytes():
         read += chunk
-        if monotonic() > until:
+        if machine().monotonic() > until:
             # Each wait was short enough, but there were many.
             raise TimeoutError
         if len(read) > ANSWER_MAX:

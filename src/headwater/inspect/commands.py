@@ -10,9 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from threading import Event as Flag
-from threading import Thread
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import structs
@@ -21,6 +18,7 @@ from headwater.errors import ClosedError, EventTimeoutError, HeadwaterError, Not
 from headwater.inspect.live_events import choose, show_event
 from headwater.inspect.records import EventTold, Trouble, is_called
 from headwater.inspect.stored_events import droppable, find_failed, json_of, looking
+from headwater.machine import machine
 from headwater.scheduler.events.event import Event, State
 from headwater.scheduler.events.outcomes import HANDLED
 from headwater.scheduler.graph.node import titled
@@ -182,7 +180,7 @@ def _drop(windows: list[Window], ask: Ask) -> EventTold:
     # Of several openings, the one that it waits in.
     live = [window for window in windows if kept.event in window.space.scheduler.outcomes.live]
     window = (live or windows)[0]
-    with window.in_turn(max(_end_of(ask) - monotonic(), 0.0)) as has_turn:
+    with window.in_turn(max(_end_of(ask) - machine().monotonic(), 0.0)) as has_turn:
         if not has_turn:
             raise _busy(window, f"{kept.event} was not dropped")
         window.refresh()
@@ -202,7 +200,7 @@ def _find(window: Window, ask: Ask) -> EventTold:
 
 
 def _end_of(ask: Ask) -> float:
-    return monotonic() + (TURN_MS if ask.timeout_ms is None else ask.timeout_ms) / 1000
+    return machine().monotonic() + (TURN_MS if ask.timeout_ms is None else ask.timeout_ms) / 1000
 
 
 def _busy(window: Window, what: str) -> EventTimeoutError:
@@ -222,15 +220,15 @@ class Delivery:
         self.end = _end_of(ask)
         self._deliver = deliver
         # Set when it was taken, or is not going to be.
-        self.taken = Flag()
-        self.over = Flag()
+        self.taken = machine().event()
+        self.over = machine().event()
         self.event: Event | None = None
         self.error: BaseException | None = None
 
     @property
     def left(self) -> float:
         """Seconds until whoever asks wants an answer."""
-        return max(self.end - monotonic(), 0.0)
+        return max(self.end - machine().monotonic(), 0.0)
 
     def take(self, event: Event) -> None:
         """It is on its way."""
@@ -268,7 +266,7 @@ Deliver: TypeAlias = Callable[[Delivery], None]
 def _followed(delivery: Delivery, ask: Ask, *, apart: bool) -> EventTold:
     """Have it delivered; and tell how it stands when it has ended, when time is over, or at once."""
     if apart:
-        Thread(target=delivery.run_apart, name=f"headwater-{ask.ask}-handling", daemon=True).start()
+        machine().thread(delivery.run_apart, name=f"headwater-{ask.ask}-handling").start()
         delivery.taken.wait()
         if delivery.is_awaited:
             delivery.over.wait(delivery.left)

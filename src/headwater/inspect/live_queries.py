@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from time import monotonic, time
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -37,6 +36,7 @@ from headwater.inspect.records import (
     is_called,
     kind_of,
 )
+from headwater.machine import machine
 from headwater.scheduler.graph.node import Status, titled
 from headwater.scheduler.inspect.graph_snapshot import NodeKind, Snapshot
 from headwater.scheduler.inspect.trace import Gated, Parked, Record, Started
@@ -85,13 +85,13 @@ def answer(windows: list[Window], ask: Ask, pid: int) -> Reply:
     mark = ";".join(map(mark_of, windows))
     if ask.ask == "ping" or (ask.unless and ask.unless == mark):
         return Reply(v=VERSION, pid=pid, mark=mark)
-    end = monotonic() + min(max(ask.wait_ms, 0), _WAIT_MAX_MS) / 1000
+    end = machine().monotonic() + min(max(ask.wait_ms, 0), _WAIT_MAX_MS) / 1000
     if ask.ask == "event":
         try:
-            return Reply(v=VERSION, pid=pid, mark=mark, event=show_event(windows, ask, end - monotonic()))
+            return Reply(v=VERSION, pid=pid, mark=mark, event=show_event(windows, ask, end - machine().monotonic()))
         except HeadwaterError as error:
             return Reply(v=VERSION, pid=pid, mark=mark, trouble=trouble_of(error))
-    openings = [look(window, ask, max(end - monotonic(), 0.0)) for window in windows]
+    openings = [look(window, ask, max(end - machine().monotonic(), 0.0)) for window in windows]
     return Reply(v=VERSION, pid=pid, mark=mark, openings=tuple(one for one in openings if one is not None))
 
 
@@ -174,7 +174,7 @@ def _everything(window: Window) -> Opening:
 
 def since_1970(window: Window, record: Record) -> dict[str, object]:
     """A record of the trace, at times that mean something elsewhere."""
-    behind = time() * 1000 - window.now()
+    behind = machine().time() * 1000 - window.now()
     moved = msgspec.structs.replace(record, at_ms=round(record.at_ms + behind, 3))
     if isinstance(moved, Gated | Parked) and moved.until_ms is not None:
         moved = msgspec.structs.replace(moved, until_ms=round(moved.until_ms + behind, 3))
@@ -205,7 +205,7 @@ def _opening(window: Window, *, busy: bool) -> Opening:
         space=window.space.name,
         branch=window.branch,
         actor=window.space.actor or "",
-        at_ms=int(time() * 1000),
+        at_ms=int(machine().time() * 1000),
         busy=busy,
         running=(*_handled_now(window), *(node.name for node in list(window.space.scheduler.runner.stack))),
     )
@@ -234,7 +234,7 @@ def _snapshot(window: Window) -> Snapshot:
         nodes = tuple(
             msgspec.structs.replace(node, in_flight=True) if node.id in at_work else node for node in snapshot.nodes
         )
-    return msgspec.structs.replace(snapshot, at_ms=int(time() * 1000), nodes=nodes)
+    return msgspec.structs.replace(snapshot, at_ms=int(machine().time() * 1000), nodes=nodes)
 
 
 GraphForm: TypeAlias = Literal["text", "svg", "mermaid", "json"]

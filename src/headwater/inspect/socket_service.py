@@ -11,13 +11,11 @@ from __future__ import annotations
 import os
 import selectors
 import socket
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from select import select
-from time import monotonic
 from typing import Final
 
 import msgspec
@@ -29,6 +27,7 @@ from headwater.inspect.live_queries import answer, since_1970
 from headwater.inspect.records import DEEDS, VERSION, Ask, Reply, Told
 from headwater.inspect.sockets import LINGER_S, LOOK_S, Bell, Door, Doors, log
 from headwater.inspect.view import Window
+from headwater.machine import machine
 from headwater.scheduler.inspect.trace import KINDS, Record
 from headwater.values.author_text import describe
 
@@ -126,15 +125,15 @@ class Service:
     def run(self) -> None:
         """Until there is nothing to do."""
         doors = self._doors
-        quiet_since = monotonic()
+        quiet_since = machine().monotonic()
         while True:
             due = doors.next_due()
-            if doors.ended or (doors.looks and monotonic() - quiet_since >= LINGER_S):
+            if doors.ended or (doors.looks and machine().monotonic() - quiet_since >= LINGER_S):
                 if doors.retire():
                     break
             elif not doors.looks:
-                quiet_since = monotonic()
-            wait = LOOK_S if doors.looks else None if due is None else max(due - monotonic(), 0.0)
+                quiet_since = machine().monotonic()
+            wait = LOOK_S if doors.looks else None if due is None else max(due - machine().monotonic(), 0.0)
             for key, events in self._selector.select(wait):
                 self._attend(key.data, events)
             self._look_after()
@@ -143,8 +142,8 @@ class Service:
 
     def _finish(self) -> None:
         """The program ends: whoever waits for something that is being done is told, if it is soon."""
-        end = monotonic() + _SOON_S
-        while any(call.is_busy for call in self._calls) and (left := end - monotonic()) > 0:
+        end = machine().monotonic() + _SOON_S
+        while any(call.is_busy for call in self._calls) and (left := end - machine().monotonic()) > 0:
             if self._done:
                 self._tell_done(*self._done.popleft())
             elif select([self._bell.reader], [], [], left)[0]:
@@ -153,7 +152,11 @@ class Service:
     def _look_after(self) -> None:
         """Make the doors whose time has come, close others, tell those who follow."""
         with self._doors.lock:
-            due = [door for door in self._doors.open.values() if not door.tried.is_set() and door.due <= monotonic()]
+            due = [
+                door
+                for door in self._doors.open.values()
+                if not door.tried.is_set() and door.due <= machine().monotonic()
+            ]
         while self._done:
             self._tell_done(*self._done.popleft())
         for door in due:
@@ -259,7 +262,7 @@ class Service:
         try:
             if ask.ask in DEEDS:
                 work = partial(self._do, call, windows, ask)
-                threading.Thread(target=work, name=f"headwater-{ask.ask}", daemon=True).start()
+                machine().thread(work, name=f"headwater-{ask.ask}").start()
                 call.is_busy = True
                 return None
             reply = answer(windows, ask, self._pid)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from select import select
-from time import monotonic
 from typing import TYPE_CHECKING, Final
+
+from headwater.machine import Thread, machine
 
 if TYPE_CHECKING:
     from headwater.inspect.socket_paths import Doorway
@@ -43,10 +43,10 @@ class Door:
     def __init__(self, file: str) -> None:
         self.file = file
         self.windows: list[Window] = []
-        self.due = monotonic() + GRACE_S
+        self.due = machine().monotonic() + GRACE_S
         # The thread: what it made, or that it tried. Whoever waits for that is told.
         self.way: Doorway | None = None
-        self.tried = threading.Event()
+        self.tried = machine().event()
         # Nobody has the file open any more.
         self.closed = False
 
@@ -89,7 +89,7 @@ class Doors:
     """All of them, and the thread that looks after them while there are any."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = machine().lock()
         self.open: dict[str, Door] = {}
         self.ended = False
         # The thread: it looks around by itself; and how to let go of everything it has.
@@ -98,7 +98,7 @@ class Doors:
         # The thread that forks right now, if it has the lock.
         self._forker = 0
         self._registered = False
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._bell: Bell | None = None
 
     def enter(self, window: Window, file: str) -> Callable[[], None]:
@@ -125,7 +125,7 @@ class Doors:
             return
         bell = self._bell = self._bell or Bell()
         if self._thread is None:
-            thread = threading.Thread(target=self._run, args=(bell,), name="headwater-door", daemon=True)
+            thread = machine().thread(self._run, args=(bell,), name="headwater-door")
             thread.start()
             self._thread = thread
         elif not self.looks:
@@ -164,14 +164,14 @@ class Doors:
 
     def _wait(self, bell: Bell) -> bool:
         """Until there is a door to be made. False: there is none, and the thread has ended."""
-        quiet_since = monotonic()
+        quiet_since = machine().monotonic()
         while not self.ended:
             due = self.next_due()
             if due is not None:
-                quiet_since = monotonic()
+                quiet_since = machine().monotonic()
                 if due <= quiet_since:
                     return True
-            elif monotonic() - quiet_since >= LINGER_S:
+            elif machine().monotonic() - quiet_since >= LINGER_S:
                 break
             if select([bell.reader], [], [], LOOK_S if due is None else due - quiet_since)[0]:
                 bell.hear()
@@ -196,17 +196,17 @@ class Doors:
     def before_fork(self) -> None:
         """Nothing may be half done: the child could not let go of a socket that nobody has noted yet."""
         if self.lock.acquire(timeout=_END_S):
-            self._forker = threading.get_ident()
+            self._forker = machine().thread_id()
 
     def after_fork(self) -> None:
         """In the parent, everything goes on."""
-        if self._forker == threading.get_ident():
+        if self._forker == machine().thread_id():
             self._forker = 0
             self.lock.release()
 
     def disown(self) -> None:
         """In a forked child: the doors are the parent's. Not even their sockets may be left open here."""
-        self.lock = threading.Lock()
+        self.lock = machine().lock()
         self._forker = 0
         self.looks = False
         self.open = {}

@@ -7,7 +7,6 @@ Must never know: who looks, and what is asked.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -19,6 +18,7 @@ from headwater.inspect.live_queries import last_look
 from headwater.inspect.records import Opening
 from headwater.inspect.snapshot import keep
 from headwater.inspect.sockets import DOORS
+from headwater.machine import Lock
 from headwater.runtime.options import Options
 from headwater.values.address import address_text
 
@@ -32,9 +32,7 @@ _END_S: Final = 0.5
 class Window:
     """Of one opening. `turn` is the lock by which threads take turns with its scheduler."""
 
-    def __init__(
-        self, space: BaseSpace, turn: threading.RLock, lease: Lease, options: Options, replica: AttachedReplica
-    ) -> None:
+    def __init__(self, space: BaseSpace, turn: Lock, lease: Lease, options: Options, replica: AttachedReplica) -> None:
         self.space = space
         self._replica = replica
         self.app = str(getattr(space.owner, "name", ""))

@@ -5,7 +5,6 @@ Must never know: how an event is handled, and apps.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import takewhile
@@ -15,6 +14,7 @@ from headwater.cells.context import HERE, OPEN, Frame
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.errors import EventTimeoutError, UsageError, UserCodeError
+from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.server_rules import may_write
 from headwater.scheduler.events.event import Event, Handler, HandlerSpec
@@ -43,7 +43,7 @@ class Mail:
     def __init__(self, space: BaseSpace) -> None:
         self._space = space
         # Threads that send take turns, and wait for nothing else.
-        self._lock = threading.Lock()
+        self._lock = machine().lock()
         self.handlers: dict[object, Handler] = {}
         # What becomes of events that wait when the space is closed, in words. Of a server's, it says so itself.
         self.left: Callable[[], str] = self._left

@@ -9,12 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from os import PathLike
-from random import random
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from headwater.errors import UsageError
 from headwater.host.console_capture import OnConsole, check_handler
-from headwater.host.system_clock import SystemClock, SystemEntropy, steady_ms
+from headwater.machine import machine
 from headwater.runtime.error_report import ErrorMode, OnError
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.values.ids import MAIN, Millis
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from headwater.host.space_files import Lease
     from headwater.runtime.space_runtime import BaseSpace
     from headwater.store.backends.sqlite_file import Durability
-
-_wall = SystemClock().now_ms
 
 DemandPolicy: TypeAlias = Literal["lazy", "eager"]
 """Whether computations run when somebody looks, or always."""
@@ -54,15 +51,15 @@ class Options:
     local: str | PathLike[str] | None = None
     tls: SSLContext | None = None
     # A clock in milliseconds that never goes back.
-    now: Callable[[], float] = steady_ms
+    now: Callable[[], float] = field(default_factory=lambda: machine().steady_ms)
 
     # How late it is, in milliseconds since 1970: for workflows, and for what is told of events.
-    wall: Callable[[], Millis] = _wall
+    wall: Callable[[], Millis] = field(default_factory=lambda: cast("Callable[[], Millis]", machine().now_ms))
     # Deploy workflows although something that waits would be given up.
     force: bool = False
     # Where names come from that nothing has caused, and by how much retries are spread, between 0 and 1.
-    entropy: Entropy = field(default_factory=SystemEntropy)
-    jitter: Callable[[], float] = random
+    entropy: Entropy = field(default_factory=machine)
+    jitter: Callable[[], float] = field(default_factory=lambda: machine().random)
     # For tests: where the space is, if not at a URL; and what is done with it before anything runs in it.
     lease: Callable[[], Lease] | None = None
     prepare: Callable[[BaseSpace], None] | None = None

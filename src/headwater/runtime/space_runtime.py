@@ -9,7 +9,6 @@ Length: everything that authors ask of a space is found in one place; whatever t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import Token
@@ -32,12 +31,13 @@ from headwater.declare.functions.instances import Instance, Instances, Key
 from headwater.declare.patterns.pattern import Invocation
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached_replica import AttachedReplica
-from headwater.host.console_capture import LISTENERS, OnConsole, handler_of, listen, run_begins, run_ends
+from headwater.host.console_capture import OnConsole, handler_of, listen, listeners, run_begins, run_ends
 from headwater.host.scheduler_log import log_steps
 from headwater.host.space_files import Lease
 from headwater.host.storage import Storage
 from headwater.inspect.live_queries import GraphForm, drawn
 from headwater.inspect.view import Window
+from headwater.machine import Lock, machine
 from headwater.runtime.by_address import ByAddress
 from headwater.runtime.connection import Connection
 from headwater.runtime.error_report import OnError, chosen, tell
@@ -90,7 +90,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
         self.news = replica.inbox
         self.on_error: OnError = chosen(options.on_error)
         # Threads take turns in running what follows from a write, and what a caller asks for.
-        self._turn = threading.RLock()
+        self._turn = machine().rlock()
         self.nodes: dict[object, Node] = {}
         self.counts: RunCounts = RunCounts(self)
         # Functions with parameters: a node for each set of arguments.
@@ -120,6 +120,8 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
             share(self, lease.storage, is_kept=options.local is not None)
         # The thread that a pass is under way in.
         self._passing = 0
+        self._thread_id = machine().thread_id
+        self._listeners = listeners()
         self.tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[object], None]] = []
         OPEN.append(self)
@@ -162,7 +164,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
 
     def _perform(self, attempt: Call) -> None:
         """Call an author's function, with its transaction around it."""
-        if LISTENERS:
+        if self._listeners:
             run_begins(self)
         token = HERE.set(Frame(self, attempt.tx, HERE.get()))
         try:
@@ -173,7 +175,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
             attempt.error = error
         finally:
             HERE.reset(token)
-            if LISTENERS:
+            if self._listeners:
                 run_ends(attempt.tx)
 
     def started_by(self, attempt: Call, asked: Invocation[Any]) -> object:
@@ -247,7 +249,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
     # -- pieces --------------------------------------------------------------------------------------------
 
     @property
-    def turn(self) -> threading.RLock:
+    def turn(self) -> Lock:
         """Held by whoever uses the scheduler."""
         return self._turn
 
@@ -370,7 +372,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
     @property
     def is_passing(self) -> bool:
         """This very code is called in the middle of a pass."""
-        return self._passing == threading.get_ident()
+        return self._passing == self._thread_id()
 
     def resume_events(self) -> None:
         """Take up what was sent when the space was last open, and not handled; but for what earlier openings handle."""
@@ -504,10 +506,8 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
 
     async def synced(self) -> None:
         """Wait, without holding up the event loop, until everything written so far is on disk."""
-        from asyncio import to_thread  # noqa: PLC0415  # plain programs need not load it
-
         self.check_open()
-        await to_thread(self._lease.storage.wait)
+        await machine().to_thread(self._lease.storage.wait)
         self.catch_up()
         self._tell_lost()
 

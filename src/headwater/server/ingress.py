@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future
 from hmac import compare_digest
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Self
@@ -26,6 +24,7 @@ from starlette.routing import Route
 
 from headwater.access.allowed_hosts import LOCAL, address_of, name_of, place_of
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
+from headwater.machine import Future, machine
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.server.handshakes import Knocking
 from headwater.server.topic_intake import Door, answer, refused, told
@@ -103,16 +102,14 @@ class Ingress:
                 timeout_graceful_shutdown=int(STOP_S),
             )
         )
-        self._thread = threading.Thread(
-            target=self._server.run, args=([listener],), name="headwater-ingress", daemon=True
-        )
+        self._thread = machine().thread(self._server.run, args=([listener],), name="headwater-ingress")
         self._thread.start()
         space.on_close(self.stop)
 
     def stop(self) -> None:
         """Take no more posts; those under way are answered. Once more is no harm."""
         self._server.end()
-        if self._thread is not threading.current_thread():
+        if self._thread is not machine().current_thread():
             self._thread.join(2 * STOP_S)
 
     def __enter__(self) -> Self:
@@ -131,8 +128,8 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._end: Future[None] = Future()
-        self._ending = threading.Lock()
+        self._end: Future[None] = machine().future()
+        self._ending = machine().lock()
 
     async def main_loop(self) -> None:
         await asyncio.wrap_future(self._end)

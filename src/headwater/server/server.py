@@ -10,9 +10,7 @@ import logging
 import signal
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -26,6 +24,7 @@ from headwater.access.allowed_hosts import Names
 from headwater.access.local_token import LocalToken, loopback
 from headwater.errors import HeadwaterError, UnavailableError, UsageError
 from headwater.host.system_clock import SystemClock
+from headwater.machine import Future, Thread, machine
 from headwater.server.authenticator import Doorman
 from headwater.server.folder_lock import Hold, check_free
 from headwater.server.handshakes import Knocking
@@ -75,8 +74,8 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, house: House) -> None:
         super().__init__(config)
         self._house = house
-        self._ended: Future[None] = Future()
-        self._ending = threading.Lock()
+        self._ended: Future[None] = machine().future()
+        self._ending = machine().lock()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -165,8 +164,8 @@ class Server:
         self.house: House | None = None
         self.doorman: Doorman | None = None
         self._uvicorn: _Uvicorn | None = None
-        self._thread: threading.Thread | None = None
-        self._ready: Future[None] = Future()
+        self._thread: Thread | None = None
+        self._ready: Future[None] = machine().future()
 
     # -- running -------------------------------------------------------------------------------------------
 
@@ -254,14 +253,14 @@ class Server:
 
     def start(self) -> Self:
         """Run it in a thread; returns when it can be connected to."""
-        self._thread = threading.Thread(target=self._run, name="headwater-server", daemon=True)
+        self._thread = machine().thread(self._run, name="headwater-server")
         self._thread.start()
         self._ready.result(STARTED_S)
         return self
 
     def _run(self) -> None:
         try:
-            asyncio.run(self.serve())
+            machine().run(self.serve())
         except BaseException as error:
             if not self._ready.done():
                 # `start` raises it.
@@ -273,7 +272,7 @@ class Server:
     def stop(self) -> None:
         """End it, and wait for that."""
         self.end()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not None and self._thread is not machine().current_thread():
             self._thread.join(2 * DRAIN_S)
 
     def __enter__(self) -> Self:

@@ -31,6 +31,7 @@ from headwater.errors import (
     UnavailableError,
     UsageError,
 )
+from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.runtime.workflows.hub import Hosted, Hub
@@ -218,7 +219,7 @@ class Inflow:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                found = await asyncio.to_thread(self._write, [event for event, _ in batch])
+                found = await machine().to_thread(self._write, [event for event, _ in batch])
                 for (_, decided), answer in zip(batch, found, strict=True):
                     # Who asked may have gone; it is written all the same.
                     if not decided.done():

@@ -24,7 +24,6 @@ from hashlib import blake2b
 from importlib.util import resolve_name
 from inspect import CO_OPTIMIZED, get_annotations
 from logging import Logger
-from os import urandom
 from pathlib import Path, PurePath
 from re import Pattern
 from sysconfig import get_paths
@@ -50,6 +49,7 @@ from headwater.cells.document_field import Field
 from headwater.cells.document_operations import told_apart
 from headwater.cells.reading import Readable
 from headwater.declare.functions.function_options import Declared
+from headwater.machine import machine
 from headwater.values.schema import Schema
 from headwater.values.schema_ruled import RuledSchema
 
@@ -91,7 +91,7 @@ class Prints:
         # Of each object that was met, so that it is not another with the same number; and for which package.
         self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
         self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
-        self._chance: bytes = urandom(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
+        self._chance: bytes = machine().token_bytes(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
         # Names that were met and do not exist yet, each with the globals that it is looked for in.
         self._missing: list[tuple[dict[str, Any], str]] = []
         # Of each function that reaches such names: good as long as none of them exists.

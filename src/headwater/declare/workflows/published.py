@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.cells.transaction_states import SETTLED
 from headwater.errors import EventRefusedError, UnavailableError, UsageError
+from headwater.machine import machine
 from headwater.workflow.table_transaction import Part, Ride
 
 if TYPE_CHECKING:
@@ -74,6 +75,4 @@ class Published(str):  # noqa: SLOT000  # what it waits for
 
     def __await__(self) -> Generator[Any, Any, bool]:
         """As `sync`, without holding up the event loop."""
-        from asyncio import to_thread  # noqa: PLC0415  # plain programs need not load it
-
-        return to_thread(self.sync).__await__()
+        return machine().to_thread(self.sync).__await__()

@@ -9,7 +9,6 @@ Must never know: what a resource does, and where it runs.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -20,6 +19,7 @@ from headwater.declare.functions.instances import Key
 from headwater.declare.resources.source import Request, Source
 from headwater.errors import HeadwaterError
 from headwater.host.request_loop import Performing
+from headwater.machine import machine
 from headwater.runtime.resources.freshness import Ageing
 from headwater.runtime.resources.results import Answers
 from headwater.scheduler.graph.node import Kind, Node, NodeSpec
@@ -57,7 +57,7 @@ class Fetcher:
         self._gone: dict[DocKey, None] = {}
         self._gone_max = GONE_MAX
         # Held for leaving and for being stopped: it is one or the other.
-        self._leaving = threading.Lock()
+        self._leaving = machine().lock()
         self._is_over = False
         # Requests of those that were forgotten, while their resource is declared.
         self._forgotten: dict[object, int] = {}

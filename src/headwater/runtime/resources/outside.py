@@ -5,12 +5,12 @@ Must never know: what follows from what came.
 
 from __future__ import annotations
 
-import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from headwater.declare.resources.resource_port import ResourcePort
+from headwater.machine import Lock
 from headwater.runtime.options import Options
 from headwater.runtime.timers import Timers
 from headwater.scheduler.scheduler import Scheduler
@@ -29,7 +29,7 @@ class Facing(ResourcePort):
 
     # The space's own.
     scheduler: Scheduler
-    _turn: threading.RLock
+    _turn: Lock
 
     def _face(self, options: Options) -> None:
         self.timers: Timers = Timers(options.now, options.wall)

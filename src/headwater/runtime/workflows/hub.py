@@ -7,13 +7,13 @@ Must never know: how a run is executed.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.host.storage import Storage
+from headwater.machine import Lock, machine
 from headwater.values.ids import MAIN, Millis
 from headwater.workflow.planner import Flags
 from headwater.workflow.rows import Phase, RunRow, Status
@@ -66,7 +66,7 @@ class Hub:
         self.rides = 0
         self.looks = 0
         self._ids: dict[int, str] = {}
-        self._lock = threading.Lock()
+        self._lock = machine().lock()
         self._recovered = False
 
     # -- transitions ---------------------------------------------------------------------------------------
@@ -90,9 +90,9 @@ class Hub:
         answer: T = self.settled(ride)
         return answer
 
-    def hold(self, ride: Ride) -> threading.Lock:
+    def hold(self, ride: Ride) -> Lock:
         """What `serve` waits for, when the ride was sent."""
-        ended = threading.Lock()
+        ended = machine().lock()
         ended.acquire()
 
         def hear(ride: Ride) -> None:
@@ -102,7 +102,7 @@ class Hub:
         ride.hear = hear
         return ended
 
-    def serve(self, ended: threading.Lock) -> None:
+    def serve(self, ended: Lock) -> None:
         """Until a ride that was sent is decided."""
         self._storage.serve(ended)
 
@@ -230,7 +230,7 @@ class Hub:
 
 
 _FLOWS: Final = "flows"
-_making = threading.Lock()
+_making = machine().lock()
 
 
 def hub_of(storage: Storage, now: Callable[[], Millis], branch: str = MAIN) -> Hub:

@@ -12,14 +12,12 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from hashlib import blake2b
 from inspect import getsource, isawaitable, isclass
 from textwrap import dedent
-from time import monotonic
 from types import FunctionType
 from typing import Any, Final
 
@@ -32,6 +30,7 @@ from headwater.declare.workflows.workflow import Workflow
 from headwater.errors import LogicError, TransitionError
 from headwater.host.loop_thread import ElapsedError
 from headwater.host.timed_call import Watched
+from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.values.author_text import traceback_text
@@ -87,7 +86,7 @@ class Repairing(Watched):
         run = self._found.run
         text = f"{run.handler} is wrong: {run.error}. The repair failed: the fixer took longer than {FIXER_S:g} s"
         with self.turn:
-            if not self.is_late(monotonic()):
+            if not self.is_late(machine().monotonic()):
                 raise TransitionError(f"the fixer of {self.workflow} has come back in the last moment")
             _settle(self._hub, self.workflow, lambda book: repairs.gave_up(book, self._found.flow.id, run.id, text))
             self.is_given_up = True
@@ -127,7 +126,7 @@ def repair(
             return
         patched = None if source is None else patch(own, source, hosted.flow)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+        if isinstance(error, KeyboardInterrupt) and machine().is_main_thread():
             # The program ends: the repair is still to be made.
             raise
         if repairing.is_given_up:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headwater.cells.context import HERE, Frame
 from headwater.cells.transaction import Transaction
-from headwater.host.console_capture import LISTENERS, Voice, run_begins, run_ends
+from headwater.host.console_capture import Voice, listeners, run_begins, run_ends
 
 if TYPE_CHECKING:
     from headwater.runtime.space_runtime import BaseSpace
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def around(space: BaseSpace, tx: Transaction, run: int) -> Iterator[None]:
     """With this transaction, and nothing else, around it."""
     token = HERE.set(Frame(space, tx, None))
-    if LISTENERS:
+    if listeners():
         tx.voice = Voice(tx.name, run)
         run_begins(space)
     try:
         yield
     finally:
         HERE.reset(token)
-        if LISTENERS:
+        if listeners():
             run_ends(tx)

@@ -8,8 +8,6 @@ Must never know: phases in their order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import random
-from time import monotonic
 from typing import Any, TypeVar
 
 from headwater.declare.workflows.failure_classes import classified
@@ -17,6 +15,7 @@ from headwater.declare.workflows.handler_specs import Declared, Producer
 from headwater.declare.workflows.run_handle import PHASES, Doing, Run
 from headwater.errors import TransitionError, UserCodeError
 from headwater.host.timed_call import Watched
+from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.external_calls import can_reconcile
 from headwater.runtime.workflows.hub import Hosted
@@ -78,7 +77,7 @@ class Ending(Values, Watched):
     def _end(self, why: Failed, *, undone: str = "") -> None:
         """Raises TransitionError if the run is not where this can happen to it."""
         retry, spec, run_id, emitting = self.handler.retry, self.hosted.spec, self.row.id, self.is_emitting
-        chance = random()  # noqa: S311  # for jitter, not for secrets
+        chance = machine().random()
         self._do(
             lambda book: transitions.failed(book, run_id, why, spec, retry, chance, undone=undone, emitting=emitting)
         )
@@ -109,7 +108,7 @@ class Ending(Values, Watched):
         If it has come back by then, it goes on. Raises TransitionError.
         """
         with self.turn:
-            if not self.is_late(monotonic()):
+            if not self.is_late(machine().monotonic()):
                 raise TransitionError(f"{self._title()} has come back in the last moment, and goes on")
             text = f"{self._named()} took longer than {self.seconds.get(PHASES.get(self.doing, ''), 0):g} s"
             try:

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import partial
 from inspect import isawaitable
-from random import random
-from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -46,6 +44,7 @@ from headwater.errors import (
     WorkflowError,
 )
 from headwater.host.loop_thread import ElapsedError
+from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.external_calls import (
     answered_bytes,
@@ -495,7 +494,7 @@ class Performance(Ending):
         If somebody has written what it read, it is called again: that is nobody's failure.
         """
         space = self.space
-        until = monotonic() + CONFLICT_MS / 1000
+        until = machine().monotonic() + CONFLICT_MS / 1000
         pause = 0.001
         while True:
             tx = space.begin(self._title(), cause=["run", self.hosted.spec.name, self.row.id])
@@ -521,10 +520,10 @@ class Performance(Ending):
             if not tx.is_rejected:
                 self.hub.serve(ended)
             if tx.is_rejected or (ride.is_decided and not ride.is_kept and ride.error is None):
-                if monotonic() > until:
+                if machine().monotonic() > until:
                     raise TransientError(f"{self._title()} was overtaken by others again and again for 30 s")
                 space.catch_up()
-                sleep(pause * random())  # noqa: S311  # so that two who are in each other's way part
+                machine().sleep(pause * machine().random())  # so that two who are in each other's way part
                 pause = min(pause * 2, 0.25)
                 continue
             self.hub.settled(ride)

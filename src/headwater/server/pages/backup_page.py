@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from headwater.access.rights import Right
 from headwater.errors import ClosedError, StoreFullError
+from headwater.machine import machine
 from headwater.server.authenticator import Doorman
 from headwater.server.pages.page_access import check_right, grant_of, peer_of
 from headwater.server.spaces.channel import Room
@@ -89,7 +90,7 @@ class Backups:
         """A file that is nowhere any more but open here; and the newest place of the log that it holds."""
         house = self._doorman.house
         places = places_for(house.folder)
-        name = f"{_MARK}{os.getpid()}-{os.urandom(6).hex()}.part"
+        name = f"{_MARK}{os.getpid()}-{machine().token_hex(6)}.part"
         turn = 0
         while True:
             room = await house.room(space, create=False)
@@ -129,13 +130,13 @@ async def _copied(room: Room, path: Path) -> tuple[int, int]:
         seq = None
         while seq is None:
             room.keep()
-            seq = await asyncio.to_thread(storage.call, copy)
-        await asyncio.to_thread(storage.call, finish)
+            seq = await machine().to_thread(storage.call, copy)
+        await machine().to_thread(storage.call, finish)
         return os.open(path, os.O_RDONLY), seq
     except BaseException:
         # In its turn, for others use the file; or, if that is closed, there is nothing to disturb.
         with suppress(ClosedError):
-            await asyncio.shield(asyncio.to_thread(storage.call, finish))
+            await asyncio.shield(machine().to_thread(storage.call, finish))
         raise
     finally:
         # Gone from here on: whatever happens to the process, nothing is left but what is being sent.
@@ -204,7 +205,7 @@ class Sending:
     async def _send(self, send: Send, size: int) -> None:
         at = 0
         while at < size:
-            data = await asyncio.to_thread(os.pread, self._file, CHUNK, at)
+            data = await machine().to_thread(os.pread, self._file, CHUNK, at)
             if not data or not self._may():
                 # Less than was announced: whoever reads it knows that it is not complete.
                 raise BrokenOffError

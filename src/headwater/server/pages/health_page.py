@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse, Response
 
+from headwater.machine import machine
 from headwater.server.spaces.served_spaces import House
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Health:
         loop = asyncio.get_running_loop()
         async with self._looking:
             if loop.time() - self._looked_at >= FRESH_S:
-                self._trouble = await asyncio.to_thread(self._look)
+                self._trouble = await machine().to_thread(self._look)
                 self._looked_at = loop.time()
             return self._trouble
 
@@ -61,7 +62,7 @@ class Health:
 
 def write_trouble(folder: Path) -> str:
     """Why nothing can be written; empty if it can. It is really tried: rights and room are not all there is."""
-    path = folder / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}.part"
+    path = folder / f"{_PREFIX}{os.getpid()}-{machine().token_hex(4)}.part"
     try:
         path.write_bytes(b"?")
     except OSError as error:

@@ -6,7 +6,6 @@ Must never know: how numbers are written.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,7 @@ from starlette.responses import Response
 
 from headwater._version import __version__
 from headwater.access.rights import EVERY_SPACE, Right
+from headwater.machine import machine
 from headwater.server.authenticator import Doorman
 from headwater.server.metrics import CONTENT_TYPE, Page, Work
 from headwater.server.pages.page_access import grant_of, is_this_machine
@@ -35,7 +35,7 @@ _REASONS: Final = {
 }
 """Why an upgrade was refused, by its status: what the doorman says in more words."""
 
-_STARTED: Final = time.time()
+_STARTED: Final = machine().time()
 
 
 class Metrics:

@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -29,6 +28,7 @@ from headwater.errors import (
 )
 from headwater.host.attached_replica import Delivered
 from headwater.host.storage import Storage
+from headwater.machine import Executor
 from headwater.server.metrics import Histogram
 from headwater.server.spaces.space_answers import Answered, Guest, made
 from headwater.store import resumption

@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakValueDictionary
@@ -35,7 +34,8 @@ from headwater.errors import (
 )
 from headwater.host.space_files import Location, locate, open_space
 from headwater.host.storage import Storage
-from headwater.host.system_clock import SystemClock, SystemEntropy
+from headwater.host.system_clock import SystemClock
+from headwater.machine import machine
 from headwater.server.metrics import Work
 from headwater.server.server_limits import EMPTY_S, SPACES_MAX
 from headwater.server.spaces.channel import Room
@@ -80,7 +80,7 @@ class House:
         self.access = access
         self.audience = audience
         self.server = f"headwater/{__version__}"
-        self.entropy: Entropy = SystemEntropy()
+        self.entropy: Entropy = machine()
         self.proofs = Proofs(folder)
         self.limits = {"frame": FRAME_BYTES_MAX, "pending": PENDING_MAX, "watches": WATCHES_MAX}
         self.turned_away = TurnedAway(access.audit, loop)
@@ -90,7 +90,7 @@ class House:
         self._loop = loop
         self._create = create
         self._identity = _identity(folder)
-        self._threads = ThreadPoolExecutor(THREADS, "headwater-serve")
+        self._threads = machine().pool(THREADS, "headwater-serve")
         # Spaces that are being opened or closed: the next one waits for its turn.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,7 +102,7 @@ class House:
 
     def nonce(self) -> bytes:
         """For one connection, to be signed by whoever comes with a key."""
-        return secrets.token_bytes(NONCE_BYTES)
+        return machine().token_bytes(NONCE_BYTES)
 
     def right(self, grant: Grant, space: str) -> Right:
         """What a grant is good for now."""
@@ -245,7 +245,7 @@ class House:
         return locate(f"{self.folder}{os.sep}", space)
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await self._loop.run_in_executor(self._threads, work)
+        return await machine().in_pool(self._loop, self._threads, work)
 
     # -- going -----------------------------------------------------------------------------------------
 
@@ -279,7 +279,8 @@ class House:
         """Until everything that was sent is decided and told, at most so long."""
         with suppress(HeadwaterError, asyncio.TimeoutError):
             waiting = [
-                self._loop.run_in_executor(self._threads, room.storage.wait, timeout) for room in self.rooms.values()
+                machine().in_pool(self._loop, self._threads, partial(room.storage.wait, timeout))
+                for room in self.rooms.values()
             ]
             # One whose disk does not answer is no reason not to wait for the others.
             await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), timeout)

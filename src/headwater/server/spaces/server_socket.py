@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -21,6 +20,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from headwater.machine import machine
 from headwater.server.server_limits import (
     BEHIND_S,
     FRAMES_BURST,
@@ -348,7 +348,7 @@ class ServerSocket(asyncio.Protocol):
         if not self._heard and self._pinged:
             self._abort()
             return
-        self._pinged = b"" if self._heard else secrets.token_bytes(4)
+        self._pinged = b"" if self._heard else machine().token_bytes(4)
         if self._pinged:
             self._protocol.send_ping(self._pinged)
             self._write_out()

@@ -8,9 +8,9 @@ Must never know: clients.
 
 from __future__ import annotations
 
-import secrets
 from typing import Final
 
+from headwater.machine import machine
 from headwater.store.engine import Engine
 
 KEY: Final = "lineage"
@@ -24,6 +24,6 @@ def lineage_of(engine: Engine) -> bytes:
 
 def renew(engine: Engine) -> bytes:
     """From here on it is another log: no session goes on with what it has seen."""
-    made = secrets.token_bytes(_BYTES)
+    made = machine().token_bytes(_BYTES)
     engine.backend.set_meta(KEY, made.hex())
     return made
