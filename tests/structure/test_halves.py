@@ -30,19 +30,20 @@ def test_every_test_is_in_a_half_and_properties_are_in_the_one_with_all_examples
             assert "rest" in where, item.nodeid
 
 
-def collected(*options: str) -> set[str]:
+def collected(half: str, paths: list[str]) -> set[str]:
     """The names of the tests that a run would run."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-n0", "-p", "no:cacheprovider", *options]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n0", "-p", "no:cacheprovider", *paths]
+    command += ["--half", half]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SAFETY_S, check=True)
     return {line for line in done.stdout.splitlines() if "::" in line}
 
 
 @pytest.mark.slow
-def test_both_halves_together_are_the_whole_suite() -> None:
-    """As they are collected, each in a process of its own: a list of parameters must not depend on the half."""
-    fast, rest, whole = collected("--half", "fast"), collected("--half", "rest"), collected()
-    assert fast | rest == whole
-    assert len(whole) > 10_000
+def test_both_halves_together_are_all_that_this_run_collects(request: pytest.FixtureRequest) -> None:
+    """Each is collected in a process of its own: a list of parameters must not depend on the half."""
+    paths = request.config.args
+    whole = {item.nodeid for item in request.config.stash[ITEMS]}
+    assert collected("fast", paths) | collected("rest", paths) == whole
 
 
 def test_what_lands_is_tried_with_both_halves() -> None:
