@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from headwater.declare.events.ticket import Ticket
     from headwater.declare.functions.choices import Choice, if_else, unless, when
     from headwater.declare.functions.computed import Computed
+    from headwater.declare.functions.invocation import Invocation
     from headwater.declare.functions.sink import Sink
     from headwater.declare.lists.each import Each
     from headwater.declare.lists.list_verbs import each, flat_each, select
     from headwater.declare.lists.select import FlatEach, Select
     from headwater.declare.patterns.builder import Builder
-    from headwater.declare.patterns.pattern import Invocation, Pattern, pattern
+    from headwater.declare.patterns.pattern import Pattern, pattern
     from headwater.declare.patterns.piece import Piece
     from headwater.declare.resources.clock import clock
     from headwater.declare.resources.resource import Resource
@@ -124,7 +125,7 @@ _HOMES = {
     "IndeterminateError": "headwater.errors",
     "Ingress": "headwater.server.ingress",
     "InternalError": "headwater.errors",
-    "Invocation": "headwater.declare.patterns.pattern",
+    "Invocation": "headwater.declare.functions.invocation",
     "Link": "headwater.cells.document_class",
     "List": "headwater.cells.list_and_map",
     "LogicError": "headwater.errors",

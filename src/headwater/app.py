@@ -23,8 +23,8 @@ from headwater.declare.events.handler import Handler, Stream
 from headwater.declare.functions.computed import Computed
 from headwater.declare.functions.function_code import is_async
 from headwater.declare.functions.sink import Sink
-from headwater.declare.patterns.pattern import BUILDER
 from headwater.declare.resources.resource import Resource
+from headwater.declare.verb_port import BUILDER
 from headwater.declare.verbs import Declaring, Function
 from headwater.errors import AmbiguousError, DeclarationError, HeadwaterError, NameRefusedError, NotOpen, UsageError
 from headwater.host.console_capture import OnConsole
@@ -127,7 +127,7 @@ class App(Declaring):
 
     def _declare(self, name: str, thing: object, where: str) -> None:
         builder = BUILDER.get()
-        if builder is not None and builder.space.owner is self:
+        if isinstance(builder, Declaring) and getattr(builder.owner, "owner", None) is self:
             message = f"{where}: app {self.name!r} declares nothing while pattern {builder.name}() builds"
             verb = where.replace("app.", "p.", 1).partition("(")[0].partition(" ")[0]
             raise DeclarationError(f"{message}; use {verb}", app=self.name, name=name)

@@ -1,35 +1,36 @@
-"""What every group of verbs asks of whoever declares with them.
-
-Must never know: which verbs there are.
-"""
+"""What the groups of verbs (cells, functions, lists, choices) use of the object that declares with them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from headwater.cells.context import Owner
+from headwater.cells.context import Owner
 
 
 class Verbs(ABC):
-    """Verbs of an app, and of what builds a pattern."""
+    """Declares under names: an app, or the builder of a pattern."""
 
     verb: str
 
     @property
     @abstractmethod
     def owner(self) -> Owner:
-        """Whose cells and functions these are."""
+        """The owner of the declared cells and functions."""
 
     @abstractmethod
     def _declare(self, name: str, thing: object, where: str) -> None:
-        """Something has a name now. Raises DeclarationError if something else has it."""
+        """Record a declaration. Raises DeclarationError if the name is taken."""
 
     @abstractmethod
-    def _start(self, name: str, function: Any) -> None:  # noqa: ANN401  # what can be started is said where it is
-        """It runs from now on, wherever this is open."""
+    def _start(self, name: str, function: Any) -> None:  # noqa: ANN401  # the union of functions is defined above
+        """Register a function in every space where this is open."""
 
     @abstractmethod
     def _id(self, name: str) -> str:
         """The document of that name."""
+
+
+BUILDER: Final[ContextVar[Verbs | None]] = ContextVar("headwater-builder", default=None)
+"""The builder whose pattern function is running: it declares what names no app."""

@@ -15,7 +15,7 @@ from contextvars import Context
 from typing import Any, Literal, TypeAlias, cast
 
 from headwater.cells.context import HERE, Frame
-from headwater.declare.patterns.pattern import Invocation
+from headwater.declare.functions.invocation import Invocation
 from headwater.host.console_capture import listeners, run_begins, run_ends
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.passes.attempt import RetryImmediately

@@ -28,7 +28,9 @@ from headwater.declare.events.event_port import EventPort
 from headwater.declare.functions.fingerprint import Prints
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, Key
-from headwater.declare.patterns.pattern import Invocation
+from headwater.declare.functions.invocation import Invocation
+from headwater.declare.patterns.builder import BuilderPort
+from headwater.declare.patterns.piece import Piece, PiecePort
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached_replica import AttachedReplica
 from headwater.host.console_capture import OnConsole, handler_of, listen, listeners, run_begins, run_ends
@@ -63,7 +65,6 @@ from headwater.values.tree import Value
 if TYPE_CHECKING:
     from headwater.declare.functions.enclosing_piece import Within
     from headwater.declare.patterns.pattern import Pattern
-    from headwater.declare.patterns.piece import Piece
     from headwater.host.workflow_host import Workflows
     from headwater.runtime.pieces.pieces import Pieces
     from headwater.runtime.workflows.hub import Hub
@@ -74,7 +75,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
-class BaseSpace(Facing, ByAddress, FunctionPort, EventPort):
+class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePort):
     """What both kinds of open spaces have in common."""
 
     def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:

@@ -234,7 +234,7 @@ class Pieces(RuleBasedStateMachine):
     def write(self, key: str, n: int) -> None:
         """Also to one that is stopped."""
         piece = self.of(key)
-        known = next((each for each in self.t.space.pieces._planning._known.values() if each.key == key), None)
+        known = next((each for each in self.t.space.pieces._planner._known.values() if each.key == key), None)
         if known is None:
             return
         known.outputs["n"].value = n

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.declare.patterns.piece_plan import DEPTH_MAX
 from headwater.errors import (
     ClosedError,
     DeclarationError,
@@ -21,6 +20,7 @@ from headwater.errors import (
     UserCodeError,
     WriteError,
 )
+from headwater.runtime.pieces.piece_planner import DEPTH_MAX
 from tests.runtime.pieces.kit import check_held, held
 
 

@@ -9,10 +9,10 @@ Must never know: what the branches hold.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from headwater.cells.cell import Cell
-from headwater.cells.context import find
+from headwater.cells.context import Owner, find
 from headwater.cells.document_class import Doc
 from headwater.cells.document_operations import told_apart
 from headwater.cells.elements import entry_for
@@ -20,10 +20,10 @@ from headwater.cells.reading import Readable
 from headwater.cells.transaction import Transaction
 from headwater.cells.traverse import Source
 from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.declarer import declarer
 from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_options import NOTHING_SAID
 from headwater.declare.functions.function_port import FunctionPort
-from headwater.declare.lists.list_verbs import declarer
 from headwater.declare.verb_port import Verbs
 from headwater.errors import DeclarationError, HeadwaterError
 from headwater.scheduler.graph.node import NodeSpec
@@ -33,9 +33,6 @@ from headwater.values.hints import freeze_with, infer
 from headwater.values.link import link_to, parse_link
 from headwater.values.schema import Schema, short
 from headwater.values.tree import Maybe, Value, same
-
-if TYPE_CHECKING:
-    from headwater.cells.context import Owner
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -21,7 +21,7 @@ from headwater.declare.functions.function_code import NO_PARAMETERS, is_async, s
 from headwater.declare.functions.function_options import Declared, check_nothing, returned
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, key_of, label_of
-from headwater.declare.patterns.pattern import Invocation
+from headwater.declare.functions.invocation import Invocation
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
 from headwater.scheduler.graph.node import Kind, Node, NodeSpec
 from headwater.store.observations import Arguments

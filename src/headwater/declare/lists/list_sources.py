@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from headwater.cells.cell import Cell
 from headwater.cells.document_class import Doc
-from headwater.cells.elements import Entry, entries_of, entry_for, is_listlike, owner_of
+from headwater.cells.elements import Entry, entries_of, entry_for, is_listlike
 from headwater.cells.list_and_map import List
 from headwater.cells.reading import Readable
 from headwater.cells.slot import Slot
@@ -88,13 +88,6 @@ def check_source(source: object, where: str) -> None:
     if is_async(source):
         message = f"{where}: the source is async; make it a computed with @app.computed, and give that"
         raise DeclarationError(message)
-
-
-def source_owner(source: object) -> object:
-    """Whose it is, as far as can be told."""
-    if isinstance(source, Readable | Doc):
-        return owner_of(source)
-    return source.owner if isinstance(source, Computed) else None
 
 
 def look_through(source: object, home: FunctionPort, tx: Transaction, name: str) -> list[Entry | None]:

@@ -11,18 +11,17 @@ Length: the types of each verb are spelled out, for editors and type checkers.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-from headwater.cells.context import HERE
+from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.declarer import declarer
+from headwater.declare.functions.function_code import is_async
+from headwater.declare.lists.each import Each
+from headwater.declare.lists.element import Element, Predicate, Spread
+from headwater.declare.lists.list_sources import Several, Source, check_source
+from headwater.declare.lists.select import FlatEach, Select
 from headwater.declare.verb_port import Verbs
 from headwater.errors import DeclarationError
-
-if TYPE_CHECKING:
-    from headwater.declare.functions.computed import Computed
-    from headwater.declare.lists.each import Each
-    from headwater.declare.lists.element import Element
-    from headwater.declare.lists.list_sources import Several, Source
-    from headwater.declare.lists.select import FlatEach, Select
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -48,8 +47,6 @@ class ListVerbs(Verbs):
         nothing. Values that stand in the list itself are told by their places. The function may take the index as a
         second parameter. Where None stands, it is not called, and None is the result.
         """
-        from headwater.declare.lists.element import Element  # noqa: PLC0415  # most programs have none
-
         chosen = self._list_name("each", fn, name)
         where = self._where("each", chosen)
         made = self._each("each", Element, (source, fn), chosen, chosen)
@@ -68,9 +65,6 @@ class ListVerbs(Verbs):
     ) -> Select[E]: ...
     def select(self, source: Source[Any], predicate: Callable[..., Any], *, name: str | None = None) -> Select[Any]:
         """The elements of a list for which a function is true, in their order. Where None stands, there is none."""
-        from headwater.declare.lists.element import Predicate  # noqa: PLC0415
-        from headwater.declare.lists.select import Select  # noqa: PLC0415  # likewise
-
         chosen = self._list_name("select", predicate, name)
         each = self._each("select", Predicate, (source, predicate), chosen, f"{chosen}.each")
         made: Select[Any] = Select(self.owner, each, chosen, self._id(chosen))
@@ -91,9 +85,6 @@ class ListVerbs(Verbs):
     ) -> FlatEach[R]: ...
     def flat_each(self, source: Source[Any], fn: Callable[..., Any], *, name: str | None = None) -> FlatEach[Any]:
         """As `each`, for a function that returns a list: all of these, one after the other, without what is None."""
-        from headwater.declare.lists.element import Spread  # noqa: PLC0415
-        from headwater.declare.lists.select import FlatEach  # noqa: PLC0415  # likewise
-
         chosen = self._list_name("flat_each", fn, name)
         each = self._each("flat_each", Spread, (source, fn), chosen, f"{chosen}.each")
         assert isinstance(each.element, Spread)
@@ -107,11 +98,6 @@ class ListVerbs(Verbs):
         self, kind: str, made: type[Element[Any]], given: tuple[object, Callable[..., Any]], name: str, each: str
     ) -> Each[Any]:
         """The function for each element, and what calls it. `name`: of the whole; `each`: of what calls it."""
-        from headwater.declare.functions.computed import Computed  # noqa: PLC0415
-        from headwater.declare.functions.function_code import is_async  # noqa: PLC0415  # likewise
-        from headwater.declare.lists.each import Each  # noqa: PLC0415
-        from headwater.declare.lists.list_sources import check_source  # noqa: PLC0415
-
         where = self._where(kind, name)
         source, fn = given
         check_source(source, where)
@@ -147,35 +133,8 @@ class ListVerbs(Verbs):
         return f"{self.verb}.{kind} {name!r}"
 
 
-def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # who has the verbs, by their own types
-    """Who declares here: whoever was named, the builder around this code, or whose the things are."""
-    from headwater.declare.lists.list_sources import source_owner  # noqa: PLC0415
-    from headwater.declare.patterns.pattern import BUILDER  # noqa: PLC0415
-    from headwater.declare.verbs import Declaring  # noqa: PLC0415  # it is made of this
-
-    if on is not None:
-        if not isinstance(on, Declaring):
-            raise DeclarationError(f"{what}: on={on!r}; an app is expected, or the builder of a pattern")
-        return on
-    around = BUILDER.get()
-    if around is not None:
-        return around
-    here = HERE.get()
-    if here is not None and here.tx is not None and here.tx.node is not None:
-        message = f"{what}: {here.tx.name} declares it each time it runs; declare it once, outside of any function"
-        raise DeclarationError(f"{message}, or write a comprehension")
-    for thing in things:
-        owner = source_owner(thing)
-        if isinstance(owner, Declaring):
-            return owner
-    message = f"{what}: nothing here says which app it is for; call it on the app, app.{what.removeprefix('hw.')}(...)"
-    raise DeclarationError(f"{message}, or give on=app")
-
-
 def _list_declarer(what: str, on: object, source: object, fn: object) -> Any:  # noqa: ANN401  # likewise
     """Who declares a list here. What cannot be the source of one is told first: it does not say either whose it is."""
-    from headwater.declare.lists.list_sources import check_source  # noqa: PLC0415  # likewise
-
     check_source(source, what)
     return declarer(what, on, source, fn)
 

@@ -7,22 +7,21 @@ Must never know: where a piece is kept, and how it is stopped.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from headwater.cells.context import HERE, Frame, Owner
+from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
 from headwater.declare.functions.enclosing_piece import Within
 from headwater.declare.functions.function_code import is_async
-from headwater.declare.patterns.pattern import BUILDER
+from headwater.declare.patterns.pattern import Pattern
+from headwater.declare.patterns.piece import Piece
+from headwater.declare.patterns.piece_plan import PiecePlan
+from headwater.declare.verb_port import BUILDER
 from headwater.declare.verbs import Declaring, Function
 from headwater.errors import DeclarationError
-
-if TYPE_CHECKING:
-    from headwater.declare.patterns.pattern import Pattern
-    from headwater.declare.patterns.piece import Piece
-    from headwater.declare.patterns.piece_plan import Plan
-    from headwater.runtime.space_runtime import BaseSpace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,12 +30,33 @@ BODY: Final = "a pattern's function builds, and is called as often as needed: it
 """What the function of a pattern is told that writes: for `Transaction.read_only`."""
 
 
+class PieceStarter(Protocol):
+    """Starts the pieces of an open space."""
+
+    def start_within(
+        self, builder: Builder, pattern: Pattern[..., R], key: str, args: tuple[object, ...], inputs: dict[str, Any]
+    ) -> Piece[R]:
+        """Plan a piece that is part of the one that is being built."""
+
+
+class BuilderPort(Home):
+    """An open space, as builders see it."""
+
+    can_await: bool
+    """Functions may be async here."""
+
+    @property
+    @abstractmethod
+    def pieces(self) -> PieceStarter:
+        """The pieces of this space."""
+
+
 class Builder(Declaring):
     """Declares what one piece consists of."""
 
     verb = "p"
 
-    def __init__(self, space: BaseSpace, doc: str, name: str, within: Within, origin: Transaction | None) -> None:
+    def __init__(self, space: BuilderPort, doc: str, name: str, within: Within, origin: Transaction | None) -> None:
         self.name = name
         self.space = space
         self._doc = doc
@@ -47,7 +67,7 @@ class Builder(Declaring):
         self._declared: dict[str, object] = {}
         self.functions: dict[str, Function] = {}
         # Pieces that are part of this one, not started yet.
-        self.plans: list[Plan] = []
+        self.plans: list[PiecePlan] = []
 
     @property
     def owner(self) -> Owner:

@@ -6,16 +6,16 @@ Must never know: spaces, and what becomes of what is built.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from headwater.cells.context import Owner
 from headwater.cells.detached_value import Sealed
 from headwater.cells.reading import Readable
 from headwater.declare.events.payload import Payload, check_parameters, hints_of
 from headwater.declare.functions.function_code import is_async, is_generator, signature_of
-from headwater.errors import DeclarationError, HeadwaterError, UsageError
+from headwater.declare.functions.invocation import Invocation
+from headwater.errors import DeclarationError, HeadwaterError
 from headwater.values.schema import ANY, Schema
 from headwater.values.tree import Value
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-BUILDER: Final[ContextVar[Builder | None]] = ContextVar("headwater-builder", default=None)
-"""Whoever declares around this code: for what is declared without saying where."""
 
 ARGUMENTS = "arguments"
 """Where the inputs of a piece stand in its document."""
@@ -69,27 +66,6 @@ class Pattern(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<pattern {self.name}>"
-
-
-class Invocation(Generic[R]):
-    """A pattern with its inputs, not started yet. Returned by a computed, it is started as a child of that."""
-
-    __slots__ = ("args", "inputs", "pattern")
-
-    def __init__(self, pattern: Pattern[..., R], args: tuple[object, ...], inputs: dict[str, Any]) -> None:
-        self.pattern: Pattern[..., R] = pattern
-        self.args: tuple[object, ...] = args
-        self.inputs: dict[str, Any] = inputs
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """It is no piece yet. Raises UsageError; of what Python itself looks for, AttributeError."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        message = f"{self.pattern.name}(...) is not started, and has no {name}: a computed that returns it starts it"
-        raise UsageError(f"{message}; use hw.start({self.pattern.name}, key, ...) to have the piece at once")
-
-    def __repr__(self) -> str:
-        return f"<{self.pattern.name}(...), to be started>"
 
 
 class Inputs(Payload):
@@ -169,4 +145,4 @@ def _check(fn: object, name: str) -> Signature:
     return signature
 
 
-__all__ = ["Inputs", "Invocation", "Pattern", "pattern"]
+__all__ = ["Inputs", "Pattern", "pattern"]

@@ -5,14 +5,17 @@ Must never know: how it is started.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from headwater.cells.binding import bound
 from headwater.cells.display import shorten
-from headwater.declare.patterns.pattern import Invocation, Pattern
+from headwater.cells.space_port import Home
+from headwater.declare.functions.invocation import Invocation
+from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.verbs import Function
 from headwater.scheduler.graph.node import Node
 from headwater.values.author_text import safe_repr
@@ -21,10 +24,6 @@ from headwater.values.intake import RefusedError
 from headwater.values.link import Link
 from headwater.values.schema import Handle, Schema
 from headwater.values.tree import Value, is_link
-
-if TYPE_CHECKING:
-    from headwater.runtime.pieces.pieces import Pieces
-    from headwater.runtime.space_runtime import BaseSpace
 
 R = TypeVar("R")
 
@@ -72,7 +71,7 @@ class Piece(Generic[R]):
     key: str
     id: str
     """The document that holds its inputs, what it consists of, and links to its outputs."""
-    _pieces: Pieces
+    _pieces: RunningPieces
     # space: how often its functions have run that are no longer at work, by name.
     ran: dict[str, int]
     # pieces: whose run has started it, if it is the child of a function; which piece it is part of.
@@ -142,6 +141,25 @@ class Piece(Generic[R]):
         return ("piece", self.id, self.build.pattern.__wrapped__, self.build.outputs)
 
 
+class RunningPieces(Protocol):
+    """The pieces that run in an open space."""
+
+    running: dict[str, Piece[Any]]
+    """By id."""
+
+    def stop(self, piece: Piece[Any]) -> None:
+        """Stop a piece, its parts and its children."""
+
+
+class PiecePort(Home):
+    """An open space, as pieces see it."""
+
+    @property
+    @abstractmethod
+    def pieces(self) -> RunningPieces:
+        """The pieces of this space."""
+
+
 class PieceHandle(Handle):
     """Stored as a link to the piece's document; read as the piece that is at work."""
 
@@ -166,7 +184,7 @@ class PieceHandle(Handle):
     def load(self, value: Value, binder: object) -> object:
         """The piece, as long as it is at work."""
         at = bound(value, binder)
-        found = None if at is None else cast("BaseSpace", at.home).pieces.running.get(at.doc)
+        found = None if at is None else cast("PiecePort", at.home).pieces.running.get(at.doc)
         if found is None:
             raise RefusedError("expected a piece that is at work: it was stopped, or not started here")
         return found

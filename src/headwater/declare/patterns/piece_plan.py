@@ -1,54 +1,17 @@
-"""Planning a piece: its function is called, and what is to come of that is told. Nothing comes to be.
-
-Must never know: when it is carried out, and how.
-"""
+"""The plan of a piece that is to be started: what it is built of, and how its document changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from weakref import WeakValueDictionary
+from typing import Any, NamedTuple
 
-from headwater.cells.binding import into
-from headwater.cells.cell import Cell
-from headwater.cells.transaction import Transaction
-from headwater.declare.events.handler import Handler
-from headwater.declare.functions.computed import Computed
-from headwater.declare.functions.enclosing_piece import Within
-from headwater.declare.patterns.builder import Builder
-from headwater.declare.patterns.pattern import Inputs, Pattern
-from headwater.declare.patterns.piece import Build, Piece, titled
-from headwater.declare.patterns.piece_record import given_before, kind_of, record_of, stopped
-from headwater.errors import LimitError, UsageError
-from headwater.scheduler.graph.node import Node
-from headwater.values.address import doc_key
-from headwater.values.causal import derive_id
+from headwater.declare.patterns.piece import Build, Piece
 from headwater.values.ids import DocKey
-from headwater.values.tree import ABSENT, Maybe, Value, is_map, same
-
-if TYPE_CHECKING:
-    from headwater.runtime.pieces.pieces import Pieces
-    from headwater.runtime.space_runtime import BaseSpace
-
-DEPTH_MAX: Final = 64
-"""Pieces within each other: no tree that people make is deeper, and each takes some of the thousand calls of Python."""
+from headwater.values.tree import Maybe, same
 
 
-class Asked(NamedTuple):
-    """What is to be started, where, and by whom."""
-
-    pattern: Pattern[..., Any]
-    key: str
-    args: tuple[object, ...]
-    inputs: dict[str, Any]
-    place: str
-    parent: Node | None = None
-    whole: Builder | None = None
-    tx: Transaction | None = None
-
-
-class Change(NamedTuple):
+class PieceChange(NamedTuple):
     """A piece is to be another, or no more: what was wanted and what is, with what its document says of that."""
 
     piece: Piece[Any]
@@ -60,14 +23,14 @@ class Change(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class PiecePlan:
     """How a piece is started. Without a change, it is at work as it is asked for."""
 
     piece: Piece[Any]
-    change: Change | None = None
+    change: PieceChange | None = None
     # What came of it before.
     former: Build[Any] | None = None
-    parts: list[Plan] = field(default_factory=list)
+    parts: list[PiecePlan] = field(default_factory=list)
 
     @property
     def is_other(self) -> bool:
@@ -84,138 +47,8 @@ class Plan:
         if self.former is not None:
             self.piece.build = self.former
 
-    def __iter__(self) -> Iterator[Plan]:
+    def __iter__(self) -> Iterator[PiecePlan]:
         """Itself, after all that is part of it."""
         for part in self.parts:
             yield from part
         yield self
-
-
-class Planning:
-    """The part of an open space that calls the functions of patterns."""
-
-    def __init__(self, space: BaseSpace, pieces: Pieces, root: str) -> None:
-        self._space = space
-        self._pieces = pieces
-        # What stands for the app, in ids and in front of them.
-        self.root = root
-        # Whoever holds a piece that was stopped has the one that is started again.
-        self._known: WeakValueDictionary[str, Piece[Any]] = WeakValueDictionary()
-
-    def start(self, asked: Asked) -> Plan:
-        """Call the function. Raises what that raises, DeclarationError, UsageError."""
-        space, pattern = self._space, asked.pattern
-        depth = _depth(asked)
-        doc = f"{self.root}+{derive_id(pattern.name, asked.place, asked.key)}"
-        stored = self.stored(doc, asked.tx)
-        known = self._known.get(doc)
-        wanted = None if known is None else known.wanted
-        if wanted is not None and wanted.pattern.identity != pattern.identity:
-            message = f"{pattern.name} {asked.key!r} is at work, built by {wanted.pattern.identity}"
-            raise UsageError(f"{message}: {pattern.identity} needs another name, or another key", piece=doc)
-        kept = pattern.inputs(space, doc)
-        before, given = given_before(stored), dict[str, object]()
-        if not asked.args and not asked.inputs and is_map(before):
-            # Resumed, without saying anew with what.
-            sealed: Value = before
-        else:
-            given = kept.named(asked.args, asked.inputs)
-            sealed = kept.sealed(asked.args, asked.inputs)
-        is_claimed = False
-        if known is not None and wanted is not None and wanted.pattern is pattern and same(wanted.sealed, sealed):
-            is_claimed = self._pieces.claim(known, asked.tx)
-            if not is_claimed:
-                return Plan(known)
-        unsealed = self._unsealed(kept, sealed)
-        # A cell that was given is known by more than its place: by its default.
-        unsealed |= {name: each for name, each in given.items() if isinstance(each, Cell)}
-        prints = space.prints.apart(pattern.__wrapped__)
-        ran = {} if known is None else known.ran
-        within = Within(titled(pattern.name, asked.key), f"{doc}.", asked.parent, prints, depth, ran)
-        plan = self._built(asked, Builder(space, doc, pattern.name, within, asked.tx), unsealed, sealed, stored)
-        if is_claimed and plan.change is not None:
-            # Whatever becomes of what stands there now.
-            plan.change = plan.change._replace(stored=ABSENT)
-        return plan
-
-    def _built(self, asked: Asked, builder: Builder, given: Mapping[str, object], sealed: Value, stored: Maybe) -> Plan:
-        pattern, doc = asked.pattern, builder.prefix[:-1]
-        known = self._known.get(doc)
-        try:
-            outputs = builder.build(pattern.__wrapped__, given)
-            for function in builder.functions.values():
-                _check(function)
-            print_ = self._space.prints.of(pattern.__wrapped__, pattern.version).hex()
-            internal = {name: kind_of(each) for name, each in builder.declared.items()}
-            internal |= {plan.piece.title: "piece" for plan in builder.plans}
-            with into(self._space):
-                value, generation = record_of(pattern, asked.key, print_, sealed, internal, outputs, stored)
-        except BaseException:
-            for plan in reversed(builder.plans):
-                plan.forget()
-            raise
-        build: Build[Any] = Build(
-            pattern=pattern,
-            sealed=sealed,
-            outputs=outputs,
-            generation=generation,
-            prefix=builder.prefix,
-            documents=(doc, *(f"{builder.prefix}{name}" for name in builder.declared)),
-            functions=tuple(builder.functions.values()),
-            parts=tuple(plan.piece for plan in builder.plans),
-            is_resumed=is_map(stored),
-        )
-        piece: Piece[Any] = known or Piece(
-            key=asked.key, id=doc, _pieces=self._pieces, ran=builder.within.ran, build=build
-        )
-        self._known[doc] = piece
-        former, piece.build = piece.build, build
-        piece.parent = asked.parent
-        for plan in builder.plans:
-            plan.piece.whole = piece
-        change = Change(piece, piece.wanted, build, doc_key(doc), stored, value)
-        return Plan(piece, change, None if known is None else former, builder.plans)
-
-    def stop(self, piece: Piece[Any], tx: Transaction | None) -> Iterator[Change]:
-        """A piece is to be no more, nor what is part of it."""
-        if piece.wanted is not None:
-            for part in piece.wanted.parts:
-                yield from self.stop(part, tx)
-            stored = self.stored(piece.id, tx)
-            yield Change(piece, piece.wanted, None, doc_key(piece.id), stored, stopped(stored))
-
-    def stored(self, doc: str, tx: Transaction | None) -> Maybe:
-        """Its document."""
-        at = doc_key(doc)
-        return self._space.replica.read(at) if tx is None or isinstance(tx.node, Node) else tx.look(at)
-
-    def _unsealed(self, kept: Inputs, sealed: Value) -> dict[str, object]:
-        """Inputs as the function gets them. Cells that the app declares are these, which have defaults."""
-        declared: Mapping[str, object] = getattr(self._space.owner, "declared", {})
-        found = kept.unsealed(self._space, sealed)
-        for name, each in found.items():
-            known = declared.get(each.address.removeprefix(f"{self.root}.")) if isinstance(each, Cell) else None
-            if isinstance(known, Cell) and isinstance(each, Cell) and known.address == each.address:
-                found[name] = known
-        return found
-
-
-def _check(function: object) -> None:
-    """What cannot be declared is told before anything comes to be."""
-    if isinstance(function, Computed):
-        function.check()
-    elif isinstance(function, Handler):
-        function.payload  # noqa: B018  # as it says
-        function.result  # noqa: B018
-
-
-def _depth(asked: Asked) -> int:
-    depth = 1 if asked.whole is None else asked.whole.within.depth + 1
-    node = asked.parent if asked.whole is None else None
-    while node is not None:
-        depth += 1
-        node = node.spec.parent
-    if depth > DEPTH_MAX:
-        message = f"{asked.pattern.name} {asked.key!r} would be the {depth}th piece within others, at most {DEPTH_MAX}"
-        raise LimitError(f"{message} are: does a pattern start itself without end?", limit=DEPTH_MAX)
-    return depth

@@ -12,8 +12,9 @@ from typing import Any, Final, cast
 from headwater.cells.document_class import Doc
 from headwater.declare.events.handler import Handler, Stream
 from headwater.declare.functions.computed import Computed
+from headwater.declare.functions.invocation import Invocation
 from headwater.declare.functions.sink import Sink
-from headwater.declare.patterns.pattern import ARGUMENTS, Invocation, Pattern
+from headwater.declare.patterns.pattern import ARGUMENTS, Pattern
 from headwater.declare.patterns.piece import Piece, PieceStatus
 from headwater.declare.resources.resource import Resource
 from headwater.errors import DeclarationError, HeadwaterError

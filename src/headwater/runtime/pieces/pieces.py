@@ -21,14 +21,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from headwater.cells.context import HERE, check_crossing
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
+from headwater.declare.functions.invocation import Invocation
 from headwater.declare.patterns.builder import Builder
-from headwater.declare.patterns.pattern import BUILDER, Invocation, Pattern
+from headwater.declare.patterns.pattern import Pattern
 from headwater.declare.patterns.piece import RETURNED, Build, Piece
-from headwater.declare.patterns.piece_plan import Asked, Change, Plan, Planning
+from headwater.declare.patterns.piece_plan import PieceChange, PiecePlan
 from headwater.declare.patterns.piece_record import operations
+from headwater.declare.verb_port import BUILDER
 from headwater.errors import DeclarationError, UsageError
 from headwater.runtime.pieces.activation import Work
 from headwater.runtime.pieces.dormant import Sleeping
+from headwater.runtime.pieces.piece_planner import PiecePlanner, PieceRequest
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.passes.attempt import Attempt
 from headwater.store.commit import DeleteDoc, Operation, PatchDoc
@@ -50,7 +53,7 @@ class Pieces:
 
     def __init__(self, space: BaseSpace, root: str) -> None:
         self._space = space
-        self._planning = Planning(space, self, root)
+        self._planner = PiecePlanner(space, self, root)
         self.work = Work(space)
         self.running: dict[str, Piece[Any]] = {}
         # Children of functions, by id; and those that a run which is under way has asked for.
@@ -79,7 +82,7 @@ class Pieces:
             node = None if tx is None else tx.node
             if tx is not None and isinstance(node, Node):
                 return self._start_child(node, tx, pattern, key, args, inputs)
-            found = self._carry_out(Asked(pattern, key, args, inputs, self._planning.root, tx=tx))
+            found = self._carry_out(PieceRequest(pattern, key, args, inputs, self._planner.root, tx=tx))
         if tx is None:
             space.catch_up()
         return found
@@ -98,15 +101,17 @@ class Pieces:
             message = f"pattern {builder.name}() starts {pattern.name} {mark!r} twice; give each a key of its own"
             raise DeclarationError(message, key=mark)
         parent, tx = builder.within.parent, builder.origin
-        plan = self._planning.start(Asked(pattern, mark, args, inputs, builder.prefix, parent, builder, tx))
+        plan = self._planner.start(PieceRequest(pattern, mark, args, inputs, builder.prefix, parent, builder, tx))
         builder.plans.append(plan)
         return plan.piece
 
     def start_returned(self, attempt: Attempt, asked: Invocation[R]) -> Piece[R]:
         """A function has returned a pattern with its inputs: a child of its own, which its result refers to."""
         node, tx = attempt.node, attempt.tx
+        pattern = asked.pattern
+        assert isinstance(pattern, Pattern)
         with self._space.turn:
-            return self._start_child(node, tx, asked.pattern, RETURNED, asked.args, asked.inputs)
+            return self._start_child(node, tx, pattern, RETURNED, asked.args, asked.inputs)
 
     def _start_child(  # noqa: PLR0917  # of whom, where, what
         self,
@@ -127,21 +132,21 @@ class Pieces:
             # The first of this run; those of one that did not count do not count, either.
             asked = set()
             self._asked[node] = (tx, asked)
-        piece = self._carry_out(Asked(pattern, key, args, inputs, place, node, tx=tx), asked)
+        piece = self._carry_out(PieceRequest(pattern, key, args, inputs, place, node, tx=tx), asked)
         asked.add(piece.id)
         self._children.setdefault(node, {})[piece.id] = piece
         self.sleeping.turn(piece, asleep=False)
         self.sleeping.watch(node)
         return piece
 
-    def _carry_out(self, asked: Asked, before: Collection[str] = ()) -> Piece[Any]:
+    def _carry_out(self, asked: PieceRequest, before: Collection[str] = ()) -> Piece[Any]:
         """Start it. The same run may have asked for some before."""
-        plan = self._planning.start(asked)
+        plan = self._planner.start(asked)
         if plan.change is not None and plan.piece.id in before and plan.is_other:
             plan.forget()
             message = f"{plan.piece.title} is started twice in one run, with different inputs; give each its own key"
             raise UsageError(message, piece=plan.piece.id)
-        changes: list[Change] = []
+        changes: list[PieceChange] = []
         for each in plan:
             changes += self._changes(each, asked.tx)
         if changes:
@@ -152,14 +157,14 @@ class Pieces:
                 raise
         return plan.piece
 
-    def _changes(self, plan: Plan, tx: Transaction | None) -> list[Change]:
+    def _changes(self, plan: PiecePlan, tx: Transaction | None) -> list[PieceChange]:
         """Also of what was part of it, and is not any more."""
         change = plan.change
         if change is None or change.after is None:
             return []
         former = () if change.before is None else change.before.parts
         gone = [part for part in former if part not in change.after.parts]
-        return [*(each for part in gone for each in self._planning.stop(part, tx)), change]
+        return [*(each for part in gone for each in self._planner.stop(part, tx)), change]
 
     def _around(self) -> Transaction | None:
         """The transaction of this space that this code is part of."""
@@ -183,7 +188,7 @@ class Pieces:
             if not piece.is_running:
                 return
             self._check_stop(piece)
-            self._make(list(self._planning.stop(piece, tx)), tx)
+            self._make(list(self._planner.stop(piece, tx)), tx)
         if tx is None:
             space.catch_up()
 
@@ -224,13 +229,13 @@ class Pieces:
         self._stop_all(gone)
 
     def _stop_all(self, pieces: Sequence[Piece[Any]] | Any) -> None:  # noqa: ANN401
-        changes = [change for piece in pieces for change in self._planning.stop(piece, None)]
+        changes = [change for piece in pieces for change in self._planner.stop(piece, None)]
         if changes:
             self._make(changes, None)
 
     # -- what comes of it ----------------------------------------------------------------------------------
 
-    def _make(self, changes: list[Change], tx: Transaction | None) -> None:
+    def _make(self, changes: list[PieceChange], tx: Transaction | None) -> None:
         """Write it, and have it so. In a transaction, it is at work when that is sent."""
         written = [each for change in changes for each in operations(change.doc, change.stored, change.value)]
         is_run = tx is not None and isinstance(tx.node, Node)
@@ -295,7 +300,7 @@ class Pieces:
             piece.build = build
             self.running[piece.id] = piece
 
-    def _undo(self, changes: list[Change], tx: Transaction | None, *, is_run: bool) -> None:
+    def _undo(self, changes: list[PieceChange], tx: Transaction | None, *, is_run: bool) -> None:
         """Each is what it was before; but for what somebody else has made of it since."""
         undone = [change for change in reversed(changes) if change.piece.wanted is change.after]
         for change in undone:

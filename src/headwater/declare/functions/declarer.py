@@ -1,0 +1,41 @@
+"""Who declares what names no app: `on=`, the builder of the pattern around this code, or the owner of a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headwater.cells.context import HERE
+from headwater.cells.document_class import Doc
+from headwater.cells.elements import owner_of
+from headwater.cells.reading import Readable
+from headwater.declare.functions.computed import Computed
+from headwater.declare.verb_port import BUILDER, Verbs
+from headwater.errors import DeclarationError
+
+
+def declarer(what: str, on: object, *things: object) -> Any:  # noqa: ANN401  # who has the verbs, by their own types
+    """Who declares here: whoever was named, the builder around this code, or whose the things are."""
+    if on is not None:
+        if not isinstance(on, Verbs):
+            raise DeclarationError(f"{what}: on={on!r}; an app is expected, or the builder of a pattern")
+        return on
+    around = BUILDER.get()
+    if around is not None:
+        return around
+    here = HERE.get()
+    if here is not None and here.tx is not None and here.tx.node is not None:
+        message = f"{what}: {here.tx.name} declares it each time it runs; declare it once, outside of any function"
+        raise DeclarationError(f"{message}, or write a comprehension")
+    for thing in things:
+        owner = source_owner(thing)
+        if isinstance(owner, Verbs):
+            return owner
+    message = f"{what}: nothing here says which app it is for; call it on the app, app.{what.removeprefix('hw.')}(...)"
+    raise DeclarationError(f"{message}, or give on=app")
+
+
+def source_owner(source: object) -> object:
+    """Whose it is, as far as can be told."""
+    if isinstance(source, Readable | Doc):
+        return owner_of(source)
+    return source.owner if isinstance(source, Computed) else None
