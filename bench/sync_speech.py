@@ -19,17 +19,17 @@ from headwater.store.commit import Committed, PatchDoc, SetDoc
 from headwater.sync.frames import (
     SUBPROTOCOL,
     VERSION,
+    CommitFailed,
     Docs,
-    Failed,
+    ErrorFrame,
     FromServer,
     Hello,
     Judged,
     New,
     News,
     Open,
-    Opened,
+    SpaceOpened,
     Transact,
-    Trouble,
     Watch,
     Welcome,
     Written,
@@ -138,7 +138,7 @@ class HeadwaterSpeech:
         line.say(encode_frame(Hello((VERSION,), "bench")))
         _expected(line, Welcome)
         line.say(encode_frame(Open(urlsplit(url).path.strip("/"))))
-        _expected(line, Opened)
+        _expected(line, SpaceOpened)
         if watch:
             line.say(encode_frame(Watch(1, ((BOARD, 0),))))
             _expected(line, Docs)
@@ -163,7 +163,7 @@ class HeadwaterSpeech:
             match new:
                 case Judged(_, verdict):
                     return isinstance(verdict, Committed)
-                case Failed(number, _, message):
+                case CommitFailed(number, _, message):
                     raise RuntimeError(f"commit {number} failed: {message}")
                 case Written():
                     pass
@@ -174,7 +174,7 @@ def _news(payload: bytes) -> tuple[New, ...]:
     match read_server(payload):
         case News(_, news):
             return news
-        case Trouble(code, message):
+        case ErrorFrame(code, message):
             raise RuntimeError(f"the server says {code}: {message}")
         case _:
             return ()

@@ -20,7 +20,7 @@ from bench.peers.flow_engines import Headwater
 from bench.peers.job import Job, Ledger, Numbers
 from bench.table import Table, paired
 from headwater.workflow import run_queries
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import KEEP_RUNS
 
 FEW: Final = 10_000
@@ -119,7 +119,7 @@ def _letting_go(table: Table, job: Job, few: Path, many: Path) -> None:
 
 
 def _looking(table: Table, job: Job, few: Path, many: Path) -> None:
-    asked: dict[str, Callable[[Book], object]] = {
+    asked: dict[str, Callable[[WorkflowTables], object]] = {
         "workflow ls": run_queries.flows,
         "runs ls": run_queries.runs,
         "runs ls of a workflow": lambda book: run_queries.runs(book, "bench.flow0"),

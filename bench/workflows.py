@@ -27,7 +27,7 @@ from bench.peers.flow_floor import GROUP, Floor
 from bench.peers.job import PREPARE, Job, Ledger, Numbers
 from bench.store import CountingVFS, through
 from bench.table import Table
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 
 ROUNDS: Final = 5
 LOG_BYTES: Final = 4000 * 4096
@@ -98,7 +98,7 @@ _ROWS: Final = (
 )
 
 
-def _rows(book: Book) -> int:
+def _rows(book: WorkflowTables) -> int:
     return sum(book.execute(f"select count(*) from {name}")[0][0] for name in _ROWS)  # noqa: S608  # names from above
 
 

@@ -26,10 +26,10 @@ from headwater.cells.upstream import Upstream
 from headwater.host.attached_replica import AttachedReplica
 from headwater.host.space_files import open_space
 from headwater.host.storage import Storage
-from headwater.scheduler.events.event import Event, Handler, HandlerSpec, Handling
-from headwater.scheduler.events.event import State as EventState
-from headwater.scheduler.graph.node import Kind as NodeKind
-from headwater.scheduler.graph.node import Node, NodeSpec
+from headwater.scheduler.events.event import EventRecord as Event
+from headwater.scheduler.events.event import EventState, HandlerSpec, Handling
+from headwater.scheduler.events.event import HandlerRecord as Handler
+from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
 from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
 from headwater.scheduler.passes.steps import Idle

@@ -10,7 +10,7 @@ import pytest
 import headwater as hw
 from headwater.core import Snapshot
 from headwater.errors import NotOpen, UsageError
-from headwater.scheduler.inspect.trace import Record, Started
+from headwater.scheduler.inspect.trace import RunStarted, TraceRecord
 from tests.app.simulated import Lab, pause
 from tests.app.workbench import Bench
 
@@ -171,10 +171,10 @@ def test_trace_of_an_app_tells_why_each_run_began(bench: Bench) -> None:
         doubled()
 
     with bench.open() as space:
-        heard: list[Record] = []
+        heard: list[TraceRecord] = []
         end = space.scheduler.on_trace(heard.append)
         count.value = 2
         end()
         count.value = 3
-        started = [(record.node, record.causes) for record in heard if isinstance(record, Started)]
+        started = [(record.node, record.causes) for record in heard if isinstance(record, RunStarted)]
         assert started == [("doubled#1", ("bench.count",)), ("show#2", ("bench.doubled",))]

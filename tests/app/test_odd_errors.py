@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import HeadwaterError
-from headwater.scheduler.events.failed_events import kept
+from headwater.scheduler.events.failed_events import stored
 from tests.support.odd_errors import ODD, OddValue, odd_id
 
 pytestmark = pytest.mark.parametrize("kind", ODD, ids=odd_id)
@@ -88,7 +88,7 @@ def test_an_event_fails_loudly_and_is_kept(kind: type[Exception], tmp_path: Path
         assert failed.value.__cause__ is not None
         second.result("10s")
         assert done.value == ["second"]
-        [record] = kept(space.replica)
+        [record] = stored(space.replica)
         assert kind.__qualname__ in str(record["error"])
         assert kind.__qualname__ in str(record["traceback"])
     assert len(told) == 1

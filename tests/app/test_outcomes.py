@@ -12,7 +12,7 @@ import pytest
 import headwater as hw
 from headwater.errors import DeclarationError, UsageError, UserCodeError
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.pull import Pull
+from headwater.scheduler.passes.pull import Puller
 from headwater.testing import simulate
 from tests.app.workbench import Bench
 
@@ -105,15 +105,15 @@ def test_chain_that_is_asked_for_at_its_end_costs_as_many_looks_as_it_has_links(
     for number in range(1, 1000):
         last = bench.app.computed(name=f"link{number}")(_one_more(last))
     looks = 0
-    upstream = Pull.upstream
+    upstream = Puller.upstream
 
-    def counted(self: Pull, node: Node) -> list[Node]:
+    def counted(self: Puller, node: Node) -> list[Node]:
         nonlocal looks
         found = upstream(self, node)
         looks += len(found)
         return found
 
-    monkeypatch.setattr(Pull, "upstream", counted)
+    monkeypatch.setattr(Puller, "upstream", counted)
     with bench.open():
         assert last() == 999
         assert looks <= 5 * 1000

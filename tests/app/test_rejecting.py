@@ -71,7 +71,7 @@ def test_the_sender_is_told_and_nothing_else_happened(shop: Shop, caplog: pytest
         assert told.value.facts == {"left": 5, "asked": 7, "event": ticket.id, "reason": "not enough in stock"}
         assert (shop.stock.value, shop.log.value, shop.after, shop.errors) == (5, [""], [], [])
         assert shop.sent[0].state == "refused"
-        assert failed_events.kept(space.replica) == []
+        assert failed_events.stored(space.replica) == []
         assert space.stats.events["rejected"] == 1
         assert space.stats.events["failed"] == 0
         assert space.scheduler.lanes.waiting == 0
@@ -139,7 +139,7 @@ def test_one_that_waited_in_the_outbox_is_rejected_at_the_next_opening(shop: Sho
         space.replica.commit((SetDoc(outbox.OUTBOX, freeze({"abc": entry})),))
     with shop.open(url) as space:
         space.sync()
-        assert (shop.calls, outbox.waiting(space.replica), failed_events.kept(space.replica)) == ([5], [], [])
+        assert (shop.calls, outbox.waiting(space.replica), failed_events.stored(space.replica)) == ([5], [], [])
         kept = receipts.rejection_in(space.replica.read(doc_key("receipt:abc")))
         assert kept is not None
         assert kept.reason == "not enough in stock"
@@ -160,7 +160,7 @@ def test_a_failed_event_that_is_delivered_again_and_rejected_is_kept_no_more() -
         event = space.mail.redeliver(ticket.id.removeprefix("event:"))
         space.sync()
         assert event.state.value == "rejected"
-        assert failed_events.kept(space.replica) == []
+        assert failed_events.stored(space.replica) == []
 
 
 def test_async_handlers_reject_too() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import headwater as hw
 from headwater.errors import AddressError
-from headwater.scheduler.graph.node import Kind, NodeSpec
+from headwater.scheduler.graph.node import NodeKind, NodeSpec
 from tests.cells.kit import ABSENT, link, put, stored
 
 DOCS = ("a", "b", "c", "d")
@@ -193,7 +193,9 @@ def test_whoever_reads_something_else_now_has_what_changed_in_its_journal(
             for name, value in world.items():
                 put(space, name, real(value))
         cell = space.cell(doc).at(*path)
-        node = space.scheduler.register(NodeSpec(name="show", fn=lambda: shown.append(cell.value), kind=Kind.EFFECT))
+        node = space.scheduler.register(
+            NodeSpec(name="show", fn=lambda: shown.append(cell.value), kind=NodeKind.EFFECT)
+        )
         space.settle()
         try:
             space.cell(changed).at(*place).value = "new"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from headwater.cli.trace import _DETAILS
-from headwater.scheduler.inspect.trace import KINDS
+from headwater.scheduler.inspect.trace import TRACE_KINDS
 from tests.cli.conftest import Run
 from tests.support.doors import BRIEF, SAFETY_S, SHOP, STAYING, running, tell
 from tests.support.orders import have, orders_open
@@ -198,7 +198,7 @@ def test_life_of_an_event_is_followed_step_by_step(run: Run) -> None:
 
 
 def test_every_kind_of_record_is_told_in_words() -> None:
-    assert KINDS.keys() - _DETAILS.keys() == {"removed"}, "which says it all"
+    assert TRACE_KINDS.keys() - _DETAILS.keys() == {"removed"}, "which says it all"
 
 
 def without_event(detail: str) -> str:

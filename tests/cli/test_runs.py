@@ -162,10 +162,10 @@ def test_what_came_of_a_call_is_told_in_a_pipe_too(run: Run, post: Post) -> None
 
 
 def test_help_names_every_status(run: Run) -> None:
-    from headwater.workflow.rows import Status
+    from headwater.workflow.rows import RunStatus
 
     text = run("runs", "ls", "--help").stdout
-    for status in ("paused", "failed", *Status):
+    for status in ("paused", "failed", *RunStatus):
         assert status in text.replace("\n", " ").replace("  ", "")
 
 

@@ -21,7 +21,7 @@ from headwater.errors import (
     OfflineError,
     UsageError,
 )
-from headwater.sync.client_session import Phase
+from headwater.sync.client_session import ClientPhase
 from tests.client.world import SPACE, Behind, Counter, behind, state_is, storage_of
 from tests.server.running import ServeProcess, settle_in, token_for, until
 
@@ -264,7 +264,7 @@ def test_closing_does_not_wait_for_ever_for_a_server_that_has_stopped_answering(
     space = counter.open(at)
     at.proxy.freeze(True)
     counter.count.value = 1
-    assert storage_of(space).link.phase is Phase.LIVE
+    assert storage_of(space).link.phase is ClientPhase.LIVE
     with pytest.raises(OfflineError, match="said nothing"):
         space.close()
     at.proxy.freeze(False)

@@ -12,7 +12,7 @@ from headwater.scheduler.graph import node
 from headwater.server.topic_intake import BODY_MAX
 from headwater.workflow import phases, workflow_limits
 from headwater.workflow.retry_policy import DEFAULT
-from headwater.workflow.rows import Outcome, Status
+from headwater.workflow.rows import EffectOutcome, RunStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,24 +48,24 @@ def test_life_of_a_transaction_is_the_one_in_the_code() -> None:
 
 def test_life_of_a_node_is_the_one_in_the_code() -> None:
     shown = table_below(ROOT / "docs" / "internals" / "scheduler.md", ("status", "signal", "status after"))
-    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in node.TRANSITIONS.items()]
+    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in node.NODE_TRANSITIONS.items()]
     assert sorted(shown) == sorted(tuple(str(each.value) for each in row) for row in in_code)
 
 
 def test_life_of_an_event_is_the_one_in_the_code() -> None:
     shown = table_below(ROOT / "docs" / "internals" / "events.md", ("state", "signal", "state after"))
-    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in event.TRANSITIONS.items()]
+    in_code: list[tuple[Enum, Enum, Enum]] = [(*before, after) for before, after in event.EVENT_TRANSITIONS.items()]
     assert sorted(shown) == sorted(tuple(str(each.value) for each in row) for row in in_code)
 
 
 def test_states_of_a_ticket_are_those_in_the_code() -> None:
     shown = table_below(ROOT / "docs" / "guide" / "events.md", ("`ticket.state`", ""))
-    assert [name for name, _ in shown] == [state.value for state in event.State] == list(get_args(TicketState))
+    assert [name for name, _ in shown] == [state.value for state in event.EventState] == list(get_args(TicketState))
 
 
 def test_fates_of_what_sent_an_event_are_those_in_the_code() -> None:
     shown = table_below(ROOT / "docs" / "internals" / "events.md", ("fate of what sent it", "the event"))
-    assert {name.partition(",")[0] for name, _ in shown} == {fate.value for fate in origin.Fate}
+    assert {name.partition(",")[0] for name, _ in shown} == {fate.value for fate in origin.OriginState}
 
 
 def test_every_decision_is_in_the_index() -> None:
@@ -121,13 +121,15 @@ def test_life_of_a_run_is_the_one_in_the_code() -> None:
 
 def test_ways_to_go_on_after_a_run_are_those_in_the_code() -> None:
     shown = table_below(ROOT / "docs" / "internals" / "workflows.md", ("outcome", "the chain goes on", ""))
-    assert [row[:2] for row in shown] == [(outcome.value, phases.restart_of(outcome).value) for outcome in Outcome]
+    assert [row[:2] for row in shown] == [
+        (outcome.value, phases.restart_of(outcome).value) for outcome in EffectOutcome
+    ]
 
 
 def test_statuses_in_the_guide_are_those_in_the_code() -> None:
     header = ("what", "how it is told", "the run", "then")
     shown = table_below(ROOT / "docs" / "guide" / "workflows.md", header)
-    assert {run.strip("`") for _, _, run, _ in shown} == set(Status) - {Status.ACTIVE, Status.COMMITTED}
+    assert {run.strip("`") for _, _, run, _ in shown} == set(RunStatus) - {RunStatus.ACTIVE, RunStatus.COMMITTED}
 
 
 def test_limits_of_workflows_in_the_guide_are_those_in_the_code() -> None:

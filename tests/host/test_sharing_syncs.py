@@ -13,7 +13,7 @@ from headwater.host import storage as module
 from headwater.host.storage import Storage
 from headwater.store.commit import Absent, Committed, Conflict, Refused
 from headwater.testing import Disk
-from headwater.testing.disk import Mark, Sync, Write
+from headwater.testing.disk import MarkOp, SyncOp, WriteOp
 from headwater.values.address import doc_key
 from headwater.values.tree import ABSENT
 from tests.support.hosts import in_memory, on_disk
@@ -78,14 +78,18 @@ def test_commit_is_on_the_disk_before_anybody_is_told() -> None:
                 ann.sync()
         ann.sync()
         operations = list(disk.operations)
-    told = {op.label[0]: at for at, op in enumerate(operations) if isinstance(op, Mark) and isinstance(op.label, tuple)}
+    told = {
+        op.label[0]: at for at, op in enumerate(operations) if isinstance(op, MarkOp) and isinstance(op.label, tuple)
+    }
     assert set(told) == set(names)
     for name in names:
         written = next(
-            (at, op.file) for at, op in enumerate(operations) if isinstance(op, Write) and name.encode() in op.data
+            (at, op.file) for at, op in enumerate(operations) if isinstance(op, WriteOp) and name.encode() in op.data
         )
         synced = [
-            at for at, op in enumerate(operations) if isinstance(op, Sync) and op.file == written[1] and at > written[0]
+            at
+            for at, op in enumerate(operations)
+            if isinstance(op, SyncOp) and op.file == written[1] and at > written[0]
         ]
         assert synced and synced[0] < told[name], f"{name} was acknowledged before it was synced"
 

@@ -25,10 +25,10 @@ from headwater.core import (
     freeze,
 )
 from headwater.errors import Reject, UserCodeError
-from headwater.scheduler.inspect.trace import Record
+from headwater.scheduler.inspect.trace import TraceRecord
 from headwater.store.commit import decode_entry
 from headwater.testing.invariants.event_invariants import i11_log
-from headwater.testing.invariants.scheduler_invariants import Watch, check
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check
 from headwater.values.ids import MAIN, Seq, SessionId
 from tests.scheduler.machine import World
 from tests.scheduler.naive import Formula, Naive, Plan, TrialError, TxLook, number
@@ -92,7 +92,9 @@ class Sent(NamedTuple):
 class Side:
     """A scheduler that handles events."""
 
-    def __init__(self, scheduler: Scheduler, watch: Watch, errors: list[UserCodeError], session: SessionId) -> None:
+    def __init__(
+        self, scheduler: Scheduler, watch: SchedulerWatch, errors: list[UserCodeError], session: SessionId
+    ) -> None:
         self.scheduler = scheduler
         self.watch = watch
         self.errors = errors
@@ -147,7 +149,7 @@ class EventWorld(World):
         scheduler = Scheduler(
             self.other.replica, now=lambda: self.time, perform=self.perform_there, report=errors.append
         )
-        self.rival = Side(scheduler, Watch(scheduler), errors, self.other.replica.session)
+        self.rival = Side(scheduler, SchedulerWatch(scheduler), errors, self.other.replica.session)
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -306,7 +308,7 @@ class EventWorld(World):
                     handling.suspended = False
                     self.scheduler.cancelled(handling)
 
-    def odd_passes(self, records: list[Record]) -> list[int]:
+    def odd_passes(self, records: list[TraceRecord]) -> list[int]:
         return [*super().odd_passes(records), *self.busy]
 
     # -- the end of a process ------------------------------------------------------------------------------

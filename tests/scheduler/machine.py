@@ -27,8 +27,16 @@ from headwater.core import (
     is_touched,
 )
 from headwater.errors import UserCodeError
-from headwater.scheduler.inspect.trace import Finished, Invalidated, Record, Registered, Removed, Started, TakenBack
-from headwater.testing.invariants.scheduler_invariants import Watch, check, check_trace
+from headwater.scheduler.inspect.trace import (
+    NodeInvalidated,
+    NodeRegistered,
+    NodeRemoved,
+    RunDiscarded,
+    RunFinished,
+    RunStarted,
+    TraceRecord,
+)
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check, check_trace
 from headwater.values.ids import DocKey
 from headwater.values.overlap import touches
 from headwater.values.tree import Maybe
@@ -90,7 +98,7 @@ class World:
         self.scheduler = Scheduler(
             self.here.replica, now=lambda: self.time, perform=self.perform, report=self.errors.append
         )
-        self.watch = Watch(self.scheduler)
+        self.watch = SchedulerWatch(self.scheduler)
         # As the scheduler itself: only of documents that somebody reads, or it would be told of more because of us.
         self.told: list[Notification | Change] = []
         self.here.replica.listen(self.told.append, self.scheduler.graph.index)
@@ -293,8 +301,8 @@ class World:
                     if doc == change.doc and is_touched(path, Depth.SHALLOW if bits else Depth.DEEP, change):
                         return
         last = [record for record in self.watch.records if record.node == node.id]
-        starts = [index for index, record in enumerate(last) if isinstance(record, Started)]
-        if not any(isinstance(record, TakenBack) for record in last[starts[-2] :]):
+        starts = [index for index, record in enumerate(last) if isinstance(record, RunStarted)]
+        if not any(isinstance(record, RunDiscarded) for record in last[starts[-2] :]):
             self.needless.append(f"{node} ran, and nothing it had read was changed by anybody else")
 
     def judge_time(self, node: Node) -> None:
@@ -305,16 +313,16 @@ class World:
         mine = [record for record in self.watch.records if record.node == node.id]
         since = [record for record in self.watch.records[self.regated.get(node, 0) :] if record.node == node.id]
         changed = self.changed_at(since)
-        ended = [record.at_ms for record in mine if isinstance(record, Finished)]
+        ended = [record.at_ms for record in mine if isinstance(record, RunFinished)]
         if gate.debounce_ms and changed:
             assert self.time >= changed[-1] + gate.debounce_ms, f"{node} has had no quiet"
         if gate.throttle_ms and ended:
             assert self.time >= ended[-1] + gate.throttle_ms, f"{node} runs too often"
 
-    def changed_at(self, records: Sequence[Record]) -> list[float]:
+    def changed_at(self, records: Sequence[TraceRecord]) -> list[float]:
         """When these changes were made: one by a run that a caller asked for is as old as the news for that run."""
-        demands = {record.node: record.demand for record in self.watch.records if isinstance(record, Started)}
-        found = [record for record in records if isinstance(record, Invalidated)]
+        demands = {record.node: record.demand for record in self.watch.records if isinstance(record, RunStarted)}
+        found = [record for record in records if isinstance(record, NodeInvalidated)]
         return [record.at_ms for record in found if demands.get(record.by) != "pulled"]
 
     def is_waiting(self, node: Node) -> bool:
@@ -414,16 +422,16 @@ class World:
                 raise AssertionError(f"{node} ran twice in pass {number}")
             last[node, number] = has_turned
 
-    def odd_passes(self, records: list[Record]) -> list[int]:
+    def odd_passes(self, records: list[TraceRecord]) -> list[int]:
         """In which something came or went, did not count, or was written by those whose writes nobody can foresee."""
         odd: list[int] = []
         number = self.scheduler.runner.pass_number
         for record in records[self.looked :]:
-            if isinstance(record, Started):
+            if isinstance(record, RunStarted):
                 number = record.pass_number
             wild = [node.id for node, plan in self.plans.items() if plan.writes or plan.materializes or plan.spawns]
-            if isinstance(record, TakenBack | Registered | Removed) or (
-                isinstance(record, Finished) and record.node in wild
+            if isinstance(record, RunDiscarded | NodeRegistered | NodeRemoved) or (
+                isinstance(record, RunFinished) and record.node in wild
             ):
                 odd.append(number)
         self.looked = len(records)

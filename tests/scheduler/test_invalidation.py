@@ -9,7 +9,7 @@ from headwater.cells.transaction import Transaction
 from headwater.core import IGNORED_FOR_SCHEDULING, Depth, SetDoc, doc_key, freeze
 from headwater.errors import AccessError, StoreError
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import Invalidated
+from headwater.scheduler.inspect.trace import NodeInvalidated
 from headwater.scheduler.scheduler_limits import CAUSES_MAX, FAILURES_MAX
 from headwater.store.document import Found
 from headwater.values.ids import Seq
@@ -33,7 +33,7 @@ def reader(shop: Workshop, name: str, doc: str, path: Path = (), depth: Depth = 
 
 def kinds(shop: Workshop) -> list[str]:
     """By what kinds of news nodes were woken, in order."""
-    return [record.change for record in shop.scheduler.get_trace("invalidated") if isinstance(record, Invalidated)]
+    return [record.change for record in shop.scheduler.get_trace("invalidated") if isinstance(record, NodeInvalidated)]
 
 
 # --- four kinds of news -----------------------------------------------------------------------------------

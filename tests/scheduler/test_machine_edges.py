@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core import DocKey, NodeKind, NodeSpec, Scheduler, doc_key
-from headwater.scheduler.graph.node import Signal, Status
+from headwater.scheduler.graph.node import NodeSignal, NodeStatus
 from headwater.testing.invariants.scheduler_invariants import edges_are_exact, i2_liveness, i9_ranks, index_is_exact
 from tests.cells.replica.desk import Desk
 from tests.support.halves import examples
@@ -52,13 +52,13 @@ def take(scheduler: Scheduler, step: Step) -> None:
     match step.kind:
         case "read" if nodes:
             node = nodes[step.number % len(nodes)]
-            if node.status is Status.NEVER_RAN and step.number % 2:
+            if node.status is NodeStatus.NEVER_RAN and step.number % 2:
                 # As an opening does that takes over what another has kept.
-                node.signal(Signal.RESTORED)
+                node.signal(NodeSignal.RESTORED)
                 scheduler.graph.install_reads(node, tuple((doc, (), 0) for doc in dict.fromkeys(reads)))
                 return
-            if node.status is Status.NEVER_RAN:
-                node.signal(Signal.STARTED)
+            if node.status is NodeStatus.NEVER_RAN:
+                node.signal(NodeSignal.STARTED)
             scheduler.graph.apply_reads(node, {(doc, (), 0): None for doc in reads})
         case "remove" if nodes:
             scheduler.remove(nodes[step.number % len(nodes)])

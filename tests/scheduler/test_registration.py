@@ -9,7 +9,7 @@ import pytest
 from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, doc_key
 from headwater.errors import UsageError, UserCodeError
-from headwater.scheduler.graph.node import TRANSITIONS, Node, Signal, Status
+from headwater.scheduler.graph.node import NODE_TRANSITIONS, Node, NodeSignal, NodeStatus
 from headwater.scheduler.scheduler import Scheduler
 from tests.scheduler.workshop import Workshop, number, write
 from tests.support.naive import NOTHING
@@ -45,8 +45,8 @@ def test_node_without_meaning_is_refused_and_leaves_no_trace(shop: Workshop, spe
 
 
 def test_status_goes_only_where_the_table_says() -> None:
-    assert (Status.CLEAN, Signal.STARTED) not in TRANSITIONS, "what is valid is not run"
-    assert (Status.NEVER_RAN, Signal.TAKEN_BACK) not in TRANSITIONS
+    assert (NodeStatus.CLEAN, NodeSignal.STARTED) not in NODE_TRANSITIONS, "what is valid is not run"
+    assert (NodeStatus.NEVER_RAN, NodeSignal.TAKEN_BACK) not in NODE_TRANSITIONS
 
 
 # --- what is registered -----------------------------------------------------------------------------------

@@ -13,20 +13,20 @@ from headwater.core import NodeKind, NodeSpec, RetryImmediately, SetDoc, doc_key
 from headwater.errors import UsageError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.trace import (
-    KINDS,
-    Demand,
-    Failed,
-    Finished,
-    Gated,
-    Invalidated,
-    Pass,
-    Record,
-    Registered,
-    Removed,
-    Restless,
-    Started,
-    Suspended,
-    TakenBack,
+    TRACE_KINDS,
+    DemandChanged,
+    NodeGated,
+    NodeInvalidated,
+    NodeRegistered,
+    NodeRemoved,
+    NodeRestless,
+    PassEnded,
+    RunDiscarded,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    RunSuspended,
+    TraceRecord,
 )
 from headwater.scheduler.passes.attempt import Attempt
 from headwater.scheduler.scheduler import Scheduler
@@ -39,9 +39,9 @@ def shop() -> Workshop:
     return Workshop()
 
 
-def heard(shop: Workshop, *kinds: type[Record]) -> list[Record]:
+def heard(shop: Workshop, *kinds: type[TraceRecord]) -> list[TraceRecord]:
     """A list that fills with what happens, of these kinds or of all."""
-    records: list[Record] = []
+    records: list[TraceRecord] = []
     shop.scheduler.on_trace(lambda record: records.append(record) if not kinds or type(record) in kinds else None)
     return records
 
@@ -50,7 +50,7 @@ def heard(shop: Workshop, *kinds: type[Record]) -> list[Record]:
 
 
 def test_registered_and_removed(shop: Workshop) -> None:
-    records = heard(shop, Registered, Removed)
+    records = heard(shop, NodeRegistered, NodeRemoved)
     made: list[Node] = []
 
     def make(_: Transaction) -> None:
@@ -62,10 +62,10 @@ def test_registered_and_removed(shop: Workshop) -> None:
     shop.scheduler.remove(made[0])
     shop.scheduler.remove(maker)
     assert records == [
-        Registered(START_MS, "maker#1", "effect", None),
-        Registered(START_MS, "child#2", "computation", "maker#1"),
-        Removed(START_MS, "child#2"),
-        Removed(START_MS, "maker#1"),
+        NodeRegistered(START_MS, "maker#1", "effect", None),
+        NodeRegistered(START_MS, "child#2", "computation", "maker#1"),
+        NodeRemoved(START_MS, "child#2"),
+        NodeRemoved(START_MS, "maker#1"),
     ]
 
 
@@ -74,7 +74,7 @@ def test_started_and_finished(shop: Workshop) -> None:
         shop.time += 7
         return int(number(tx, "a"))
 
-    records = heard(shop, Started, Finished)
+    records = heard(shop, RunStarted, RunFinished)
     node = shop.computation("slow", take)
     shop.show("show", "slow", declared_reads=(doc_key("slow"),))
     shop.run()
@@ -82,51 +82,51 @@ def test_started_and_finished(shop: Workshop) -> None:
     shop.run()
     rank = node.rank
     first = [
-        Started(START_MS, "slow#1", 1, 1, rank, "live", (), True),
-        Finished(START_MS + 7, "slow#1", 1, 7, True, 1),
-        Started(START_MS + 7, "show#2", 1, 1, rank + 1, "live", (), True),
-        Finished(START_MS + 7, "show#2", 1, 0, False, 1),
+        RunStarted(START_MS, "slow#1", 1, 1, rank, "live", (), True),
+        RunFinished(START_MS + 7, "slow#1", 1, 7, True, 1),
+        RunStarted(START_MS + 7, "show#2", 1, 1, rank + 1, "live", (), True),
+        RunFinished(START_MS + 7, "show#2", 1, 0, False, 1),
     ]
     assert records[:4] == first
     again = records[4]
-    assert isinstance(again, Started)
+    assert isinstance(again, RunStarted)
     assert (again.node, again.number, again.pass_number, again.causes, again.first) == ("slow#1", 2, 2, ("a",), False)
 
 
 def test_started_for_a_caller(shop: Workshop) -> None:
-    records = heard(shop, Started)
+    records = heard(shop, RunStarted)
     node = shop.sum("sum", "a")
     shop.scheduler.pull(node)
-    assert [record.demand for record in records if isinstance(record, Started)] == ["pulled"]
+    assert [record.demand for record in records if isinstance(record, RunStarted)] == ["pulled"]
 
 
 def test_finished_says_whether_anything_changed(shop: Workshop) -> None:
-    records = heard(shop, Finished)
+    records = heard(shop, RunFinished)
     shop.computation("parity", lambda tx: number(tx, "a") % 2, eager=True)
     shop.run()
     shop.put(a=2)
     shop.run()
-    assert [record.changed for record in records if isinstance(record, Finished)] == [True, False]
+    assert [record.changed for record in records if isinstance(record, RunFinished)] == [True, False]
 
 
 def test_failed(shop: Workshop) -> None:
-    records = heard(shop, Failed)
+    records = heard(shop, RunFailed)
     shop.effect("bad", lambda tx: 1 // number(tx, "a"))
     shop.run()
-    assert records == [Failed(START_MS, "bad#1", 1, "ZeroDivisionError: integer division or modulo by zero")]
+    assert records == [RunFailed(START_MS, "bad#1", 1, "ZeroDivisionError: integer division or modulo by zero")]
 
 
 def test_invalidated(shop: Workshop) -> None:
-    records = heard(shop, Invalidated)
+    records = heard(shop, NodeInvalidated)
     shop.show("show", "a")
     shop.run()
     shop.put(a=1)
     shop.run()
-    assert records == [Invalidated(START_MS, "show#1", "a", "commit")]
+    assert records == [NodeInvalidated(START_MS, "show#1", "a", "commit")]
 
 
 def test_taken_back_says_why(shop: Workshop) -> None:
-    records = heard(shop, TakenBack)
+    records = heard(shop, RunDiscarded)
     tries = [1]
 
     def again(tx: Transaction) -> None:
@@ -138,19 +138,19 @@ def test_taken_back_says_why(shop: Workshop) -> None:
 
     shop.effect("again", again)
     shop.run()
-    assert [(record.node, record.reason) for record in records if isinstance(record, TakenBack)] == [
+    assert [(record.node, record.reason) for record in records if isinstance(record, RunDiscarded)] == [
         ("again#1", "asked to be run again"),
         ("again#1", "what it read changed while it ran"),
     ]
 
 
 def test_demand_comes_and_goes(shop: Workshop) -> None:
-    records = heard(shop, Demand)
+    records = heard(shop, DemandChanged)
     shop.sum("sum", "a")
     show = shop.show("show", "sum")
     shop.run()
     shop.scheduler.remove(show)
-    assert [(record.node, record.live) for record in records if isinstance(record, Demand)] == [
+    assert [(record.node, record.live) for record in records if isinstance(record, DemandChanged)] == [
         ("show#2", True),
         ("sum#1", True),
         ("sum#1", False),
@@ -158,35 +158,35 @@ def test_demand_comes_and_goes(shop: Workshop) -> None:
 
 
 def test_gated_says_until_when(shop: Workshop) -> None:
-    records = heard(shop, Gated)
+    records = heard(shop, NodeGated)
     shop.show("show", "a", debounce_ms=100.0)
     shop.run()
     shop.put(a=1)
     shop.run()
-    assert [(record.node, record.until_ms) for record in records if isinstance(record, Gated)] == [
+    assert [(record.node, record.until_ms) for record in records if isinstance(record, NodeGated)] == [
         ("show#1", START_MS + 100)
     ]
 
 
 def test_restless(shop: Workshop) -> None:
-    records = heard(shop, Restless)
+    records = heard(shop, NodeRestless)
 
     def run(_: Transaction) -> None:
         raise RetryImmediately
 
     shop.effect("never", run)
     shop.run()
-    assert records == [Restless(START_MS, "never#1", RUNS_MAX)]
+    assert records == [NodeRestless(START_MS, "never#1", RUNS_MAX)]
 
 
 def test_passes_are_numbered_and_counted(shop: Workshop) -> None:
-    records = heard(shop, Pass)
+    records = heard(shop, PassEnded)
     shop.sum("sum", "a")
     shop.show("show", "sum", declared_reads=(doc_key("sum"),))
     shop.scheduler.settle()
     shop.put(a=1)
     shop.scheduler.settle()
-    assert records == [Pass(START_MS, "", 1, 2), Pass(START_MS, "", 2, 2)]
+    assert records == [PassEnded(START_MS, "", 1, 2), PassEnded(START_MS, "", 2, 2)]
 
 
 def test_suspended(shop: Workshop) -> None:
@@ -198,12 +198,12 @@ def test_suspended(shop: Workshop) -> None:
         waiting.append(attempt)
 
     scheduler = Scheduler(shop.replica, now=lambda: 0.0, perform=perform)
-    records: list[Record] = []
+    records: list[TraceRecord] = []
     scheduler.on_trace(records.append)
     scheduler.register(NodeSpec(name="slow", fn=lambda _: None, kind=NodeKind.EFFECT, is_async=True))
     scheduler.settle()
     (attempt,) = waiting
-    assert Suspended(0.0, "slow#1", 1) in records
+    assert RunSuspended(0.0, "slow#1", 1) in records
     assert (scheduler.get_stats().in_flight, scheduler.outstanding().is_idle) == (1, False)
     attempt.suspended = False
     scheduler.resume(attempt)
@@ -217,7 +217,7 @@ def test_only_kinds_that_were_asked_for_are_kept(shop: Workshop) -> None:
     shop.scheduler.set_trace_enabled("finished", True)
     shop.show("show", "a")
     shop.run()
-    assert [type(record) for record in shop.scheduler.get_trace()] == [Finished]
+    assert [type(record) for record in shop.scheduler.get_trace()] == [RunFinished]
     assert shop.scheduler.get_trace("started") == []
     shop.scheduler.set_trace_enabled("finished", False)
     shop.put(a=1)
@@ -227,7 +227,7 @@ def test_only_kinds_that_were_asked_for_are_kept(shop: Workshop) -> None:
 
 def test_kept_records_of_all_kinds_are_in_the_order_of_what_happened(shop: Workshop) -> None:
     """Also when no time has passed between them."""
-    for kind in KINDS:
+    for kind in TRACE_KINDS:
         shop.scheduler.set_trace_enabled(kind, True)
     records = heard(shop)
     shop.sum("sum", "a")
@@ -244,7 +244,7 @@ def test_oldest_records_are_forgotten(shop: Workshop) -> None:
     for _ in range(TRACE_MAX + 10):
         shop.scheduler.settle()
     kept = shop.scheduler.get_trace("pass")
-    assert (len(kept), kept[0]) == (TRACE_MAX, Pass(START_MS, "", 11, 0))
+    assert (len(kept), kept[0]) == (TRACE_MAX, PassEnded(START_MS, "", 11, 0))
 
 
 def test_unknown_kind_is_refused_with_those_there_are(shop: Workshop) -> None:
@@ -254,7 +254,7 @@ def test_unknown_kind_is_refused_with_those_there_are(shop: Workshop) -> None:
 
 
 def test_listener_given_twice_hears_twice_and_each_ends_for_itself(shop: Workshop) -> None:
-    records: list[Record] = []
+    records: list[TraceRecord] = []
     first, _ = shop.scheduler.on_trace(records.append), shop.scheduler.on_trace(records.append)
     shop.scheduler.settle()
     first()
@@ -268,7 +268,7 @@ def test_records_can_be_sent_as_json_and_read_back(shop: Workshop) -> None:
     shop.sum("sum", "a")
     shop.show("show", "sum")
     shop.run()
-    kind: Any = Union[tuple(KINDS.values())]  # noqa: UP007  # of as many as there are
+    kind: Any = Union[tuple(TRACE_KINDS.values())]  # noqa: UP007  # of as many as there are
     assert [msgspec.json.decode(msgspec.json.encode(record), type=kind) for record in records] == records
 
 
@@ -330,7 +330,7 @@ def nothing(_: Workshop) -> None:
 
 
 def all_traces(shop: Workshop) -> None:
-    for kind in KINDS:
+    for kind in TRACE_KINDS:
         shop.scheduler.set_trace_enabled(kind, True)
     shop.scheduler.on_trace(lambda _: None)
 
@@ -379,8 +379,8 @@ def test_same_nodes_run_in_the_same_order_when_each_is_run_twice() -> None:
         def listen(shop: Workshop) -> None:
             watch(shop)
 
-            def keep(record: Record) -> None:
-                if isinstance(record, Started):
+            def keep(record: TraceRecord) -> None:
+                if isinstance(record, RunStarted):
                     records.append((record.node, record.number, record.pass_number, record.causes))
 
             shop.scheduler.on_trace(keep)

@@ -24,7 +24,7 @@ from headwater.store.backends import sqlite_file
 from headwater.store.commit import SetDoc
 from headwater.store.engine import Engine
 from headwater.store.verification import verify
-from headwater.sync.client_session import Phase
+from headwater.sync.client_session import ClientPhase
 from headwater.values.address import doc_key
 from headwater.values.ids import Seq
 from tests.server.running import DEADLINE_S, client, pages, served, settle_in, token_for, until, write
@@ -301,7 +301,7 @@ def test_they_are_told_also_if_others_have_written_as_much_meanwhile(store: Path
 
 def check_told(ann: object) -> None:
     link = ann._storage.link  # type: ignore[attr-defined]  # of a client
-    until(lambda: link.phase is Phase.OVER, "she was told")
+    until(lambda: link.phase is ClientPhase.OVER, "she was told")
     assert isinstance(link.session.error, SessionLostError)
     assert link.session.error.code == "HW404"
     with pytest.raises(SessionLostError):

@@ -14,7 +14,7 @@ from headwater.values.codec import to_json
 from headwater.workflow import operator_actions, transitions
 from headwater.workflow.run_recovery import left_active
 from headwater.workflow.table_checks import check_all
-from headwater.workflow.transitions import Ask
+from headwater.workflow.transitions import ReconcileCall
 from headwater.workflow.wording.status_document import key_of
 from tests.store.fixtures.make_format_1 import told
 from tests.store.fixtures.make_format_3 import FLOWS, PARKING, rows_told
@@ -169,7 +169,7 @@ def test_workflows_of_an_earlier_version_go_on(tmp_path: Path) -> None:
     [left] = left_active(parking.book)
     doubting.crash(doubting.run(left))
     found = doubting.next()
-    assert isinstance(found, Ask) and found.call.operation == "mail.send"
+    assert isinstance(found, ReconcileCall) and found.call.operation == "mail.send"
     doubting.do(transitions.applied, left, packed("sent"), "reconciliation")
     doubting.commit(doubting.begin())
     asked = asking.flow.head

@@ -23,12 +23,22 @@ from headwater.workflow.operator_actions import plan_digest
 from headwater.workflow.planner import Flags
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.retry_policy import Retry
-from headwater.workflow.rows import CallRow, EventRow, FlowRow, HandlerKind, HandlerRow, Phase, RunRow, Status, Trouble
+from headwater.workflow.rows import (
+    CallRow,
+    EventRow,
+    FailureKind,
+    FlowRow,
+    HandlerKind,
+    HandlerRow,
+    RunPhase,
+    RunRow,
+    RunStatus,
+)
 from headwater.workflow.run_recovery import recover
 from headwater.workflow.schedule import Every, Schedule
 from headwater.workflow.table_transaction import Ride
-from headwater.workflow.tables import Book
-from headwater.workflow.transitions import Begun, Failed, Next, Prepared
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
 from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec, OnPoison, ProducerSpec
 from tests.support.spaces import Space
 
@@ -119,9 +129,9 @@ class Desk:
     # -- transactions --------------------------------------------------------------------------------------
 
     @property
-    def book(self) -> Book:
+    def book(self) -> WorkflowTables:
         """To look things up; what is written with it is not kept."""
-        return Book(self.backend.tables, self.clock.now_ms(), lambda doc: self.documents.get(doc, ABSENT))
+        return WorkflowTables(self.backend.tables, self.clock.now_ms(), lambda doc: self.documents.get(doc, ABSENT))
 
     def do(self, part: Callable[..., T], *given: Any, **named: Any) -> T:
         """One transaction: `part(book, ...)`. If it raises, nothing of it is kept."""
@@ -137,7 +147,7 @@ class Desk:
         self._note(book)
         return answer
 
-    def _note(self, book: Book) -> None:
+    def _note(self, book: WorkflowTables) -> None:
         """Who has something new to look at."""
         self.said = book.said
         for flow, topic in book.published:
@@ -217,7 +227,7 @@ class Desk:
         found = self.do(transitions.begin, self.spec.name, self.spec, self.flags)
         if isinstance(found, Begun):
             self.flags.resumed = None
-            if found.run.phase == Phase.PREPARING and found.run.kind == "consumer":
+            if found.run.phase == RunPhase.PREPARING and found.run.kind == "consumer":
                 self.flags.dirty.discard(found.run.handler)
                 self.flags.fresh.discard(found.run.handler)
         return found
@@ -281,9 +291,9 @@ class Desk:
         return self.commit(run, state)
 
     def fail(
-        self, run: RunRow, kind: Trouble = Trouble.TRANSIENT, message: str = "it broke", undone: str = ""
+        self, run: RunRow, kind: FailureKind = FailureKind.TRANSIENT, message: str = "it broke", undone: str = ""
     ) -> RunRow:
-        why = Failed(kind=kind, message=message)
+        why = RunFailure(kind=kind, message=message)
         return self._ended(self.do(transitions.failed, run.id, why, self.spec, self.retry, undone=undone))
 
     def crash(self, run: RunRow) -> RunRow:
@@ -308,7 +318,11 @@ class Desk:
 
     def _ended(self, run: RunRow) -> RunRow:
         """D1: what it has left or given back is looked at again."""
-        if run.kind == "consumer" and run.status != Status.ACTIVE and (run.taken or run.status != Status.COMMITTED):
+        if (
+            run.kind == "consumer"
+            and run.status != RunStatus.ACTIVE
+            and (run.taken or run.status != RunStatus.COMMITTED)
+        ):
             self.flags.dirty.add(run.handler)
         return run
 

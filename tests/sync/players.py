@@ -16,7 +16,7 @@ from headwater.client.server_link import Showing
 from headwater.client.server_url import ServerUrl
 from headwater.errors import AddressError, HeadwaterError, MergeConflictError, OfflineError, UnconfirmedError
 from headwater.store.commit import Absent, Committed, DeleteDoc, Operation, PatchDoc, SetDoc
-from headwater.sync.client_session import Phase
+from headwater.sync.client_session import ClientPhase
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, DocKey
 from headwater.values.link import link_to
@@ -80,7 +80,7 @@ class Player:
 
     def act(self) -> None:
         """Something, and a look at what is seen then."""
-        if self.link.phase is Phase.OVER:
+        if self.link.phase is ClientPhase.OVER:
             return
         rng = self.world.rng
         kind = rng.choices(
@@ -283,7 +283,7 @@ class Game:
         """No more faults: everything comes to an end, and everybody sees the same."""
         self.world.calm()
         for player in self.players:
-            if player.link.phase is not Phase.LIVE:
+            if player.link.phase is not ClientPhase.LIVE:
                 raise BrokenError("liveness", f"{player.name} is {player.link.phase}: {player.link.session.error}")
             with player._patched():
                 player.replica.refresh()

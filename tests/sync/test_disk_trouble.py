@@ -7,8 +7,8 @@ import pytest
 from headwater.cells.pending_commit import Failure
 from headwater.errors import HeadwaterError, PoisonedError, SessionLostError, StoreFullError, UnconfirmedError
 from headwater.store.commit import Committed, Outcome
-from headwater.sync.client_session import Phase, error_of
-from headwater.sync.frames import Docs, Failed, Found, Judged, News, Pull, Transact, Trouble, Watch
+from headwater.sync.client_session import ClientPhase, error_of
+from headwater.sync.frames import CommitFailed, Docs, ErrorFrame, FoundDoc, Judged, News, Pull, Transact, Watch
 from headwater.sync.server_session import Close
 from headwater.values.ids import LocalSeq
 from tests.support.spaces import put
@@ -28,15 +28,15 @@ def test_a_server_that_cannot_tell_what_was_missed_is_asked_again(code: str) -> 
     line.session.lost()
     line.connect(1)
     asked = next(frame for frame in line.sent if isinstance(frame, Watch))
-    line.hear(Trouble(code, "no room", asked.number))
+    line.hear(ErrorFrame(code, "no room", asked.number))
     assert line.given_up == ["no room"]
     # What comes before the connection has ended is kept back: something is missing before it.
     line.hear(News(2, (Judged(LocalSeq(1), Committed(2)),)))
     assert not line.told
     line.session.lost()
-    assert line.session.phase is Phase.OFFLINE
+    assert line.session.phase is ClientPhase.OFFLINE
     line.connect(2)
-    line.answer(2, Found(A, 2, (2,)))
+    line.answer(2, FoundDoc(A, 2, (2,)))
     [items] = line.told
     assert [each for each in items if isinstance(each, Outcome) and each.commit == commit]
     assert not [each for each in items if isinstance(each, Failure)]
@@ -47,7 +47,7 @@ def test_a_commit_that_the_disk_did_not_take_is_sent_again(code: str) -> None:
     line = Line()
     line.connect(1)
     line.commit(1, put("a", 2))
-    line.hear(News(1, (Failed(LocalSeq(1), code, "no room"),)))
+    line.hear(News(1, (CommitFailed(LocalSeq(1), code, "no room"),)))
     assert line.given_up == ["no room"]
     assert not line.told
     line.session.lost()
@@ -62,14 +62,14 @@ def test_what_is_watched_is_asked_again_and_what_is_only_asked_is_answered_with_
     line.session.ask(Watch(0, ((A, 0),)), answers.append)
     line.session.ask(Pull(0, (A,)), answers.append)
     watch, pull = (frame for frame in line.sent if isinstance(frame, Watch | Pull))
-    line.hear(Trouble("HW203", "no room", pull.number, True))
+    line.hear(ErrorFrame("HW203", "no room", pull.number, True))
     [error] = answers
     assert isinstance(error, StoreFullError)
-    line.hear(Trouble("HW203", "no room", watch.number, True))
+    line.hear(ErrorFrame("HW203", "no room", watch.number, True))
     assert line.given_up == ["no room"]
     line.session.lost()
     line.connect(1)
-    line.answer(1, Found(A, 1, (1,)))
+    line.answer(1, FoundDoc(A, 1, (1,)))
     assert isinstance(answers[-1], Docs)
 
 

@@ -19,7 +19,7 @@ from headwater.store.engine import Engine
 from headwater.sync import client_session as client_module
 from headwater.sync.client_listener import up_to
 from headwater.sync.client_session import ClientSession
-from headwater.sync.frames import Failed, Judged, Written
+from headwater.sync.frames import CommitFailed, Judged, Written
 from headwater.sync.watches import Watches
 from headwater.values.ids import Seq
 from tests.sync.players import Game
@@ -202,7 +202,7 @@ def full_disk_is_a_verdict() -> Any:
         for each in failed:
             guest = self.guests.get(each.commit.session)
             if guest is not None:
-                guest.push(encode_news(self.head, Failed(each.commit.local_seq, "HW400", "no room")))
+                guest.push(encode_news(self.head, CommitFailed(each.commit.local_seq, "HW400", "no room")))
         inner(self, failed)
 
     inner = Room._send_away

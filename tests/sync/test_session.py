@@ -21,18 +21,18 @@ from headwater.store.commit import (
     Submission,
 )
 from headwater.sync.client_listener import Brought
-from headwater.sync.client_session import ClientSession, Item, Phase
+from headwater.sync.client_session import ClientPhase, ClientSession, Item
 from headwater.sync.frames import (
     Docs,
-    Found,
+    ErrorFrame,
+    FoundDoc,
     FromClient,
     FromServer,
     Judged,
     News,
     Open,
-    Opened,
+    SpaceOpened,
     Transact,
-    Trouble,
     Unwatch,
     Watch,
     Welcome,
@@ -86,7 +86,7 @@ class Line:
     def connect(self, seq: int) -> None:
         self.sent.clear()
         self.session.connected()
-        self.hear(Welcome(1, "server", b"", ""), Opened("space", ME, b"", seq, "", "own"))
+        self.hear(Welcome(1, "server", b"", ""), SpaceOpened("space", ME, b"", seq, "", "own"))
 
     def commit(self, number: int, *operations: Operation, given: tuple[Precondition, ...] = ()) -> Commit:
         commit = Commit(ME, LocalSeq(number), operations, preconditions=given)
@@ -95,9 +95,9 @@ class Line:
 
     def watch(self, *docs: DocKey, seq: int) -> None:
         self.session.ask(Watch(0, tuple((doc, 0) for doc in docs)), lambda _: None)
-        self.answer(seq, *(Found(doc, seq, (1,)) for doc in docs))
+        self.answer(seq, *(FoundDoc(doc, seq, (1,)) for doc in docs))
 
-    def answer(self, seq: int, *docs: Found, newer: tuple[Found, ...] = ()) -> None:
+    def answer(self, seq: int, *docs: FoundDoc, newer: tuple[FoundDoc, ...] = ()) -> None:
         """The newest question for documents."""
         asked = [frame for frame in self.sent if isinstance(frame, Watch)][-1]
         self.hear(Docs(asked.number, seq, docs, newer))
@@ -125,7 +125,7 @@ def test_verdicts_that_come_out_of_order_after_a_lost_connection_are_told_in_the
     line.commit(2, second)
     line.session.lost()
     line.connect(2)
-    line.answer(2, Found(A, 2, (1,)))
+    line.answer(2, FoundDoc(A, 2, (1,)))
     line.hear(News(3, (Judged(LocalSeq(2), Committed(3)),)))
     assert not line.told, "the fate of the first is not known"
     line.hear(News(3, (Judged(LocalSeq(1), Committed(2)),)))
@@ -141,11 +141,11 @@ def test_documents_that_were_missed_come_before_what_was_done_to_them() -> None:
     line.commit(1, put("a", 1))
     line.session.lost()
     line.connect(3)
-    line.answer(3, Found(A, 3, (3,)))
+    line.answer(3, FoundDoc(A, 3, (3,)))
     line.session.lost()
     line.connect(6)
     line.hear(News(5, (Judged(LocalSeq(1), Committed(5)),)))
-    line.answer(6, Found(A, 6, (6,)))
+    line.answer(6, FoundDoc(A, 6, (6,)))
     [items] = line.told
     assert [item.found.seq for item in items[:2] if isinstance(item, Pulled)] == [6, 3]
     assert numbers(items) == [1]
@@ -180,7 +180,7 @@ def test_what_was_thought_to_be_new_and_is_not_is_told() -> None:
         line.connect(5)
         line.commit(1, put("new", 1), given=(Absent(NEW),))
         line.hear(News(5, (Judged(LocalSeq(1), verdict),)))
-        line.answer(5, Found(NEW, 4, ("there",)))
+        line.answer(5, FoundDoc(NEW, 4, ("there",)))
         rejected, came = line.told
         assert numbers(rejected) == [1]
         assert isinstance(came[0], Pulled) and (came[0].doc, came[0].found.seq) == (NEW, 4)
@@ -195,7 +195,7 @@ def test_what_is_newer_is_told_before_the_answer_is_given() -> None:
     order: list[str] = []
     line.session.ask(Watch(0, ((B, 0),), at=5), lambda _: order.append(f"answer after {len(line.told)}"))
     line.hear(News(6, (written(6, A),)))
-    line.answer(6, Found(B, 5, (1,)), newer=(Found(B, 6, (2,)),))
+    line.answer(6, FoundDoc(B, 5, (1,)), newer=(FoundDoc(B, 6, (2,)),))
     assert order == ["answer after 2"]
 
 
@@ -203,7 +203,7 @@ def test_fetched_documents_say_as_of_which_place_everything_is() -> None:
     line = Line()
     line.connect(5)
     line.session.ask(Watch(0, ((B, 0),), at=5), lambda _: None)
-    line.answer(8, Found(B, 5, (1,)), newer=(Found(B, 7, (2,)),))
+    line.answer(8, FoundDoc(B, 5, (1,)), newer=(FoundDoc(B, 7, (2,)),))
     [[_, place]] = line.told
     assert isinstance(place, Outcome) and place.verdict == Committed(8) and not place.commit.operations
 
@@ -212,7 +212,7 @@ def test_a_document_that_nobody_waits_for_is_told_with_what_others_did() -> None
     line = Line()
     line.connect(5)
     line.session.ask(Watch(0, ((B, 0),)), None)
-    line.answer(8, Found(B, 7, (2,)))
+    line.answer(8, FoundDoc(B, 7, (2,)))
     [[came, _]] = line.told
     assert isinstance(came, Pulled) and came.found.seq == 7
 
@@ -226,7 +226,7 @@ def test_documents_are_not_asked_for_before_what_was_missed_is_here() -> None:
     line.session.lost()
     line.connect(7)
     line.session.ask(Watch(0, ((B, 0),), at=5), lambda _: None)
-    line.answer(7, Found(A, 6, (2,)))
+    line.answer(7, FoundDoc(A, 6, (2,)))
     assert [len(frame.docs) for frame in line.sent if isinstance(frame, Watch)] == [1]
     line.hear(News(7, (Judged(LocalSeq(1), Committed(6)),)))
     assert line.watches == {B: 0}
@@ -253,12 +253,12 @@ def test_what_was_missed_and_is_more_than_an_answer_holds_is_asked_for_in_parts(
     line.session.lost()
     line.connect(5)
     [whole] = [frame for frame in line.sent if isinstance(frame, Watch)]
-    line.hear(Trouble(ServerLimitError.code, "too much", whole.number))
+    line.hear(ErrorFrame(ServerLimitError.code, "too much", whole.number))
     _, first, second = [frame for frame in line.sent if isinstance(frame, Watch)]
     assert (first.docs, second.docs) == (((A, 1),), ((B, 1),))
-    line.hear(Docs(first.number, 5, (Found(A, 4, (4,)),)), News(6, (written(6, A),)))
+    line.hear(Docs(first.number, 5, (FoundDoc(A, 4, (4,)),)), News(6, (written(6, A),)))
     assert not line.told
-    line.hear(Docs(second.number, 6, (Found(B, 5, (5,)),)))
+    line.hear(Docs(second.number, 6, (FoundDoc(B, 5, (5,)),)))
     [items] = line.told
     assert [item.doc for item in items if isinstance(item, Pulled)] == [B, A]
 
@@ -274,7 +274,7 @@ def test_what_was_taken_not_to_exist_is_asked_for_when_not_all_of_its_kind_come(
     line.connect(5)
     assert line.watches == {NEW: 0}
     [asked] = [frame for frame in line.sent if isinstance(frame, Watch)]
-    line.hear(Docs(asked.number, 5, (Found(NEW, 4, (4,)),), (), complete=False))
+    line.hear(Docs(asked.number, 5, (FoundDoc(NEW, 4, (4,)),), (), complete=False))
     assert not line.session.covers(A)
     line.session.assume(A)
     assert line.watches == {A: 0}, "it is not known any more"
@@ -300,7 +300,7 @@ def test_verdicts_that_are_held_back_are_not_lost_with_the_session() -> None:
         line.commit(number, put(f"d{number}", 1))
     line.session.lost()
     line.connect(3)
-    line.answer(3, Found(doc_key("d1"), 2, (1,)))
+    line.answer(3, FoundDoc(doc_key("d1"), 2, (1,)))
     line.hear(News(2, (Judged(LocalSeq(1), Committed(2)),)))
     assert not line.told
     line.session.lost(Close.REVOKED, "no more")
@@ -308,7 +308,7 @@ def test_verdicts_that_are_held_back_are_not_lost_with_the_session() -> None:
     assert numbers(items) == [1, 2]
     assert isinstance(items[-1], Failure) and isinstance(items[-1].error, UnconfirmedError)
     assert isinstance(items[-1].error.__cause__, SessionLostError)
-    assert line.session.phase is Phase.OVER
+    assert line.session.phase is ClientPhase.OVER
 
 
 def test_nobody_is_told_twice_what_became_of_a_commit() -> None:

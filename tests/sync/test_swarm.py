@@ -17,7 +17,7 @@ from headwater.access.rights import Right
 from headwater.errors import AccessError
 from headwater.store.commit import Commit, Submission
 from headwater.sync.client_session import transact
-from headwater.sync.frames import Failed, Judged, News, encode_frame, read_server
+from headwater.sync.frames import CommitFailed, Judged, News, encode_frame, read_server
 from headwater.values.ids import MAIN
 from tests.support.spaces import put
 from tests.sync.players import Game, Player
@@ -58,7 +58,7 @@ def test_a_world_without_faults_needs_no_second_connection(tmp_path: Path) -> No
     assert all(player.link.tries == 1 for player in (*game.players, *game.left))
 
 
-def news_for(world: World, commit: Commit) -> list[Judged | Failed]:
+def news_for(world: World, commit: Commit) -> list[Judged | CommitFailed]:
     """What the server says of a commit that is sent to it now."""
     [wire] = world.wires
     heard: list[bytes] = []
@@ -78,11 +78,11 @@ def test_the_same_commit_sent_again_has_the_same_verdict_and_another_of_its_numb
     commit = pending.commit
     other = structs.replace(commit, operations=(put("a", 2),))
     assert news_for(game.world, commit) == [Judged(commit.local_seq, pending.verdict)]
-    assert [type(new) for new in news_for(game.world, other)] == [Failed]
+    assert [type(new) for new in news_for(game.world, other)] == [CommitFailed]
     game.world.restart()
     game.world.calm()
     assert news_for(game.world, commit) == [Judged(commit.local_seq, pending.verdict)], "also by the next server"
-    assert [type(new) for new in news_for(game.world, other)] == [Failed]
+    assert [type(new) for new in news_for(game.world, other)] == [CommitFailed]
     assert game.world.log.head == 1
 
 

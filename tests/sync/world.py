@@ -26,7 +26,7 @@ from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.branching import fork, merge
 from headwater.store.commit import Submission
 from headwater.store.engine import Engine
-from headwater.sync.client_session import ClientSession, Item, Phase
+from headwater.sync.client_session import ClientPhase, ClientSession, Item
 from headwater.sync.frame_limits import FRAME_BYTES_MAX
 from headwater.sync.frames import FromClient, Open, Transact, encode_frame
 from headwater.sync.server_session import Close
@@ -276,7 +276,7 @@ class SimLink:
         world.links.append(self)
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ClientPhase:
         return self.session.phase
 
     def run(self) -> None:
@@ -286,7 +286,7 @@ class SimLink:
 
     def start(self, *, waits: bool = True) -> None:
         del waits  # somebody answers
-        self._world.run_until(lambda: self.phase is Phase.LIVE)
+        self._world.run_until(lambda: self.phase is ClientPhase.LIVE)
 
     def has_room(self) -> bool:
         return self.session.has_room(self.session.pending + len(self._queue))
@@ -328,7 +328,7 @@ class SimLink:
         self.tasks.append(lambda: self.session.note(notes, gone))
 
     def wait_until(self, is_so: Callable[[], bool], _timeout: float | None) -> bool:
-        self._world.run_until(lambda: is_so() or self.phase is Phase.OVER)
+        self._world.run_until(lambda: is_so() or self.phase is ClientPhase.OVER)
         return is_so()
 
     def told(self) -> None:
@@ -493,7 +493,7 @@ class World:
         for link in self.links:
             if link.tasks:
                 moves.append(link.run)
-            if link.wire is None and link.phase in (Phase.CONNECTING, Phase.OFFLINE):
+            if link.wire is None and link.phase in (ClientPhase.CONNECTING, ClientPhase.OFFLINE):
                 moves.append(link.connect)
         return moves
 

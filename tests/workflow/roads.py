@@ -10,35 +10,35 @@ from collections.abc import Callable
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import operator_actions, run_rows, transitions
-from headwater.workflow.phases import Place, Step, step
-from headwater.workflow.rows import Outcome, Phase, RunRow, Status, Trouble
+from headwater.workflow.phases import RunPosition, RunStep, apply_step
+from headwater.workflow.rows import EffectOutcome, FailureKind, RunPhase, RunRow, RunStatus
 from tests.support.flows import Desk, packed
 
-Road = tuple[Step, ...]
+Road = tuple[RunStep, ...]
 
-START = Place(Phase.PREPARING, Status.ACTIVE, Outcome.NONE)
+START = RunPosition(RunPhase.PREPARING, RunStatus.ACTIVE, EffectOutcome.NONE)
 EVENTS = ("a", "b")
 RESULT = packed({"receipt": 1})
 PLAN = {"rows": ["a", "b"]}
 FAILURES = {
-    Step.TRANSIENT: Trouble.TRANSIENT,
-    Step.LOGIC: Trouble.LOGIC,
-    Step.INTERNAL: Trouble.INTERNAL,
+    RunStep.TRANSIENT: FailureKind.TRANSIENT,
+    RunStep.LOGIC: FailureKind.LOGIC,
+    RunStep.INTERNAL: FailureKind.INTERNAL,
 }
 
 
-def _roads() -> dict[Road, Place]:
-    found: dict[Road, Place] = {}
-    ahead: list[tuple[Road, Place]] = [((), START)]
+def _roads() -> dict[Road, RunPosition]:
+    found: dict[Road, RunPosition] = {}
+    ahead: list[tuple[Road, RunPosition]] = [((), START)]
     while ahead:
         road, place = ahead.pop()
         found[road] = place
-        for what in Step:
+        for what in RunStep:
             # Asking and approving could go on for ever.
-            if what is Step.APPROVAL and Step.APPROVED in road and place.phase == Phase.PREPARED:
+            if what is RunStep.APPROVAL and RunStep.APPROVED in road and place.phase == RunPhase.PREPARED:
                 continue
             try:
-                ahead.append(((*road, what), step(place, what)))
+                ahead.append(((*road, what), apply_step(place, what)))
             except TransitionError:
                 continue
     return found
@@ -57,21 +57,21 @@ def drive(desk: Desk, road: Road) -> RunRow:
     desk.publish(*EVENTS)
     run = desk.begin()
     for place, what in enumerate(road):
-        if road[place:] != (Step.PREPARED, Step.COMMITTED):
+        if road[place:] != (RunStep.PREPARED, RunStep.COMMITTED):
             run = _take(desk, run, what)
     return run
 
 
-def _take(desk: Desk, run: RunRow, what: Step) -> RunRow:
+def _take(desk: Desk, run: RunRow, what: RunStep) -> RunRow:
     if what in FAILURES:
         return desk.fail(run, FAILURES[what], "it broke")
     return TAKEN[what](desk, run)
 
 
 def _skip(desk: Desk, run: RunRow) -> RunRow:
-    if run.phase == Phase.MUTATING:
+    if run.phase == RunPhase.MUTATING:
         return desk.do(operator_actions.reconcile_skip, run.id)
-    if run.status == Status.APPROVAL:
+    if run.status == RunStatus.APPROVAL:
         return desk.do(operator_actions.reject, run.id)
     desk.do(operator_actions.cancel, run.id)
     return desk.leave(run)
@@ -79,13 +79,13 @@ def _skip(desk: Desk, run: RunRow) -> RunRow:
 
 def _commit(desk: Desk, run: RunRow) -> RunRow:
     # There was nothing to do: that is found, and the run over, in one transaction.
-    return desk.idle(run) if run.phase == Phase.PREPARING else desk.commit(run)
+    return desk.idle(run) if run.phase == RunPhase.PREPARING else desk.commit(run)
 
 
 def _ask(desk: Desk, run: RunRow) -> RunRow:
-    if run.phase == Phase.PREPARED:
+    if run.phase == RunPhase.PREPARED:
         return desk.do(transitions.ask, run.id)
-    return desk.fail(run, Trouble.AUTH, "sign in again")
+    return desk.fail(run, FailureKind.AUTH, "sign in again")
 
 
 def _doubt(desk: Desk, run: RunRow) -> RunRow:
@@ -97,16 +97,16 @@ def _approve(desk: Desk, run: RunRow) -> RunRow:
     return desk.begin()
 
 
-TAKEN: dict[Step, Callable[[Desk, RunRow], RunRow]] = {
-    Step.PREPARED: lambda desk, run: desk.prepare(run, *EVENTS, data=PLAN, title="Send it", ask=True),
-    Step.IN_FLIGHT: Desk.leave,
-    Step.APPLIED: lambda desk, run: desk.do(transitions.applied, run.id, RESULT),
-    Step.NOT_APPLIED: lambda desk, run: desk.do(transitions.not_applied, run.id, "it said no"),
-    Step.SKIPPED: _skip,
-    Step.EMITTING: lambda desk, run: desk.do(run_rows.move, run, Step.EMITTING),
-    Step.COMMITTED: _commit,
-    Step.APPROVAL: _ask,
-    Step.RECONCILIATION: _doubt,
-    Step.CRASHED: Desk.crash,
-    Step.APPROVED: _approve,
+TAKEN: dict[RunStep, Callable[[Desk, RunRow], RunRow]] = {
+    RunStep.PREPARED: lambda desk, run: desk.prepare(run, *EVENTS, data=PLAN, title="Send it", ask=True),
+    RunStep.IN_FLIGHT: Desk.leave,
+    RunStep.APPLIED: lambda desk, run: desk.do(transitions.applied, run.id, RESULT),
+    RunStep.NOT_APPLIED: lambda desk, run: desk.do(transitions.not_applied, run.id, "it said no"),
+    RunStep.SKIPPED: _skip,
+    RunStep.EMITTING: lambda desk, run: desk.do(run_rows.move, run, RunStep.EMITTING),
+    RunStep.COMMITTED: _commit,
+    RunStep.APPROVAL: _ask,
+    RunStep.RECONCILIATION: _doubt,
+    RunStep.CRASHED: Desk.crash,
+    RunStep.APPROVED: _approve,
 }

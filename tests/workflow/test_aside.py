@@ -6,16 +6,16 @@ import pytest
 
 from headwater.errors import TransitionError
 from headwater.workflow import operator_actions, run_queries
-from headwater.workflow.decisions import By, Decision, decisions, record
-from headwater.workflow.planner import Rest
-from headwater.workflow.rows import Outcome, Phase, RunRow, Status, Trouble
+from headwater.workflow.decisions import DecidedBy, Decision, decisions, record
+from headwater.workflow.planner import IdleUntil
+from headwater.workflow.rows import EffectOutcome, FailureKind, RunPhase, RunRow, RunStatus
 from headwater.workflow.run_retention import prune
 from headwater.workflow.table_checks import check_all
 from headwater.workflow.transitions import Begun
 from tests.support.flows import FLOW, Desk, flow_spec, packed
 
 
-def broken(desk: Desk, *messages: str, kind: Trouble = Trouble.LOGIC) -> RunRow:
+def broken(desk: Desk, *messages: str, kind: FailureKind = FailureKind.LOGIC) -> RunRow:
     """A run whose effect is there, and whose `next` has failed."""
     desk.publish(*messages)
     run = desk.begin()
@@ -31,10 +31,10 @@ def statuses(desk: Desk) -> dict[str, str]:
 def test_an_abandoned_run_keeps_its_plan_and_result_and_its_workflow_goes_on(desk: Desk) -> None:
     run = broken(desk, "a")
     desk.publish("b")
-    assert desk.next() == Rest(), "everything waits for it"
+    assert desk.next() == IdleUntil(), "everything waits for it"
     desk.do(operator_actions.abandon, run.id)
     found = desk.run(run.id)
-    assert (found.aside, found.cancelled, found.outcome) == ("kept", 1, Outcome.APPLIED)
+    assert (found.aside, found.cancelled, found.outcome) == ("kept", 1, EffectOutcome.APPLIED)
     assert (found.prepare_result, found.mutation_result) == (packed(["a"]), packed({"receipt": 7}))
     assert (desk.flow.head, desk.flow.block) == (None, None)
     assert statuses(desk) == {"a": "parked", "b": "pending"}
@@ -56,7 +56,7 @@ def test_it_is_taken_up_again_from_next_on_and_never_from_prepare(desk: Desk, ho
         assert count == 2
     assert statuses(desk) == {"a": "parked", "b": "parked"}, "until it goes on"
     again = desk.begin()
-    assert (again.retry_of, again.phase, again.outcome) == (run.id, Phase.MUTATED, Outcome.APPLIED)
+    assert (again.retry_of, again.phase, again.outcome) == (run.id, RunPhase.MUTATED, EffectOutcome.APPLIED)
     assert (again.prepare_result, again.mutation_result, again.taken) == (packed(["a", "b"]), packed({"receipt": 7}), 2)
     assert statuses(desk) == {"a": "reserved", "b": "reserved"}
     check_all(desk.book)
@@ -87,7 +87,7 @@ def test_what_was_put_aside_can_fail_and_be_put_aside_again(desk: Desk) -> None:
     for _ in range(3):
         desk.do(operator_actions.abandon, run.id)
         desk.do(operator_actions.retry, run.id)
-        run = desk.fail(desk.begin(), Trouble.LOGIC, "still no such field")
+        run = desk.fail(desk.begin(), FailureKind.LOGIC, "still no such field")
         check_all(desk.book)
     assert desk.flow.block_kind == "logic"
 
@@ -119,10 +119,10 @@ def test_while_the_workflow_is_paused_or_blocked_it_is_not_taken_up(desk: Desk) 
     desk.do(operator_actions.abandon, run.id)
     other = broken(desk, "b")
     desk.do(operator_actions.retry, run.id)
-    assert desk.next() == Rest(), "the other one is not finished"
+    assert desk.next() == IdleUntil(), "the other one is not finished"
     desk.do(operator_actions.abandon, other.id)
     desk.do(operator_actions.pause, FLOW)
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     desk.do(operator_actions.resume, FLOW)
     assert desk.begin().retry_of == run.id
 
@@ -133,7 +133,7 @@ def test_what_is_not_abandoned_is_refused_with_what_to_type_instead(desk: Desk) 
     with pytest.raises(TransitionError, match="at work"):
         desk.do(operator_actions.abandon, run.id)
     desk.prepare(run, "a")
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     with pytest.raises(TransitionError, match=f"headwater runs cancel {run.id}"):
         desk.do(operator_actions.abandon, run.id)
     desk.do(operator_actions.cancel, run.id)
@@ -152,16 +152,16 @@ def test_what_is_not_abandoned_is_refused_with_what_to_type_instead(desk: Desk) 
 
 
 def test_cancel_names_abandon_after_the_effect(desk: Desk) -> None:
-    run = broken(desk, "a", kind=Trouble.TRANSIENT)
+    run = broken(desk, "a", kind=FailureKind.TRANSIENT)
     with pytest.raises(TransitionError, match=f"headwater runs abandon {run.id}"):
         desk.do(operator_actions.cancel, run.id)
 
 
-@pytest.mark.parametrize("kind", [Trouble.LOGIC, Trouble.TRANSIENT])
-def test_a_workflow_that_parks_puts_it_aside_by_itself(desk: Desk, kind: Trouble) -> None:
+@pytest.mark.parametrize("kind", [FailureKind.LOGIC, FailureKind.TRANSIENT])
+def test_a_workflow_that_parks_puts_it_aside_by_itself(desk: Desk, kind: FailureKind) -> None:
     desk.deploy(flow_spec(on_poison="park"), "2")
     run = broken(desk, "a", kind=kind)
-    while kind is Trouble.TRANSIENT and desk.run(run.id).aside is None:
+    while kind is FailureKind.TRANSIENT and desk.run(run.id).aside is None:
         assert desk.flow.retry_at is not None
         desk.clock.advance(desk.flow.retry_at - desk.clock.now_ms())
         run = desk.fail(desk.begin(), kind)
@@ -186,13 +186,13 @@ def test_a_handler_that_is_gone_is_named(desk: Desk) -> None:
     desk.do(operator_actions.retry, run.id)
     desk.deploy(flow_spec(consumers={"other": ("notes",)}), "4")
     desk.idle(desk.begin())
-    assert desk.next() == Rest(), "it waits for its handler, and nothing waits for it"
+    assert desk.next() == IdleUntil(), "it waits for its handler, and nothing waits for it"
 
 
 def test_it_is_not_let_go_as_long_as_it_has_the_only_copy_of_what_came_of_its_call(desk: Desk) -> None:
     run = broken(desk, "a")
     desk.do(operator_actions.abandon, run.id)
-    desk.do(record, run.id, "abandon", By("ann", "booked by hand"))
+    desk.do(record, run.id, "abandon", DecidedBy("ann", "booked by hand"))
     for name in "bcdef":
         desk.consume(name)
     desk.do(prune, desk.flow.id, 1)
@@ -224,15 +224,15 @@ def test_it_is_told_as_abandoned_and_then_as_what_became_of_it(desk: Desk) -> No
     again = desk.begin()
     view = run_queries.run_view(desk.book, desk.run(run.id))
     assert view.state == f"failed, followed by run {again.id}"
-    assert desk.run(again.id).status == Status.ACTIVE
+    assert desk.run(again.id).status == RunStatus.ACTIVE
 
 
 def test_decisions_are_told_with_who_and_why_oldest_first(desk: Desk) -> None:
     asked = desk.ask("a")
     desk.do(operator_actions.approve, asked.id)
-    desk.do(record, asked.id, "approve", By("ann"))
+    desk.do(record, asked.id, "approve", DecidedBy("ann"))
     desk.clock.advance(1000)
-    desk.do(record, asked.id, "cancel", By("x" * 500, "y" * 5000))
+    desk.do(record, asked.id, "cancel", DecidedBy("x" * 500, "y" * 5000))
     first, second = decisions(desk.book, [asked.id])
     assert first == Decision(asked.id, desk.clock.now_ms() - 1000, "ann", "approve", "")  # type: ignore[arg-type]
     assert (len(second.actor), len(second.reason)) == (200, 2000)

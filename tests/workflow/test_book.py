@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import InvariantError, TransitionError
 from headwater.workflow import transitions
-from headwater.workflow.rows import Intent, Outcome, Phase
+from headwater.workflow.rows import EffectOutcome, Intent, RunPhase
 from headwater.workflow.table_checks import check_all
 from headwater.workflow.transitions import Begun, Prepared
 from headwater.workflow.workflow_limits import PAGE
@@ -47,7 +47,7 @@ def test_what_was_taken_back_is_not_remembered(desk: Desk) -> None:
         desk.do(
             lambda book: [transitions.prepared(book, run.id, planned(desk), desk.spec), transitions.ask(book, run.id)]
         )
-    assert desk.run(run).phase == Phase.PREPARING
+    assert desk.run(run).phase == RunPhase.PREPARING
     assert not desk.book.relearn()
 
 
@@ -65,7 +65,7 @@ def test_a_plan_whose_call_is_known_leaves_with_it_in_one_transaction(desk: Desk
     desk.publish("a")
     run = desk.do(transitions.prepared, desk.begin().id, planned(desk), desk.spec)
     call = desk.call(run)
-    assert (run.phase, run.outcome) == (Phase.MUTATING, Outcome.UNKNOWN)
+    assert (run.phase, run.outcome) == (RunPhase.MUTATING, EffectOutcome.UNKNOWN)
     assert call is not None and (call.operation, call.params) == ("work.mutate", packed(1))
     check_all(desk.book)
 
@@ -80,14 +80,14 @@ def test_nothing_leaves_with_a_plan_that_somebody_has_a_say_in(desk: Desk, why: 
         desk.book.execute("update flow_run set cancelled = 1")
     plan = planned(desk, ask=why == "a person is asked first")
     run = desk.do(transitions.prepared, run.id, plan, desk.spec)
-    assert (run.phase, run.outcome, desk.call(run)) == (Phase.PREPARED, Outcome.NONE, None)
+    assert (run.phase, run.outcome, desk.call(run)) == (RunPhase.PREPARED, EffectOutcome.NONE, None)
 
 
 def test_a_plan_that_takes_nothing_calls_nothing(desk: Desk) -> None:
     desk.publish("a")
     plan = Prepared(result=packed(1), acts="work.mutate")
     run = desk.do(transitions.prepared, desk.begin().id, plan, desk.spec)
-    assert (run.phase, desk.call(run)) == (Phase.PREPARED, None)
+    assert (run.phase, desk.call(run)) == (RunPhase.PREPARED, None)
 
 
 # --- reading little -------------------------------------------------------------------------------------------

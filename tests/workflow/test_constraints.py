@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headwater.errors import InvariantError, TransitionError
 from headwater.workflow import run_rows, transitions
-from headwater.workflow.rows import Why
+from headwater.workflow.rows import RunCause
 from tests.support.flows import Desk, packed
 
 
@@ -28,7 +28,7 @@ def test_a_workflow_has_one_active_run(desk: Desk) -> None:
     desk.begin()
     before = desk.rows()
     with pytest.raises(InvariantError, match="flow_run"):
-        desk.do(lambda book: run_rows.insert(book, desk.flow, "work", "consumer", Why.EVENT))
+        desk.do(lambda book: run_rows.insert(book, desk.flow, "work", "consumer", RunCause.EVENT))
     assert desk.rows() == before
 
 
@@ -40,7 +40,7 @@ def test_two_workflows_have_one_each(desk: Desk) -> None:
     )
     other = desk.book.flow_named("other")
     assert other is not None
-    assert desk.do(lambda book: run_rows.insert(book, other, "work", "consumer", Why.EVENT)).flow == other.id
+    assert desk.do(lambda book: run_rows.insert(book, other, "work", "consumer", RunCause.EVENT)).flow == other.id
 
 
 def test_a_run_has_one_successor(desk: Desk) -> None:
@@ -52,7 +52,7 @@ def test_a_run_has_one_successor(desk: Desk) -> None:
     desk.fail(second)
     before = desk.rows()
     with pytest.raises(InvariantError, match="retry_of"):
-        desk.do(lambda book: run_rows.insert_after(book, desk.flow, failed, Why.RETRY, keeps=False))
+        desk.do(lambda book: run_rows.insert_after(book, desk.flow, failed, RunCause.RETRY, keeps=False))
     assert desk.rows() == before
 
 

@@ -10,8 +10,8 @@ import pytest
 from headwater.errors import DeclarationError, TransitionError
 from headwater.workflow import operator_actions, repairs, transitions
 from headwater.workflow.deployment import check
-from headwater.workflow.planner import Rest
-from headwater.workflow.rows import EventStatus, Phase, Status, Trouble, Why
+from headwater.workflow.planner import IdleUntil
+from headwater.workflow.rows import EventStatus, FailureKind, RunCause, RunPhase, RunStatus
 from headwater.workflow.schedule import Every
 from headwater.workflow.transitions import Begun
 from headwater.workflow.workflow_spec import ConsumerSpec, FlowSpec, ProducerSpec
@@ -56,12 +56,12 @@ def test_everything_is_due_when_a_workflow_is_deployed_for_the_first_time(tmp_pa
     assert (deployed.flags.fresh, deployed.flags.dirty) == ({"work"}, {"work"})
     assert desk.handler("poll", "producer").next_run_at == desk.clock.now_ms()
     first = desk.begin()
-    assert (first.handler, first.why, first.offered) == ("work", Why.DEPLOY, 0)
+    assert (first.handler, first.why, first.offered) == ("work", RunCause.DEPLOY, 0)
     desk.idle(first)
     second = desk.begin()
-    assert (second.handler, second.why) == ("poll", Why.SCHEDULE)
+    assert (second.handler, second.why) == ("poll", RunCause.SCHEDULE)
     desk.produce(second)
-    assert desk.next() == Rest(desk.clock.now_ms() + 5 * MINUTE_MS)
+    assert desk.next() == IdleUntil(desk.clock.now_ms() + 5 * MINUTE_MS)
 
 
 def test_what_the_program_declares_is_kept_with_its_version(desk: Desk) -> None:
@@ -99,7 +99,7 @@ def test_another_version_keeps_everything_that_waits_and_all_that_was_remembered
     assert (work.state, work.wake_at) == (packed("seen a"), desk.clock.now_ms() + MINUTE_MS)
     assert poll.state == packed("cursor")
     run = desk.begin()
-    assert (run.version, run.offered, run.why) == (3, 2, Why.EVENT)
+    assert (run.version, run.offered, run.why) == (3, 2, RunCause.EVENT)
 
 
 def test_another_version_makes_everything_due(desk: Desk) -> None:
@@ -118,7 +118,7 @@ def test_a_run_is_pinned_to_the_version_that_it_was_begun_with(desk: Desk) -> No
     run = desk.begin()
     desk.deploy(desk.spec, "2")
     assert desk.run(run).version == 1
-    desk.fail(run, Trouble.STOPPED)
+    desk.fail(run, FailureKind.STOPPED)
     assert desk.begin().version == 2
 
 
@@ -208,7 +208,7 @@ def test_what_was_not_known_when_a_handler_was_removed_is_given_up_with_it(desk:
 def test_a_new_version_is_what_wrong_code_was_waiting_for(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    desk.fail(run, Trouble.LOGIC, "no such field")
+    desk.fail(run, FailureKind.LOGIC, "no such field")
     desk.deploy(desk.spec)
     assert desk.flow.block_kind == "logic", "the same version is no other"
     desk.deploy(desk.spec, "2")
@@ -222,10 +222,10 @@ def test_a_new_version_goes_on_at_next_after_the_effect(desk: Desk) -> None:
     run = desk.begin()
     desk.prepare(run, "a")
     desk.act(run, "sent")
-    desk.fail(run, Trouble.LOGIC, "no such field")
+    desk.fail(run, FailureKind.LOGIC, "no such field")
     desk.deploy(desk.spec, "2")
     again = desk.begin()
-    assert (again.phase, again.mutation_result, again.version) == (Phase.MUTATED, packed("sent"), 2)
+    assert (again.phase, again.mutation_result, again.version) == (RunPhase.MUTATED, packed("sent"), 2)
 
 
 @pytest.mark.parametrize("kind", ["crashes", "exhausted"])
@@ -234,34 +234,34 @@ def test_a_new_version_is_tried_after_failures_without_end(desk: Desk, kind: str
     desk.fail(desk.begin())
     desk.book.execute("update flow set block = 'x', block_kind = ?, retry_at = null, failures = 9", kind)
     desk.deploy(desk.spec, "2")
-    assert (desk.flow.failures, desk.begin().why) == (0, Why.RETRY)
+    assert (desk.flow.failures, desk.begin().why) == (0, RunCause.RETRY)
 
 
-@pytest.mark.parametrize("kind", [Trouble.AUTH, Trouble.PERMISSION, Trouble.INTERNAL])
-def test_a_new_version_does_not_sign_in_for_anybody(desk: Desk, kind: Trouble) -> None:
+@pytest.mark.parametrize("kind", [FailureKind.AUTH, FailureKind.PERMISSION, FailureKind.INTERNAL])
+def test_a_new_version_does_not_sign_in_for_anybody(desk: Desk, kind: FailureKind) -> None:
     desk.publish("a")
     desk.fail(desk.begin(), kind)
     desk.deploy(desk.spec, "2")
-    assert (desk.flow.block_kind, desk.next()) == (kind.value, Rest())
+    assert (desk.flow.block_kind, desk.next()) == (kind.value, IdleUntil())
 
 
 def test_a_new_version_approves_nothing_and_knows_nothing_of_a_call(desk: Desk) -> None:
     asked = desk.ask("a")
     desk.deploy(desk.spec, "2")
-    assert (desk.flow.block_kind, desk.next()) == ("ask", Rest())
+    assert (desk.flow.block_kind, desk.next()) == ("ask", IdleUntil())
     desk.do(operator_actions.reject, asked.id)
     desk.commit(desk.begin())
     desk.doubt("b")
     desk.deploy(desk.spec, "3")
-    assert (desk.flow.block_kind, desk.next()) == ("indeterminate", Rest())
-    assert desk.runs()[-1].status == Status.RECONCILIATION
+    assert (desk.flow.block_kind, desk.next()) == ("indeterminate", IdleUntil())
+    assert desk.runs()[-1].status == RunStatus.RECONCILIATION
 
 
 def test_a_new_version_takes_the_place_of_a_repair_that_is_under_way(desk: Desk) -> None:
     desk.deploy(flow_spec(has_fixer=True), "2")
     desk.publish("a")
     run = desk.begin()
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     assert desk.flow.repairing
     desk.deploy(flow_spec(has_fixer=True), "3")
     assert desk.flow.repairing == 0
@@ -275,7 +275,7 @@ def test_what_a_program_has_repaired_stays_until_the_program_itself_is_another(d
     desk.deploy(spec, "2")
     desk.publish("a")
     run = desk.begin()
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     desk.do(repairs.repaired, desk.flow.id, run.id, "work", "def work(): ...")
     again = desk.deploy(spec, "2")
     assert (again.is_new, again.flow.version) == (False, 3)
@@ -288,4 +288,4 @@ def test_what_a_program_has_repaired_stays_until_the_program_itself_is_another(d
 def test_a_paused_workflow_stays_paused(desk: Desk) -> None:
     desk.do(operator_actions.pause, FLOW)
     desk.deploy(flow_spec(producers={"poll": Every(MINUTE_MS)}), "2")
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import NotFoundError
 from headwater.workflow import operator_actions, run_queries
-from headwater.workflow.rows import Trouble
+from headwater.workflow.rows import FailureKind
 from headwater.workflow.schedule import Cron, Every
 from headwater.workflow.workflow_limits import STALE_MS
 from tests.support.flows import FLOW, MINUTE_MS, Desk, flow_spec
@@ -109,7 +109,7 @@ def test_a_chain_is_told_with_all_its_calls(desk: Desk) -> None:
     second = desk.begin()
     desk.prepare(second, "a", title="Send it again")
     desk.act(second, {"sent": 1})
-    desk.fail(second, Trouble.LOGIC, "next is wrong")
+    desk.fail(second, FailureKind.LOGIC, "next is wrong")
     details = run_queries.run_details(desk.book, first.id)
     assert [(run.id, run.attempt, run.followed_by) for run in details.chain] == [
         (first.id, 1, second.id),

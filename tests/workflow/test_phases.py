@@ -9,19 +9,19 @@ import pytest
 
 from headwater.errors import InvariantError, TransitionError
 from headwater.workflow import run_rows
-from headwater.workflow.phases import Place, Restart, Step, place_of, restart_of, step
-from headwater.workflow.rows import HandlerKind, Outcome, Phase, RunRow, Status
+from headwater.workflow.phases import Restart, RunPosition, RunStep, apply_step, position_of, restart_of
+from headwater.workflow.rows import EffectOutcome, HandlerKind, RunPhase, RunRow, RunStatus
 from tests.support.flows import Desk, packed
 
-PLACES = [Place(*each) for each in product(Phase, Status, Outcome)]
+PLACES = [RunPosition(*each) for each in product(RunPhase, RunStatus, EffectOutcome)]
 STARTS = [
-    Place(Phase.PREPARING, Status.ACTIVE, Outcome.NONE),
+    RunPosition(RunPhase.PREPARING, RunStatus.ACTIVE, EffectOutcome.NONE),
     # Of a run that goes on from another's call.
-    Place(Phase.MUTATED, Status.ACTIVE, Outcome.APPLIED),
-    Place(Phase.MUTATED, Status.ACTIVE, Outcome.SKIPPED),
+    RunPosition(RunPhase.MUTATED, RunStatus.ACTIVE, EffectOutcome.APPLIED),
+    RunPosition(RunPhase.MUTATED, RunStatus.ACTIVE, EffectOutcome.SKIPPED),
 ]
-ENDED = (Status.COMMITTED, Status.LOGIC, Status.INTERNAL, Status.CRASHED)
-ORDER = list(Phase)
+ENDED = (RunStatus.COMMITTED, RunStatus.LOGIC, RunStatus.INTERNAL, RunStatus.CRASHED)
+ORDER = list(RunPhase)
 
 STOPS = "TRANSIENT APPROVAL LOGIC INTERNAL CRASHED"
 EXPECTED = {
@@ -41,18 +41,18 @@ EXPECTED = {
 """By hand: every step from every place that a run can come to. From all others, none."""
 
 
-def steps_from(place: Place) -> dict[Step, Place]:
+def steps_from(place: RunPosition) -> dict[RunStep, RunPosition]:
     """The steps that are allowed, and where they lead."""
-    found: dict[Step, Place] = {}
-    for what in Step:
+    found: dict[RunStep, RunPosition] = {}
+    for what in RunStep:
         with suppress(TransitionError):
-            found[what] = step(place, what)
+            found[what] = apply_step(place, what)
     return found
 
 
-def reachable() -> set[Place]:
+def reachable() -> set[RunPosition]:
     """Where a run can come to, from where one can begin."""
-    found: set[Place] = set()
+    found: set[RunPosition] = set()
     ahead = list(STARTS)
     while ahead:
         place = ahead.pop()
@@ -65,7 +65,7 @@ def reachable() -> set[Place]:
 REACHABLE = reachable()
 
 
-def words(place: Place) -> str:
+def words(place: RunPosition) -> str:
     return f"{place.phase} {place.status} {place.outcome}"
 
 
@@ -80,9 +80,9 @@ def test_every_step_from_every_place_that_can_be_reached_is_as_written_here() ->
 
 
 def test_a_step_that_is_not_allowed_is_refused_with_where_the_run_is() -> None:
-    place = Place(Phase.MUTATING, Status.ACTIVE, Outcome.UNKNOWN)
+    place = RunPosition(RunPhase.MUTATING, RunStatus.ACTIVE, EffectOutcome.UNKNOWN)
     with pytest.raises(TransitionError) as refused:
-        step(place, Step.LOGIC, "run 3 of work")
+        apply_step(place, RunStep.LOGIC, "run 3 of work")
     assert refused.value.message == "run 3 of work cannot be failed: logic: it is mutating, active, outcome unknown"
     assert refused.value.facts == {"place": place, "step": "failed: logic"}
 
@@ -92,7 +92,7 @@ def test_a_phase_goes_forward_only_and_a_stop_does_not_move_it() -> None:
         for what, after in steps_from(place).items():
             moved = ORDER.index(after.phase) - ORDER.index(place.phase)
             assert moved >= 0, (place, what)
-            if after.status not in (place.status, Status.ACTIVE, Status.COMMITTED):
+            if after.status not in (place.status, RunStatus.ACTIVE, RunStatus.COMMITTED):
                 assert (moved, after.outcome) == (0, place.outcome), (place, what)
 
 
@@ -100,40 +100,46 @@ def test_a_run_that_has_ended_stays_where_it_is_but_what_became_of_its_call_may_
     for place in REACHABLE:
         if place.status in ENDED:
             for what, after in steps_from(place).items():
-                assert what in (Step.APPLIED, Step.NOT_APPLIED, Step.SKIPPED)
-                assert (place.status, place.outcome) == (Status.CRASHED, Outcome.UNKNOWN)
-                assert (after.status, after.phase) == (Status.CRASHED, Phase.MUTATED)
+                assert what in (RunStep.APPLIED, RunStep.NOT_APPLIED, RunStep.SKIPPED)
+                assert (place.status, place.outcome) == (RunStatus.CRASHED, EffectOutcome.UNKNOWN)
+                assert (after.status, after.phase) == (RunStatus.CRASHED, RunPhase.MUTATED)
 
 
 def test_an_outcome_that_is_known_is_known_for_good() -> None:
     for place in PLACES:
         for what, after in steps_from(place).items():
-            if place.outcome in (Outcome.APPLIED, Outcome.FAILED, Outcome.SKIPPED):
+            if place.outcome in (EffectOutcome.APPLIED, EffectOutcome.FAILED, EffectOutcome.SKIPPED):
                 assert after.outcome == place.outcome, (place, what)
-            if place.outcome == Outcome.UNKNOWN and what not in (Step.APPLIED, Step.NOT_APPLIED, Step.SKIPPED):
-                assert after.outcome == Outcome.UNKNOWN, (place, what)
+            if place.outcome == EffectOutcome.UNKNOWN and what not in (
+                RunStep.APPLIED,
+                RunStep.NOT_APPLIED,
+                RunStep.SKIPPED,
+            ):
+                assert after.outcome == EffectOutcome.UNKNOWN, (place, what)
 
 
 def test_the_outcome_alone_says_how_a_chain_goes_on() -> None:
-    assert {outcome: restart_of(outcome) for outcome in Outcome} == {
-        Outcome.NONE: Restart.FRESH,
-        Outcome.FAILED: Restart.FRESH,
-        Outcome.APPLIED: Restart.EMIT,
-        Outcome.SKIPPED: Restart.EMIT,
-        Outcome.UNKNOWN: Restart.WAIT,
+    assert {outcome: restart_of(outcome) for outcome in EffectOutcome} == {
+        EffectOutcome.NONE: Restart.FRESH,
+        EffectOutcome.FAILED: Restart.FRESH,
+        EffectOutcome.APPLIED: Restart.EMIT,
+        EffectOutcome.SKIPPED: Restart.EMIT,
+        EffectOutcome.UNKNOWN: Restart.WAIT,
     }
 
 
 def test_whoever_stops_with_an_unknown_outcome_waits_to_be_told() -> None:
-    stopped = [place for place in REACHABLE if place.outcome == Outcome.UNKNOWN and place.status != Status.ACTIVE]
-    assert {place.status for place in stopped} == {Status.RECONCILIATION, Status.CRASHED}
+    stopped = [
+        place for place in REACHABLE if place.outcome == EffectOutcome.UNKNOWN and place.status != RunStatus.ACTIVE
+    ]
+    assert {place.status for place in stopped} == {RunStatus.RECONCILIATION, RunStatus.CRASHED}
     assert all(steps_from(place) for place in stopped)
 
 
 # --- and the database -----------------------------------------------------------------------------------------
 
 
-def insert(desk: Desk, place: Place, kind: HandlerKind = "consumer") -> RunRow:
+def insert(desk: Desk, place: RunPosition, kind: HandlerKind = "consumer") -> RunRow:
     """A run that stands there, with what belongs to it: written past the table of steps."""
     values = {
         "flow": desk.flow.id,
@@ -146,9 +152,9 @@ def insert(desk: Desk, place: Place, kind: HandlerKind = "consumer") -> RunRow:
         "phase": str(place.phase),
         "status": str(place.status),
         "outcome": str(place.outcome),
-        "prepare_result": None if place.phase == Phase.PREPARING else packed("a plan"),
-        "mutation_result": packed("done") if place.outcome == Outcome.APPLIED else None,
-        "error_kind": None if place.status in (Status.ACTIVE, Status.COMMITTED) else "transient",
+        "prepare_result": None if place.phase == RunPhase.PREPARING else packed("a plan"),
+        "mutation_result": packed("done") if place.outcome == EffectOutcome.APPLIED else None,
+        "error_kind": None if place.status in (RunStatus.ACTIVE, RunStatus.COMMITTED) else "transient",
         "created_at": 1,
         "updated_at": 1,
     }
@@ -156,7 +162,7 @@ def insert(desk: Desk, place: Place, kind: HandlerKind = "consumer") -> RunRow:
     return desk.run(desk.book.execute(query, *values.values())[0][0])
 
 
-def is_taken(desk: Desk, place: Place, kind: HandlerKind) -> bool:
+def is_taken(desk: Desk, place: RunPosition, kind: HandlerKind) -> bool:
     """Does the database take such a row?"""
     desk.backend.begin()
     try:
@@ -177,25 +183,25 @@ def test_the_database_takes_a_producer_only_where_one_can_come_to(desk: Desk) ->
     possible = {
         place
         for place in REACHABLE
-        if place.phase in (Phase.PREPARING, Phase.COMMITTED) and place.outcome == Outcome.NONE
+        if place.phase in (RunPhase.PREPARING, RunPhase.COMMITTED) and place.outcome == EffectOutcome.NONE
     }
     assert {place for place in PLACES if is_taken(desk, place, "producer")} == possible
 
 
-@pytest.mark.parametrize("what", Step)
-def test_every_step_that_is_allowed_can_be_written_and_every_other_changes_nothing(desk: Desk, what: Step) -> None:
+@pytest.mark.parametrize("what", RunStep)
+def test_every_step_that_is_allowed_can_be_written_and_every_other_changes_nothing(desk: Desk, what: RunStep) -> None:
     for place in REACHABLE:
         desk.backend.begin()
         run = insert(desk, place)
         before = desk.rows()
         extra: dict[str, object] = {"error_kind": "transient"}
-        if what is Step.PREPARED or (what is Step.COMMITTED and place.phase == Phase.PREPARING):
+        if what is RunStep.PREPARED or (what is RunStep.COMMITTED and place.phase == RunPhase.PREPARING):
             extra["prepare_result"] = packed("a plan")
-        if what is Step.APPLIED:
+        if what is RunStep.APPLIED:
             extra["mutation_result"] = packed("done")
         if what in steps_from(place):
             moved = run_rows.move(desk.book, run, what, **extra)
-            assert place_of(desk.run(run)) == place_of(moved) == step(place, what)
+            assert position_of(desk.run(run)) == position_of(moved) == apply_step(place, what)
         else:
             with pytest.raises(TransitionError):
                 run_rows.move(desk.book, run, what, **extra)
@@ -204,7 +210,7 @@ def test_every_step_that_is_allowed_can_be_written_and_every_other_changes_nothi
 
 
 def test_no_row_goes_back_to_an_earlier_phase_whoever_writes_it(desk: Desk) -> None:
-    for place, phase in product(REACHABLE, Phase):
+    for place, phase in product(REACHABLE, RunPhase):
         if ORDER.index(phase) >= ORDER.index(place.phase):
             continue
         desk.backend.begin()
@@ -216,9 +222,9 @@ def test_no_row_goes_back_to_an_earlier_phase_whoever_writes_it(desk: Desk) -> N
 
 def test_no_row_of_a_run_that_has_ended_is_moved_whoever_writes_it(desk: Desk) -> None:
     values: dict[str, list[object]] = {
-        "phase": [each.value for each in Phase],
-        "status": [each.value for each in Status],
-        "outcome": [each.value for each in Outcome],
+        "phase": [each.value for each in RunPhase],
+        "status": [each.value for each in RunStatus],
+        "outcome": [each.value for each in EffectOutcome],
         "prepare_result": [b"another"],
         "mutation_result": [b"another"],
     }
@@ -241,4 +247,4 @@ def test_whoever_moves_a_run_that_another_has_moved_meanwhile_is_told(desk: Desk
     run = desk.begin()
     desk.prepare(run, "a")
     with pytest.raises(InvariantError, match="no longer"):
-        desk.do(run_rows.move, run, Step.PREPARED, prepare_result=packed(None))
+        desk.do(run_rows.move, run, RunStep.PREPARED, prepare_result=packed(None))

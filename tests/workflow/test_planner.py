@@ -8,11 +8,11 @@ import pytest
 
 import headwater as hw
 from headwater.workflow import operator_actions, transitions
-from headwater.workflow.planner import Due, Flags, Rest, choose, flags_after_restart
-from headwater.workflow.rows import Intent, Trouble, Why
+from headwater.workflow.planner import Due, Flags, IdleUntil, choose, flags_after_restart
+from headwater.workflow.rows import FailureKind, Intent, RunCause
 from headwater.workflow.schedule import Cron, Every
-from headwater.workflow.tables import Book
-from headwater.workflow.transitions import Ask, Begun, Prepared
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.transitions import Begun, Prepared, ReconcileCall
 from headwater.workflow.workflow_limits import WAKE_MAX_MS
 from tests.support.flows import FLOW, MINUTE_MS, Desk, flow_spec, packed
 
@@ -32,7 +32,7 @@ def quiet(desk: Desk, version: str = "2", **spec: object) -> Desk:
     return desk
 
 
-def peeked(desk: Desk) -> Rest:
+def peeked(desk: Desk) -> IdleUntil:
     return desk.do(transitions.peek, FLOW, desk.spec, desk.flags)
 
 
@@ -40,12 +40,12 @@ def peeked(desk: Desk) -> Rest:
 
 
 def test_a_consumer_runs_when_something_was_published_and_looks_once_if_it_takes_nothing(desk: Desk) -> None:
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     desk.publish("a")
     run = desk.begin()
-    assert (run.why, run.offered) == (Why.EVENT, 1)
+    assert (run.why, run.offered) == (RunCause.EVENT, 1)
     desk.idle(run)
-    assert desk.next() == Rest(), "it has seen it, and waits for something new"
+    assert desk.next() == IdleUntil(), "it has seen it, and waits for something new"
     desk.publish("b")
     assert desk.begin().offered == 2
 
@@ -59,7 +59,7 @@ def test_a_backlog_is_worked_off_although_only_a_part_of_it_was_taken(desk: Desk
         desk.prepare(run, "abc"[3 - left])
         desk.act(run)
         desk.commit(run)
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
 
 
 def test_what_is_published_while_a_run_is_under_way_is_not_lost(desk: Desk) -> None:
@@ -134,7 +134,7 @@ def test_those_with_events_come_before_those_that_are_woken_and_these_before_tho
     while isinstance(found := desk.next(), Begun):
         order.append((found.run.handler, found.run.why))
         desk.idle(found.run)
-    assert order == [("d", Why.EVENT), ("c", Why.WAKE), ("b", Why.WAKE), ("a", Why.DEPLOY)]
+    assert order == [("d", RunCause.EVENT), ("c", RunCause.WAKE), ("b", RunCause.WAKE), ("a", RunCause.DEPLOY)]
 
 
 def test_no_more_is_shown_than_a_consumer_asks_for(desk: Desk) -> None:
@@ -151,15 +151,15 @@ def test_a_consumer_is_woken_at_the_time_it_has_asked_for_once(desk: Desk) -> No
     due = desk.clock.now_ms() + MINUTE_MS
     desk.publish("a")
     desk.idle(desk.begin(), wake_at=due)
-    assert desk.next() == peeked(desk) == Rest(due)
+    assert desk.next() == peeked(desk) == IdleUntil(due)
     desk.clock.advance(MINUTE_MS)
-    assert peeked(desk) == Rest(desk.clock.now_ms())
+    assert peeked(desk) == IdleUntil(desk.clock.now_ms())
     run = desk.begin()
-    assert run.why == Why.WAKE
+    assert run.why == RunCause.WAKE
     assert desk.handler().wake_at is None
-    desk.fail(run, Trouble.STOPPED)
+    desk.fail(run, FailureKind.STOPPED)
     desk.idle(desk.begin())
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
 
 
 def test_a_plan_without_a_time_takes_back_the_one_before(desk: Desk) -> None:
@@ -167,7 +167,7 @@ def test_a_plan_without_a_time_takes_back_the_one_before(desk: Desk) -> None:
     desk.idle(desk.begin(), wake_at=desk.clock.now_ms() + MINUTE_MS)
     desk.publish("b")
     desk.idle(desk.begin())
-    assert (desk.handler().wake_at, desk.next()) == (None, Rest())
+    assert (desk.handler().wake_at, desk.next()) == (None, IdleUntil())
 
 
 def test_something_new_wakes_a_consumer_before_its_time_which_stays(desk: Desk) -> None:
@@ -176,7 +176,7 @@ def test_something_new_wakes_a_consumer_before_its_time_which_stays(desk: Desk) 
     desk.idle(desk.begin(), wake_at=due)
     desk.publish("b")
     run = desk.begin()
-    assert run.why == Why.EVENT
+    assert run.why == RunCause.EVENT
     assert desk.handler().wake_at == due
     desk.prepare(run, "a", wake_at=due)
     desk.act(run)
@@ -190,7 +190,7 @@ def test_a_time_to_wake_outlives_the_process(desk: Desk) -> None:
     desk.idle(desk.begin(), wake_at=due)
     desk.reopen()
     desk.idle(desk.begin(), wake_at=due)
-    assert desk.next() == Rest(due)
+    assert desk.next() == IdleUntil(due)
 
 
 # --- producers ------------------------------------------------------------------------------------------------
@@ -199,12 +199,12 @@ def test_a_time_to_wake_outlives_the_process(desk: Desk) -> None:
 def test_a_producer_runs_at_its_time_and_the_next_time_is_written_when_it_has(desk: Desk) -> None:
     quiet(desk, producers={"poll": Every(5 * MINUTE_MS)})
     due = desk.clock.now_ms() + 5 * MINUTE_MS
-    assert desk.next() == peeked(desk) == Rest(due)
+    assert desk.next() == peeked(desk) == IdleUntil(due)
     desk.clock.advance(5 * MINUTE_MS - 1)
-    assert desk.next() == Rest(due)
+    assert desk.next() == IdleUntil(due)
     desk.clock.advance(1)
     run = desk.begin()
-    assert (run.kind, run.why) == ("producer", Why.SCHEDULE)
+    assert (run.kind, run.why) == ("producer", RunCause.SCHEDULE)
     assert desk.handler("poll", "producer").next_run_at == due
     desk.clock.advance(7_000)
     desk.produce(run, state=packed("cursor"))
@@ -232,9 +232,9 @@ def test_the_producer_that_has_waited_longest_is_first(desk: Desk) -> None:
 def test_a_producer_without_a_schedule_runs_when_it_is_deployed_and_when_it_is_asked_for(desk: Desk) -> None:
     quiet(desk, producers={"poll": None})
     assert desk.handler("poll", "producer").next_run_at is None
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     desk.do(operator_actions.run_now, FLOW)
-    assert desk.begin().why == Why.MANUAL
+    assert desk.begin().why == RunCause.MANUAL
 
 
 def test_a_producer_that_fails_stays_due(desk: Desk) -> None:
@@ -243,7 +243,7 @@ def test_a_producer_that_fails_stays_due(desk: Desk) -> None:
     desk.fail(desk.begin())
     desk.clock.advance(10_000)
     run = desk.begin()
-    assert (run.handler, run.attempt, run.why) == ("poll", 2, Why.RETRY)
+    assert (run.handler, run.attempt, run.why) == ("poll", 2, RunCause.RETRY)
 
 
 def test_a_state_that_is_not_returned_stays(desk: Desk) -> None:
@@ -263,10 +263,10 @@ def test_a_state_that_is_not_returned_stays(desk: Desk) -> None:
 def test_the_earliest_time_of_all_is_when_to_look_again(desk: Desk) -> None:
     quiet(desk, producers={"poll": Every(5 * MINUTE_MS), "slow": Every(HOUR_MS)})
     now = desk.clock.now_ms()
-    assert desk.next() == Rest(now + 5 * MINUTE_MS)
+    assert desk.next() == IdleUntil(now + 5 * MINUTE_MS)
     desk.publish("a")
     desk.idle(desk.begin(), wake_at=now + MINUTE_MS)
-    assert desk.next() == Rest(now + MINUTE_MS)
+    assert desk.next() == IdleUntil(now + MINUTE_MS)
 
 
 @pytest.mark.parametrize("change", ["intent = 'paused'", "intent = 'archived'", "block = 'x', block_kind = 'logic'"])
@@ -275,7 +275,7 @@ def test_what_is_stopped_has_no_time_at_all(desk: Desk, change: str) -> None:
     desk.book.execute(f"update flow set {change}")  # noqa: S608
     desk.clock.advance(DAY_MS)
     desk.publish("a")
-    assert desk.next() == peeked(desk) == Rest()
+    assert desk.next() == peeked(desk) == IdleUntil()
 
 
 def test_nothing_is_due_beside_a_run_that_is_active(desk: Desk) -> None:
@@ -283,7 +283,7 @@ def test_nothing_is_due_beside_a_run_that_is_active(desk: Desk) -> None:
     desk.publish("a")
     desk.begin()
     desk.publish("b")
-    assert desk.next() == peeked(desk) == Rest()
+    assert desk.next() == peeked(desk) == IdleUntil()
 
 
 def test_a_chain_that_is_not_finished_is_all_that_is_looked_at(desk: Desk) -> None:
@@ -291,7 +291,7 @@ def test_a_chain_that_is_not_finished_is_all_that_is_looked_at(desk: Desk) -> No
     desk.publish("a")
     desk.fail(desk.begin())
     retry_at = desk.clock.now_ms() + 10_000
-    assert peeked(desk) == Rest(retry_at)
+    assert peeked(desk) == IdleUntil(retry_at)
     desk.clock.advance(DAY_MS)
     assert desk.begin().handler == "work"
 
@@ -299,15 +299,15 @@ def test_a_chain_that_is_not_finished_is_all_that_is_looked_at(desk: Desk) -> No
 def test_a_question_about_a_call_has_a_time_like_everything_else(desk: Desk) -> None:
     due = desk.clock.now_ms() + MINUTE_MS
     desk.doubt("a", next_at=due)
-    assert peeked(desk) == Rest(due)
+    assert peeked(desk) == IdleUntil(due)
 
 
 def test_the_planner_only_looks(desk: Desk) -> None:
     desk.publish("a")
     before = desk.rows()
     found = choose(desk.book, desk.flow, desk.spec, Flags(dirty={"work"}))
-    assert isinstance(found, Due) and (found.handler.name, found.why) == ("work", Why.EVENT)
-    assert choose(desk.book, desk.flow, desk.spec, Flags()) == Rest()
+    assert isinstance(found, Due) and (found.handler.name, found.why) == ("work", RunCause.EVENT)
+    assert choose(desk.book, desk.flow, desk.spec, Flags()) == IdleUntil()
     peeked(desk)
     assert desk.rows() == before
 
@@ -321,10 +321,10 @@ def test_after_a_restart_those_look_who_have_something_to_look_at(desk: Desk) ->
 
 def test_who_took_up_a_chain_is_told_by_its_run(desk: Desk) -> None:
     desk.publish("a")
-    desk.fail(desk.begin(), Trouble.LOGIC)
+    desk.fail(desk.begin(), FailureKind.LOGIC)
     desk.do(operator_actions.resume, FLOW)
-    desk.flags.resumed = Why.FIXED
-    assert desk.begin().why == Why.FIXED
+    desk.flags.resumed = RunCause.FIXED
+    assert desk.begin().why == RunCause.FIXED
     assert desk.flags.resumed is None
 
 
@@ -337,7 +337,7 @@ def test_a_producer_is_not_late_because_the_clock_was_set_back(desk: Desk, back:
     quiet(desk, producers={"poll": Every(5 * MINUTE_MS), "asked": None, "hourly": Cron("0 * * * *", "UTC")})
     desk.clock.advance(-back)
     found = desk.next()
-    assert isinstance(found, Rest) and found.until is not None
+    assert isinstance(found, IdleUntil) and found.until is not None
     assert 0 < found.until - desk.clock.now_ms() <= 5 * MINUTE_MS
     for name in ("poll", "hourly"):
         due = desk.handler(name, "producer").next_run_at
@@ -359,24 +359,24 @@ def test_a_retry_is_not_late_because_the_clock_was_set_back(desk: Desk) -> None:
     desk.publish("a")
     desk.fail(desk.begin())
     desk.clock.advance(-DAY_MS)
-    assert desk.next() == Rest(desk.clock.now_ms() + 10_000)
+    assert desk.next() == IdleUntil(desk.clock.now_ms() + 10_000)
     desk.clock.advance(10_000)
-    assert desk.begin().why == Why.RETRY
+    assert desk.begin().why == RunCause.RETRY
 
 
 def test_a_question_about_a_call_is_not_late_because_the_clock_was_set_back(desk: Desk) -> None:
     desk.doubt("a", next_at=desk.clock.now_ms() + 10_000)
     desk.clock.advance(-DAY_MS)
-    assert desk.next() == Rest(desk.clock.now_ms() + 10_000)
+    assert desk.next() == IdleUntil(desk.clock.now_ms() + 10_000)
     desk.clock.advance(10_000)
-    assert isinstance(desk.next(), Ask)
+    assert isinstance(desk.next(), ReconcileCall)
 
 
 def test_a_consumer_that_asked_to_be_woken_is_woken_within_a_day_although_the_clock_was_set_back(desk: Desk) -> None:
     desk.publish("a")
     desk.idle(desk.begin(), wake_at=desk.clock.now_ms() + MINUTE_MS)
     desk.clock.advance(-30 * DAY_MS)
-    assert desk.next() == Rest(desk.clock.now_ms() + WAKE_MAX_MS)
+    assert desk.next() == IdleUntil(desk.clock.now_ms() + WAKE_MAX_MS)
 
 
 def test_a_clock_that_was_set_back_is_put_right_once(desk: Desk) -> None:
@@ -391,7 +391,7 @@ def test_a_workflow_that_is_stopped_stays_stopped_when_the_clock_is_set_back(des
     quiet(desk, producers={"poll": Every(5 * MINUTE_MS)})
     desk.do(operator_actions.pause, FLOW)
     desk.clock.advance(-DAY_MS)
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     assert desk.flow.intent == Intent.PAUSED
 
 
@@ -427,7 +427,7 @@ def test_what_a_run_leaves_is_begun_in_the_transaction_that_ends_it(desk: Desk) 
     desk.prepare(run, "a")
     desk.act(run)
 
-    def end(book: Book) -> object:
+    def end(book: WorkflowTables) -> object:
         transitions.consumed(book, run.id, None, desk.spec)
         return transitions.begin_after(book, "work", FLOW, desk.spec, desk.flags)
 

@@ -8,10 +8,10 @@ from headwater.errors import NotFoundError, TransitionError
 from headwater.workflow import run_rows
 from headwater.workflow.deployment import deploy
 from headwater.workflow.operator_actions import find_input
-from headwater.workflow.planner import Rest
+from headwater.workflow.planner import IdleUntil
 from headwater.workflow.publication import Publication, publish
-from headwater.workflow.rows import InputRow, Trouble
-from headwater.workflow.tables import Book
+from headwater.workflow.rows import FailureKind, InputRow
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun
 from tests.support.flows import FLOW, POLLING, Desk, flow_spec, packed
 
@@ -81,7 +81,7 @@ def test_who_has_looked_at_an_event_looks_again_when_it_says_something_else(desk
     desk.publish("a", payload={"state": "open"})
     desk.idle(desk.begin())
     desk.publish("a", payload={"state": "open"})
-    assert desk.next() == Rest(), "the same is no news: whoever polls publishes it again and again"
+    assert desk.next() == IdleUntil(), "the same is no news: whoever polls publishes it again and again"
     desk.publish("a", payload={"state": "closed"})
     assert desk.begin().offered == 1
 
@@ -96,7 +96,7 @@ def test_a_run_does_not_act_on_what_an_event_said_before(desk: Desk) -> None:
         desk.prepare(run, "b", "a")
     assert refused.value.facts["stopped"]
     assert desk.rows() == before
-    desk.fail(run, Trouble.STOPPED, refused.value.message)
+    desk.fail(run, FailureKind.STOPPED, refused.value.message)
     found = desk.next()
     assert isinstance(found, Begun)
     assert [event.payload for event in found.events] == [packed(2), packed(1)]
@@ -235,7 +235,7 @@ def test_a_topic_that_is_not_there_is_refused_by_name(desk: Desk, flow: str, top
 
 
 def test_whoever_is_told_of_what_is_published_is_told_of_its_workflow_and_topic(desk: Desk) -> None:
-    def look(book: Book, message: str) -> tuple[list[tuple[int, str]], list[int]]:
+    def look(book: WorkflowTables, message: str) -> tuple[list[tuple[int, str]], list[int]]:
         publish(book, Publication(FLOW, "notes", message, packed(message)))
         return list(book.published), list(book.touched)
 

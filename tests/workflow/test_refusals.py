@@ -9,7 +9,7 @@ import pytest
 
 from headwater.errors import TransitionError
 from headwater.workflow import operator_actions, run_queries, transitions
-from headwater.workflow.rows import RunRow, Trouble
+from headwater.workflow.rows import FailureKind, RunRow
 from tests.support.flows import FLOW, Desk, flow_spec, packed
 from tests.workflow.roads import ROADS, Road, drive, name_of
 from tests.workflow.test_transitions import ACTIONS
@@ -103,7 +103,7 @@ def test_what_a_run_waits_for_instead_is_said_with_what_to_type(desk: Desk) -> N
     desk.do(operator_actions.retry, run.id)
     assert "it is about to be tried again anyway" in refused(desk, operator_actions.retry, run.id)
     run = desk.begin()
-    desk.fail(run, Trouble.LOGIC, "it is wrong")
+    desk.fail(run, FailureKind.LOGIC, "it is wrong")
     told = f"it failed (it is wrong); when that is mended, `headwater workflow resume {FLOW}` tries it again"
     assert refused(desk, operator_actions.approve, run.id).endswith(told)
     desk.do(operator_actions.cancel, run.id)
@@ -138,7 +138,7 @@ def test_what_was_put_aside_is_tried_again_by_its_workflow(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.prepare(run, "a")
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     assert f"`headwater workflow reprocess {FLOW}`" in refused(desk, operator_actions.retry, run.id)
 
 
@@ -179,7 +179,7 @@ def test_workflows_say_what_stands_in_the_way_and_what_to_type(desk: Desk) -> No
     desk.fail(run)
     desk.do(operator_actions.resume, FLOW)
     assert f"run {run.id} is not finished, and goes on by itself" in refused(desk, operator_actions.run_now, FLOW)
-    desk.fail(desk.begin(), Trouble.LOGIC, "it is wrong.\n")
+    desk.fail(desk.begin(), FailureKind.LOGIC, "it is wrong.\n")
     told = f"it waits for a person: work is wrong: it is wrong; `headwater workflow show {FLOW}` tells what to type"
     assert refused(desk, operator_actions.run_now, FLOW).endswith(told)
     desk.do(operator_actions.pause, FLOW)
@@ -220,6 +220,6 @@ def test_what_was_put_aside_in_another_workflow_is_tried_again_there(desk: Desk)
     desk.do(transitions.consumed, run.id, None, flow_spec())
     other = desk.begin()
     desk.prepare(other, "about a")
-    desk.fail(other, Trouble.LOGIC)
+    desk.fail(other, FailureKind.LOGIC)
     told = refused(desk, operator_actions.reprocess, FLOW, 1)
     assert told.endswith("what came of it was put aside elsewhere: `headwater workflow reprocess app.other`")

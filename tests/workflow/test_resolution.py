@@ -9,10 +9,19 @@ import pytest
 from headwater.errors import NotFoundError, TransitionError
 from headwater.workflow import operator_actions, run_queries, transitions
 from headwater.workflow.deployment import deploy
-from headwater.workflow.planner import Rest
-from headwater.workflow.rows import CallStatus, EventStatus, Intent, Outcome, Phase, Status, Trouble, Why
-from headwater.workflow.tables import Book
-from headwater.workflow.transitions import Ask, Begun
+from headwater.workflow.planner import IdleUntil
+from headwater.workflow.rows import (
+    CallStatus,
+    EffectOutcome,
+    EventStatus,
+    FailureKind,
+    Intent,
+    RunCause,
+    RunPhase,
+    RunStatus,
+)
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.transitions import Begun, ReconcileCall
 from headwater.workflow.workflow_limits import BACKOFF_MS
 from tests.support.flows import FLOW, POLLING, Desk, flow_spec, packed
 
@@ -32,11 +41,11 @@ def test_a_workflow_is_found_by_its_name_or_without_its_apps_if_that_is_clear(de
 def test_nothing_starts_while_a_workflow_is_paused_and_what_waits_is_done_when_it_goes_on(desk: Desk) -> None:
     desk.do(operator_actions.pause, FLOW)
     desk.publish("a")
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     with pytest.raises(TransitionError, match="paused already"):
         desk.do(operator_actions.pause, FLOW)
     desk.do(operator_actions.resume, FLOW)
-    assert desk.begin().why == Why.EVENT
+    assert desk.begin().why == RunCause.EVENT
     with pytest.raises(TransitionError, match="not paused"):
         desk.do(operator_actions.resume, FLOW)
 
@@ -50,12 +59,12 @@ def test_a_run_that_is_under_way_stops_before_it_acts_when_its_workflow_is_pause
         desk.leave(run)
     assert refused.value.facts["stopped"]
     assert desk.call(run) is None
-    desk.fail(run, Trouble.STOPPED)
+    desk.fail(run, FailureKind.STOPPED)
     assert desk.flow.failures == 0
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     desk.do(operator_actions.resume, FLOW)
     again = desk.begin()
-    assert (again.retry_of, again.phase) == (run.id, Phase.PREPARING)
+    assert (again.retry_of, again.phase) == (run.id, RunPhase.PREPARING)
 
 
 def test_a_run_that_has_acted_is_finished_although_its_workflow_is_paused(desk: Desk) -> None:
@@ -64,24 +73,24 @@ def test_a_run_that_has_acted_is_finished_although_its_workflow_is_paused(desk: 
     desk.prepare(run, "a")
     desk.act(run)
     desk.do(operator_actions.pause, FLOW)
-    assert desk.commit(run).status == Status.COMMITTED
+    assert desk.commit(run).status == RunStatus.COMMITTED
     assert desk.events() == {"a": EventStatus.CONSUMED}
 
 
 def test_pausing_does_not_touch_what_blocks_a_workflow(desk: Desk) -> None:
     desk.publish("a")
-    desk.fail(desk.begin(), Trouble.LOGIC, "no such field")
+    desk.fail(desk.begin(), FailureKind.LOGIC, "no such field")
     before = desk.flow
     desk.do(operator_actions.pause, FLOW)
     assert (desk.flow.block, desk.flow.block_kind) == (before.block, "logic")
 
 
-@pytest.mark.parametrize("kind", [Trouble.LOGIC, Trouble.AUTH, Trouble.PERMISSION, Trouble.INTERNAL])
-def test_resuming_takes_the_block_away_and_forgets_what_was_counted(desk: Desk, kind: Trouble) -> None:
+@pytest.mark.parametrize("kind", [FailureKind.LOGIC, FailureKind.AUTH, FailureKind.PERMISSION, FailureKind.INTERNAL])
+def test_resuming_takes_the_block_away_and_forgets_what_was_counted(desk: Desk, kind: FailureKind) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.fail(run, kind)
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     flow = desk.do(operator_actions.resume, FLOW)
     assert (flow.block, flow.block_kind, flow.failures, flow.repairs) == (None, None, 0, 0)
     assert desk.begin().retry_of == run.id
@@ -91,7 +100,7 @@ def test_resuming_does_not_wait_for_the_backoff(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.fail(run)
-    assert desk.next() == Rest(desk.clock.now_ms() + BACKOFF_MS)
+    assert desk.next() == IdleUntil(desk.clock.now_ms() + BACKOFF_MS)
     desk.do(operator_actions.resume, FLOW)
     assert desk.begin().retry_of == run.id
     assert desk.flow.failures == 0
@@ -118,11 +127,11 @@ def test_running_now_makes_every_producer_due_and_is_refused_while_anything_is_u
     desk.do(operator_actions.run_now, FLOW)
     desk.do(operator_actions.run_now, FLOW)
     run = desk.begin()
-    assert (run.handler, run.why) == ("poll", Why.MANUAL)
+    assert (run.handler, run.why) == ("poll", RunCause.MANUAL)
     with pytest.raises(TransitionError, match="at work already"):
         desk.do(operator_actions.run_now, FLOW)
     desk.produce(run)
-    assert isinstance(desk.next(), Rest), "asked for twice, and run once"
+    assert isinstance(desk.next(), IdleUntil), "asked for twice, and run once"
     desk.publish("a")
     desk.fail(desk.begin())
     with pytest.raises(TransitionError, match="not finished"):
@@ -164,12 +173,12 @@ def test_a_workflow_that_is_at_work_is_not_archived(desk: Desk) -> None:
 
 def test_the_very_attempt_that_was_approved_goes_on_with_what_it_holds(desk: Desk) -> None:
     asked = desk.ask("a", "b")
-    assert (asked.status, asked.phase, asked.ask) == (Status.APPROVAL, Phase.PREPARED, 1)
-    assert desk.flow.block_kind == "ask" and desk.next() == Rest()
+    assert (asked.status, asked.phase, asked.ask) == (RunStatus.APPROVAL, RunPhase.PREPARED, 1)
+    assert desk.flow.block_kind == "ask" and desk.next() == IdleUntil()
     desk.do(operator_actions.approve, asked.id)
     found = desk.next()
     assert isinstance(found, Begun)
-    assert (found.run.id, found.run.status, found.run.error_kind) == (asked.id, Status.ACTIVE, None)
+    assert (found.run.id, found.run.status, found.run.error_kind) == (asked.id, RunStatus.ACTIVE, None)
     assert [event.message for event in found.events] == ["a", "b"]
     desk.act(found.run)
     desk.commit(found.run)
@@ -201,11 +210,11 @@ def test_signing_in_again_does_not_let_a_run_act_on_events_that_it_has_given_bac
     asked = desk.ask("a")
     desk.do(operator_actions.approve, asked.id)
     desk.begin()
-    desk.fail(asked, Trouble.AUTH, "sign in again")
+    desk.fail(asked, FailureKind.AUTH, "sign in again")
     assert desk.events() == {"a": EventStatus.PENDING}
     desk.do(operator_actions.approve, asked.id)
     again = desk.begin()
-    assert (again.retry_of, again.phase) == (asked.id, Phase.PREPARING)
+    assert (again.retry_of, again.phase) == (asked.id, RunPhase.PREPARING)
 
 
 def test_a_plan_that_nobody_has_approved_is_not_acted_on_because_another_was(desk: Desk) -> None:
@@ -219,16 +228,16 @@ def test_a_plan_that_nobody_has_approved_is_not_acted_on_because_another_was(des
     desk.do(transitions.ask, again.id)
     desk.do(operator_actions.skip_input, 1)
     third = desk.begin()
-    assert (third.retry_of, third.phase) == (again.id, Phase.PREPARING)
+    assert (third.retry_of, third.phase) == (again.id, RunPhase.PREPARING)
     assert desk.events() == {"a": EventStatus.SKIPPED, "b": EventStatus.PENDING}
 
 
 def test_what_is_rejected_is_not_done_and_next_is_told(desk: Desk) -> None:
     asked = desk.ask("a")
     rejected = desk.do(operator_actions.reject, asked.id)
-    assert (rejected.phase, rejected.outcome) == (Phase.MUTATED, Outcome.SKIPPED)
+    assert (rejected.phase, rejected.outcome) == (RunPhase.MUTATED, EffectOutcome.SKIPPED)
     run = desk.begin()
-    assert (run.phase, run.outcome, run.retry_of) == (Phase.MUTATED, Outcome.SKIPPED, asked.id)
+    assert (run.phase, run.outcome, run.retry_of) == (RunPhase.MUTATED, EffectOutcome.SKIPPED, asked.id)
     desk.commit(run)
     assert desk.events() == {"a": EventStatus.SKIPPED}
     assert desk.call(run) is None
@@ -239,7 +248,7 @@ def test_who_waits_for_somebody_to_sign_in_cannot_be_rejected(desk: Desk) -> Non
     desk.publish("a")
     run = desk.begin()
     desk.prepare(run, "a")
-    desk.fail(run, Trouble.AUTH, "sign in again")
+    desk.fail(run, FailureKind.AUTH, "sign in again")
     with pytest.raises(TransitionError, match="sign in again"):
         desk.do(operator_actions.reject, run.id)
     desk.do(operator_actions.approve, run.id)
@@ -258,7 +267,7 @@ def test_a_retry_is_at_once_and_as_if_it_had_not_failed(desk: Desk) -> None:
     assert desk.flow.failures == 2
     desk.do(operator_actions.retry, run.id)
     assert (desk.flow.failures, desk.flow.retry_at) == (0, desk.clock.now_ms())
-    assert desk.begin().why == Why.RETRY
+    assert desk.begin().why == RunCause.RETRY
 
 
 def test_only_the_newest_run_of_a_chain_can_be_tried_again(desk: Desk) -> None:
@@ -280,7 +289,7 @@ def test_a_run_that_is_cancelled_before_it_acts_is_skipped(desk: Desk) -> None:
     desk.do(operator_actions.cancel, run.id)
     desk.prepare(run, "a")
     skipped = desk.leave(run)
-    assert (skipped.phase, skipped.outcome) == (Phase.MUTATED, Outcome.SKIPPED)
+    assert (skipped.phase, skipped.outcome) == (RunPhase.MUTATED, EffectOutcome.SKIPPED)
     assert desk.call(run) is None
     desk.commit(run)
     assert desk.events() == {"a": EventStatus.SKIPPED}
@@ -341,10 +350,14 @@ def test_what_a_person_says_happened_is_what_next_gets(desk: Desk) -> None:
     call = desk.call(run)
     assert call is not None
     assert (call.status, call.resolved_by, call.result) == (CallStatus.APPLIED, "user_applied", packed({"id": 7}))
-    assert (told.phase, told.status, told.outcome) == (Phase.MUTATED, Status.RECONCILIATION, Outcome.APPLIED)
+    assert (told.phase, told.status, told.outcome) == (
+        RunPhase.MUTATED,
+        RunStatus.RECONCILIATION,
+        EffectOutcome.APPLIED,
+    )
     assert desk.flow.block is None
     again = desk.begin()
-    assert (again.mutation_result, again.why) == (packed({"id": 7}), Why.RECONCILED)
+    assert (again.mutation_result, again.why) == (packed({"id": 7}), RunCause.RECONCILED)
     desk.commit(again)
     assert desk.events() == {"a": EventStatus.CONSUMED}
 
@@ -356,7 +369,7 @@ def test_what_a_person_says_did_not_happen_is_prepared_anew(desk: Desk) -> None:
     assert call is not None and (call.status, call.resolved_by) == (CallStatus.FAILED, "user_not_applied")
     assert desk.events() == {"a": EventStatus.PENDING}
     again = desk.begin()
-    assert (again.phase, again.retry_of) == (Phase.PREPARING, run.id)
+    assert (again.phase, again.retry_of) == (RunPhase.PREPARING, run.id)
     desk.prepare(again, "a")
     desk.leave(again)
     other = desk.call(again)
@@ -386,18 +399,18 @@ def test_without_a_reconcile_nothing_can_be_asked_again(desk: Desk) -> None:
     view = run_queries.run_view(desk.book, desk.run(run.id))
     assert (view.waits_for, view.can_ask, run_queries.flow(desk.book, FLOW).can_ask) == ("indeterminate", True, True)
     desk.do(operator_actions.reconcile_again, run.id)
-    assert isinstance(desk.next(), Ask)
+    assert isinstance(desk.next(), ReconcileCall)
 
 
 def test_the_connector_is_asked_again_as_if_it_had_not_been(desk: Desk) -> None:
     desk.deploy(flow_spec(reconciles=True), "2")
     run = desk.doubt("a", next_at=1)
     desk.do(transitions.still_uncertain, run.id, "no answer", 5, None)
-    assert desk.next() == Rest() and desk.flow.block_kind == "indeterminate"
+    assert desk.next() == IdleUntil() and desk.flow.block_kind == "indeterminate"
     desk.do(operator_actions.reconcile_again, run.id)
     call = desk.call(run)
     assert call is not None and (call.tries, call.next_at) == (0, desk.clock.now_ms())
-    assert isinstance(desk.next(), Ask)
+    assert isinstance(desk.next(), ReconcileCall)
     with pytest.raises(TransitionError, match="about to be asked"):
         desk.do(operator_actions.reconcile_again, run.id)
 
@@ -460,7 +473,7 @@ def test_an_input_that_is_skipped_while_a_run_plans_with_it_is_no_fault_of_the_r
         desk.prepare(run, "b", "a")
     assert refused.value.facts["stopped"]
     assert desk.rows() == before
-    desk.fail(run, Trouble.STOPPED)
+    desk.fail(run, FailureKind.STOPPED)
     assert desk.begin().offered == 1
 
 
@@ -479,7 +492,7 @@ def test_a_plan_that_waits_for_an_approval_is_void_when_an_input_of_it_is_skippe
     desk.do(operator_actions.skip_input, 2)
     assert desk.events() == {"a": EventStatus.PENDING, "b": EventStatus.SKIPPED}
     run = desk.begin()
-    assert (run.retry_of, run.phase, run.offered) == (asked.id, Phase.PREPARING, 1)
+    assert (run.retry_of, run.phase, run.offered) == (asked.id, RunPhase.PREPARING, 1)
 
 
 def test_skipping_an_input_tells_every_workflow_whose_events_it_takes_away(desk: Desk) -> None:
@@ -494,7 +507,7 @@ def test_skipping_an_input_tells_every_workflow_whose_events_it_takes_away(desk:
     desk.commit(run)
     touched: list[int] = []
 
-    def skip(book: Book) -> None:
+    def skip(book: WorkflowTables) -> None:
         operator_actions.skip_input(book, 1)
         touched.extend(book.touched)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.workflow.rows import RunRow, Trouble
+from headwater.workflow.rows import FailureKind, RunRow
 from headwater.workflow.run_retention import BATCH, prune
 from headwater.workflow.table_checks import check_all
 from headwater.workflow.workflow_limits import BACKOFF_MS, PRUNE_EVERY
@@ -83,7 +83,7 @@ def test_a_chain_that_is_not_finished_stays_however_old_it_is(desk: Desk) -> Non
     run = desk.begin()
     desk.prepare(run, "a")
     desk.act(run)
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     desk.book.execute("delete from flow_run where id < ?", run.id)
     add_finished(desk, *range(run.id + 1, run.id + 20))
     assert desk.do(prune, desk.flow.id, 3) == 16

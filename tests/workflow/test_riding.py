@@ -44,7 +44,7 @@ from headwater.workflow.deployment import deploy
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.table_checks import check_all
 from headwater.workflow.table_transaction import Part, Ride
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.status_document import key_of
 from headwater.workflow.workflow_spec import FlowSpec
 from tests.support.flows import FLOW, flow_spec, packed
@@ -419,7 +419,7 @@ class Line:
         self.disk.mark(self.steps)
         return ride.answers[-2]
 
-    def _count(self, book: Book) -> None:
+    def _count(self, book: WorkflowTables) -> None:
         query = "insert into flow_input(flow, source, message, title, created_at) values (1, 'steps', ?, '', 0)"
         book.execute(query, str(self.steps))
 
@@ -444,23 +444,23 @@ def recorded_line(seed: int) -> tuple[Disk, int]:
     return disk, line.steps
 
 
-def _publish(event: Publication, book: Book) -> object:
+def _publish(event: Publication, book: WorkflowTables) -> object:
     return publish(book, event)
 
 
-def _prepare(run: int, event: int, spec: FlowSpec, book: Book) -> object:
+def _prepare(run: int, event: int, spec: FlowSpec, book: WorkflowTables) -> object:
     return transitions.prepared(book, run, transitions.Prepared(events=(event,), result=packed(event)), spec)
 
 
-def _leave(run: int, book: Book) -> object:
+def _leave(run: int, book: WorkflowTables) -> object:
     return transitions.in_flight(book, run, "work.mutate", packed(1))
 
 
-def _apply(run: int, book: Book) -> object:
+def _apply(run: int, book: WorkflowTables) -> object:
     return transitions.applied(book, run, packed("done"))
 
 
-def _commit(run: int, spec: FlowSpec, book: Book) -> object:
+def _commit(run: int, spec: FlowSpec, book: WorkflowTables) -> object:
     return transitions.consumed(book, run, None, spec)
 
 
@@ -493,7 +493,7 @@ def look_at(engine: Engine, acknowledged: int) -> None:
     assert steps_of(engine) >= acknowledged
     [[counted]] = engine.backend.tables.execute("select count(*) from flow_input where source = 'steps'")
     assert counted == steps_of(engine), "rows and log agree"
-    book = Book(engine.backend.tables, SimClock().now_ms())
+    book = WorkflowTables(engine.backend.tables, SimClock().now_ms())
     flow = book.flow_named(FLOW)
     assert flow is not None
     status: Any = plain(engine.documents.at(MAIN, key_of(FLOW), engine.head).value)

@@ -7,7 +7,7 @@ import pytest
 from headwater.workflow import operator_actions, run_queries
 from headwater.workflow.host_state import Hosts
 from headwater.workflow.input_queries import next_in_words
-from headwater.workflow.rows import RunRow, Trouble
+from headwater.workflow.rows import FailureKind, RunRow
 from headwater.workflow.wording.views import FlowView, RunView
 from tests.support.flows import FLOW, Desk, flow_spec, packed
 
@@ -74,7 +74,7 @@ def test_a_plan_whose_input_was_skipped_is_planned_anew(desk: Desk) -> None:
 def test_who_had_to_sign_in_has_and_it_goes_on(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    desk.fail(run, Trouble.AUTH, "the token has expired")
+    desk.fail(run, FailureKind.AUTH, "the token has expired")
     assert (view(desk, run).state, view(desk, run).waits_for) == ("paused:approval", "auth")
     desk.do(operator_actions.approve, run.id)
     assert view(desk, run).state == "approved"
@@ -106,7 +106,7 @@ def test_attempts_that_were_made_again_say_why_they_ended(desk: Desk) -> None:
     desk.do(operator_actions.retry, failed.id)
     stopped = desk.begin()
     assert view(desk, failed).state == f"failed, followed by run {stopped.id}"
-    desk.fail(stopped, Trouble.STOPPED, "the host ends")
+    desk.fail(stopped, FailureKind.STOPPED, "the host ends")
     crashed = desk.begin()
     assert view(desk, stopped).state == f"stopped, followed by run {crashed.id}"
     desk.crash(crashed)
@@ -124,7 +124,7 @@ def test_a_run_whose_events_were_put_aside_says_so(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.prepare(run, "a")
-    desk.fail(run, Trouble.LOGIC, "it cannot be read")
+    desk.fail(run, FailureKind.LOGIC, "it cannot be read")
     assert view(desk, run).state == "put aside"
     assert run_queries.runs(desk.book, status="failed")[0].id == run.id
 
@@ -136,7 +136,7 @@ def test_only_what_is_still_paused_is_listed_as_paused_and_only_what_waits_as_wa
     assert [run.id for run in run_queries.runs(desk.book, status="paused")] == [first.id]
     assert run_queries.runs(desk.book, waiting=True) == [], "it is tried again by itself"
     desk.do(operator_actions.retry, first.id)
-    desk.fail(desk.begin(), Trouble.LOGIC)
+    desk.fail(desk.begin(), FailureKind.LOGIC)
     assert run_queries.runs(desk.book, status="paused") == []
     assert [run.waits_for for run in run_queries.runs(desk.book, waiting=True)] == ["logic"]
     assert flow(desk).waiting == 1
@@ -200,7 +200,7 @@ def test_a_repair_waits_for_a_host(desk: Desk) -> None:
     desk.deploy(flow_spec(has_fixer=True), "2")
     desk.publish("a")
     run = desk.begin()
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     said = "Something failed, and its repair waits for a host: headwater run MODULE:APP."
     assert flow(desk).sentence == said
     assert view(desk, run, NOBODY).sentence == f"Failed: it broke. A repair is under way. {WAITS}"
@@ -256,7 +256,7 @@ def test_what_runs_next_is_said_by_what_waits_and_what_is_in_the_way(desk: Desk)
     desk.do(operator_actions.skip_input, 2)
     assert after(desk, Hosts((FLOW,))) == "work is tried again first."
     desk.do(operator_actions.retry, run.id)
-    desk.fail(desk.begin(), Trouble.LOGIC)
+    desk.fail(desk.begin(), FailureKind.LOGIC)
     assert after(desk).startswith("Nothing runs before somebody has answered: `headwater workflow show")
     desk.do(operator_actions.pause, FLOW)
     assert after(desk) == f"Nothing runs before `headwater workflow resume {FLOW}`: it is paused."

@@ -13,19 +13,19 @@ from headwater.values.address import Depth
 from headwater.values.patch import Add, Remove, Replace
 from headwater.values.tree import ABSENT, freeze
 from headwater.workflow import operator_actions, transitions
-from headwater.workflow.rows import RunRow, Trouble
+from headwater.workflow.rows import FailureKind, RunRow
 from headwater.workflow.schedule import Every
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording import status_document
 from headwater.workflow.workflow_limits import BACKOFF_MS, RECENT
 from tests.support.flows import FLOW, MINUTE_MS, Desk, flow_spec
 from tests.support.naive import plain
 
 
-def written(desk: Desk, part: Callable[[Book], object] = lambda _: None) -> list[Operation]:
+def written(desk: Desk, part: Callable[[WorkflowTables], object] = lambda _: None) -> list[Operation]:
     """A transition, and what its ride writes to the document; the document is so then."""
 
-    def ride(book: Book) -> list[Operation]:
+    def ride(book: WorkflowTables) -> list[Operation]:
         part(book)
         return status_document.operations(book, desk.flow.id)
 
@@ -179,7 +179,7 @@ def test_what_was_skipped_and_what_was_parked_is_told(desk: Desk) -> None:
     desk.publish("b")
     bad = desk.begin()
     desk.prepare(bad, "b")
-    why = transitions.Failed(kind=Trouble.LOGIC, message="no such field")
+    why = transitions.RunFailure(kind=FailureKind.LOGIC, message="no such field")
     written(desk, lambda book: transitions.failed(book, bad.id, why, desk.spec, desk.retry))
     told = shown(desk)
     assert told["parked"] == 1
@@ -198,7 +198,7 @@ def test_when_a_producer_runs_next_is_told(desk: Desk) -> None:
     assert shown(desk)["next_at"] == desk.clock.now_ms() + MINUTE_MS
 
 
-def stop(desk: Desk, kind: Trouble, message: str = "it broke") -> RunRow:
+def stop(desk: Desk, kind: FailureKind, message: str = "it broke") -> RunRow:
     desk.publish("a")
     run = desk.begin()
     desk.prepare(run, "a", title="Send it")
@@ -206,7 +206,7 @@ def stop(desk: Desk, kind: Trouble, message: str = "it broke") -> RunRow:
 
 
 def again_and_again(desk: Desk) -> None:
-    stop(desk, Trouble.TRANSIENT)
+    stop(desk, FailureKind.TRANSIENT)
     for _ in range(5):
         desk.clock.advance(100 * BACKOFF_MS)
         desk.fail(desk.begin())
@@ -221,7 +221,7 @@ def crashing(desk: Desk) -> None:
 
 def repairing(desk: Desk) -> None:
     desk.deploy(flow_spec(has_fixer=True), "2")
-    stop(desk, Trouble.LOGIC)
+    stop(desk, FailureKind.LOGIC)
 
 
 def not_happened(desk: Desk) -> None:
@@ -250,11 +250,11 @@ WAYS: dict[str, tuple[Callable[[Desk], object], str, str]] = {
     "pausing": (pausing, "Running", "work is at work. It stops before it acts."),
     "archived": (archived, "Stopped", "Archived."),
     "trying": (
-        lambda desk: stop(desk, Trouble.TRANSIENT, "503"),
+        lambda desk: stop(desk, FailureKind.TRANSIENT, "503"),
         "Running",
         "Trying again after a failure (1 so far): 503",
     ),
-    "stopped": (lambda desk: stop(desk, Trouble.STOPPED), "Running", "work goes on in a moment."),
+    "stopped": (lambda desk: stop(desk, FailureKind.STOPPED), "Running", "work goes on in a moment."),
     "crashed": (lambda desk: desk.publish("a") and desk.crash(desk.begin()), "Running", "work goes on in a moment."),
     "rejected": (rejected, "Running", "work goes on in a moment."),
     "repairing": (repairing, "Running", "Something failed, and a repair is under way."),
@@ -271,22 +271,22 @@ WAYS: dict[str, tuple[Callable[[Desk], object], str, str]] = {
         "Waiting for you to approve: Send it. Approve it or reject it.",
     ),
     "logic": (
-        lambda desk: stop(desk, Trouble.LOGIC, "no such field."),
+        lambda desk: stop(desk, FailureKind.LOGIC, "no such field."),
         "Needs attention",
         "work is wrong: no such field. It needs a new version of the code, or resume to try again.",
     ),
     "auth": (
-        lambda desk: stop(desk, Trouble.AUTH, "the token has expired"),
+        lambda desk: stop(desk, FailureKind.AUTH, "the token has expired"),
         "Needs attention",
         "the token has expired. Sign in again, then resume.",
     ),
     "permission": (
-        lambda desk: stop(desk, Trouble.PERMISSION, "no write access"),
+        lambda desk: stop(desk, FailureKind.PERMISSION, "no write access"),
         "Needs attention",
         "no write access. Grant it, then resume.",
     ),
     "internal": (
-        lambda desk: stop(desk, Trouble.INTERNAL, "a bug"),
+        lambda desk: stop(desk, FailureKind.INTERNAL, "a bug"),
         "Needs attention",
         "a bug. This is a fault of the host or of a connector. Report it; resume tries again.",
     ),
@@ -312,5 +312,5 @@ def test_how_a_workflow_is_is_one_word_and_one_sentence(desk: Desk, way: str) ->
 
 
 def test_when_it_is_tried_again_is_told(desk: Desk) -> None:
-    stop(desk, Trouble.TRANSIENT)
+    stop(desk, FailureKind.TRANSIENT)
     assert shown(desk)["retry_at"] == desk.clock.now_ms() + BACKOFF_MS

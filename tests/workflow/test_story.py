@@ -7,7 +7,16 @@ from itertools import product
 from msgspec.structs import replace
 
 from headwater.workflow import operator_actions, run_queries, transitions
-from headwater.workflow.rows import CallRow, CallStatus, Outcome, Phase, RunRow, Status, Trouble, Why
+from headwater.workflow.rows import (
+    CallRow,
+    CallStatus,
+    EffectOutcome,
+    FailureKind,
+    RunCause,
+    RunPhase,
+    RunRow,
+    RunStatus,
+)
 from headwater.workflow.wording.story import because, call_sentence, one_line, reached, sentence, standing
 from headwater.workflow.wording.views import RunView
 from tests.support.flows import Desk, packed
@@ -132,7 +141,7 @@ def test_failures_say_whether_they_came_after_the_effect_and_what_is_next(desk: 
     assert view(desk, after).because == "the attempt before had failed"
     desk.prepare(after, "a")
     desk.act(after)
-    desk.fail(after, Trouble.LOGIC, "next is wrong")
+    desk.fail(after, FailureKind.LOGIC, "next is wrong")
     assert view(desk, after).sentence == "Failed after its call had happened: next is wrong. Waits for a person."
     assert view(desk, after).reached == "made a plan with 1 event and acted"
 
@@ -150,7 +159,7 @@ def test_a_call_that_surely_had_no_effect_is_told_so(desk: Desk) -> None:
 def test_a_run_that_was_stopped_has_not_failed(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    desk.fail(run, Trouble.STOPPED, "the host ends")
+    desk.fail(run, FailureKind.STOPPED, "the host ends")
     assert view(desk, run).sentence == "Stopped before it acted: the workflow was paused, or the host ended."
     assert view(desk, desk.begin()).because == "the attempt before was stopped"
 
@@ -158,7 +167,7 @@ def test_a_run_that_was_stopped_has_not_failed(desk: Desk) -> None:
 def test_somebody_who_has_to_sign_in_is_told_so(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    desk.fail(run, Trouble.AUTH, "the token has expired")
+    desk.fail(run, FailureKind.AUTH, "the token has expired")
     assert view(desk, run).sentence == "Waits for a new sign-in: the token has expired."
     desk.do(operator_actions.approve, run.id)
     assert view(desk, desk.begin()).because == "what it waited for was granted"
@@ -202,7 +211,7 @@ def test_every_run_that_can_stand_in_the_tables_has_a_story(desk: Desk) -> None:
         at=row.created_at,
     )
     for phase, status, outcome, kind, trouble in product(
-        Phase, Status, Outcome, ("producer", "consumer"), (None, *Trouble)
+        RunPhase, RunStatus, EffectOutcome, ("producer", "consumer"), (None, *FailureKind)
     ):
         run = replace(row, phase=phase, status=status, outcome=outcome, kind=kind, error_kind=trouble)
         for given, later, idle in product((None, call), (None, 9), ("", "Waits for a host.")):
@@ -211,7 +220,7 @@ def test_every_run_that_can_stand_in_the_tables_has_a_story(desk: Desk) -> None:
             assert told[0].isupper()
             assert standing(run, given, desk.flow, later)
         assert reached(run)
-    for why in Why:
+    for why in RunCause:
         assert because(replace(row, why=why), None)
     for state in CallStatus:
         assert call_sentence(replace(call, status=state)).endswith(".")

@@ -10,12 +10,12 @@ import pytest
 
 from headwater.errors import TransitionError
 from headwater.workflow import operator_actions, transitions
-from headwater.workflow.phases import Restart, Step, place_of, restart_of
-from headwater.workflow.rows import EventStatus, Outcome, Phase, RunRow, Status, Why
+from headwater.workflow.phases import Restart, RunStep, position_of, restart_of
+from headwater.workflow.rows import EffectOutcome, EventStatus, RunCause, RunPhase, RunRow, RunStatus
 from headwater.workflow.run_recovery import left_active, recover
 from headwater.workflow.schedule import Every
 from headwater.workflow.table_checks import check_all
-from headwater.workflow.transitions import Ask, Begun
+from headwater.workflow.transitions import Begun, ReconcileCall
 from headwater.workflow.workflow_limits import BACKOFF_MS
 from tests.support.flows import MINUTE_MS, Desk, flow_spec, packed
 from tests.workflow.roads import EVENTS, PLAN, RESULT, ROADS, Road, drive, name_of
@@ -24,8 +24,8 @@ from tests.workflow.test_phases import REACHABLE
 ASKED = flow_spec(producers={"poll": Every(5 * MINUTE_MS)}, reconciles=True)
 """With a producer, and a consumer that can be asked what became of its calls."""
 
-SOLVED = (Step.APPLIED, Step.NOT_APPLIED, Step.SKIPPED)
-ACTIVE = [road for road, place in ROADS.items() if place.status == Status.ACTIVE]
+SOLVED = (RunStep.APPLIED, RunStep.NOT_APPLIED, RunStep.SKIPPED)
+ACTIVE = [road for road, place in ROADS.items() if place.status == RunStatus.ACTIVE]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_every_place_that_the_table_knows_is_reached_by_what_hosts_and_people_do
 @pytest.mark.parametrize("road", ROADS, ids=name_of)
 def test_every_step_leads_where_the_table_says_and_leaves_everything_sound(desk: Desk, road: Road) -> None:
     run = drive(desk, road)
-    assert place_of(run) == place_of(desk.run(run)) == ROADS[road]
+    assert position_of(run) == position_of(desk.run(run)) == ROADS[road]
     check_all(desk.book)
     assert desk.foreign_keys() == []
 
@@ -60,11 +60,11 @@ def held(desk: Desk, run: RunRow) -> list[str]:
 @pytest.mark.parametrize("road", ACTIVE, ids=name_of)
 def test_a_run_that_a_host_ended_in_goes_on_by_what_is_known_of_its_effect(desk: Desk, road: Road) -> None:
     run = drive(desk, road)
-    place = place_of(run)
+    place = position_of(run)
     assert left_active(desk.book) == [run.id]
     assert left_active(desk.book, alive={run.id}) == []
     crashed = desk.crash(run)
-    assert place_of(crashed) == type(place)(place.phase, Status.CRASHED, place.outcome)
+    assert position_of(crashed) == type(place)(place.phase, RunStatus.CRASHED, place.outcome)
     assert desk.do(recover, run.id) == crashed, "once more, and nothing happens"
     assert left_active(desk.book) == []
     assert desk.flow.head == run.id
@@ -79,7 +79,7 @@ def test_a_run_that_a_host_ended_in_goes_on_by_what_is_known_of_its_effect(desk:
     check_all(desk.book)
 
 
-def goes_on_from_the_beginning(desk: Desk, before: RunRow, why: Why = Why.RECOVERY) -> None:
+def goes_on_from_the_beginning(desk: Desk, before: RunRow, why: RunCause = RunCause.RECOVERY) -> None:
     """Nothing was done outside: what it held waits again, and a new run is shown it."""
     assert desk.events() == dict.fromkeys(EVENTS, EventStatus.PENDING)
     assert set(desk.taken(before).values()) <= {"released"}
@@ -87,7 +87,7 @@ def goes_on_from_the_beginning(desk: Desk, before: RunRow, why: Why = Why.RECOVE
     assert isinstance(found, Begun)
     run = found.run
     assert (run.retry_of, run.chain, run.attempt, run.why) == (before.id, before.chain, before.attempt + 1, why)
-    assert place_of(run) == ROADS[()]
+    assert position_of(run) == ROADS[()]
     assert (run.prepare_result, run.mutation_result, run.effect_of, run.taken) == (None, None, None, 0)
     assert [(event.message, event.attempt) for event in found.events] == [
         (message, 2 if before.taken else 1) for message in EVENTS
@@ -96,21 +96,21 @@ def goes_on_from_the_beginning(desk: Desk, before: RunRow, why: Why = Why.RECOVE
     ends_well(desk, run, fresh=True)
 
 
-def goes_on_from_next(desk: Desk, before: RunRow, why: Why = Why.RECOVERY) -> None:
+def goes_on_from_next(desk: Desk, before: RunRow, why: RunCause = RunCause.RECOVERY) -> None:
     """It is there, or was given up: the next run has what was prepared and what came of it, and holds the events."""
     assert held(desk, before) == list(EVENTS)
     found = desk.next()
     assert isinstance(found, Begun)
     run = found.run
     assert (run.retry_of, run.chain, run.attempt, run.why) == (before.id, before.chain, before.attempt + 1, why)
-    assert (run.phase, run.status, run.outcome) == (Phase.MUTATED, Status.ACTIVE, before.outcome)
+    assert (run.phase, run.status, run.outcome) == (RunPhase.MUTATED, RunStatus.ACTIVE, before.outcome)
     assert (run.prepare_result, run.mutation_result) == (packed(PLAN), before.mutation_result)
     assert (run.taken, run.title, run.call) == (2, "Send it", before.id)
     assert [event.message for event in found.events] == list(EVENTS)
     assert held(desk, run) == list(EVENTS) and held(desk, before) == []
     assert set(desk.taken(before).values()) == {"moved"}
     assert set(desk.taken(run).values()) == {"reserved"}
-    if before.outcome == Outcome.APPLIED:
+    if before.outcome == EffectOutcome.APPLIED:
         assert found.call is not None and (found.call.run, found.call.result) == (before.id, RESULT)
     ends_well(desk, run, fresh=False)
 
@@ -120,7 +120,7 @@ def waits_to_be_told(desk: Desk, before: RunRow) -> None:
     assert held(desk, before) == list(EVENTS)
     for _ in range(2):
         found = desk.next()
-        assert isinstance(found, Ask) and found.run.id == before.id
+        assert isinstance(found, ReconcileCall) and found.run.id == before.id
         assert desk.runs()[-1].id == before.id
 
 
@@ -129,7 +129,9 @@ ANSWERS: dict[str, Callable[[Desk, int], RunRow]] = {
     "not applied": lambda desk, run: desk.do(operator_actions.reconcile_not_applied, run),
     "skipped": lambda desk, run: desk.do(operator_actions.reconcile_skip, run),
 }
-UNKNOWN = [road for road, place in ROADS.items() if place.outcome == Outcome.UNKNOWN and place.status != Status.ACTIVE]
+UNKNOWN = [
+    road for road, place in ROADS.items() if place.outcome == EffectOutcome.UNKNOWN and place.status != RunStatus.ACTIVE
+]
 
 
 @pytest.mark.parametrize("road", UNKNOWN, ids=name_of)
@@ -139,17 +141,17 @@ def test_a_chain_whose_effect_was_not_known_goes_on_when_somebody_says_what_it_i
 ) -> None:
     run = drive(desk, road)
     told = ANSWERS[answer](desk, run.id)
-    assert (told.phase, told.status) == (Phase.MUTATED, run.status)
+    assert (told.phase, told.status) == (RunPhase.MUTATED, run.status)
     check_all(desk.book)
     if answer == "not applied":
-        goes_on_from_the_beginning(desk, told, Why.RECONCILED)
+        goes_on_from_the_beginning(desk, told, RunCause.RECONCILED)
     else:
-        goes_on_from_next(desk, told, Why.RECONCILED)
+        goes_on_from_next(desk, told, RunCause.RECONCILED)
 
 
 def ends_well(desk: Desk, run: RunRow, *, fresh: bool) -> None:
     """To its end: the events are done with, and so is the chain."""
-    skipped = run.outcome == Outcome.SKIPPED
+    skipped = run.outcome == EffectOutcome.SKIPPED
     if fresh:
         desk.prepare(run, *EVENTS)
         desk.act(run)
@@ -182,24 +184,24 @@ ACTIONS: dict[str, Callable[[Desk, RunRow], object]] = {
 def possible(road: Road) -> set[str]:
     """What makes sense there, in words of its own."""
     place = ROADS[road]
-    is_fresh = place.outcome in (Outcome.NONE, Outcome.FAILED)
-    if place.status == Status.COMMITTED:
+    is_fresh = place.outcome in (EffectOutcome.NONE, EffectOutcome.FAILED)
+    if place.status == RunStatus.COMMITTED:
         return {"pause", "now"}
-    if place.status == Status.ACTIVE:
-        return {"pause", "cancel"} if place.phase in (Phase.PREPARING, Phase.PREPARED) else {"pause"}
-    if place.status == Status.RECONCILIATION and place.outcome == Outcome.UNKNOWN:
+    if place.status == RunStatus.ACTIVE:
+        return {"pause", "cancel"} if place.phase in (RunPhase.PREPARING, RunPhase.PREPARED) else {"pause"}
+    if place.status == RunStatus.RECONCILIATION and place.outcome == EffectOutcome.UNKNOWN:
         return {"pause", "applied", "not applied", "skip", "again", "retry"}
-    if place.outcome == Outcome.UNKNOWN:
+    if place.outcome == EffectOutcome.UNKNOWN:
         # It is about to be asked anyway.
         return {"pause", "applied", "not applied", "skip"}
     # Before the effect it is given up; after it, put aside.
     found = {"pause", "cancel"} if is_fresh else {"pause", "abandon"}
-    if road[-1] in (*SOLVED, Step.CRASHED) and road[-2:] != (Step.RECONCILIATION, Step.NOT_APPLIED):
+    if road[-1] in (*SOLVED, RunStep.CRASHED) and road[-2:] != (RunStep.RECONCILIATION, RunStep.NOT_APPLIED):
         # It goes on in a moment by itself; after a call that did not happen, in ten seconds.
         return found
-    if place.status == Status.APPROVAL and place.phase == Phase.PREPARED:
+    if place.status == RunStatus.APPROVAL and place.phase == RunPhase.PREPARED:
         return {"pause", "cancel", "approve", "reject"}
-    if place.status == Status.APPROVAL:
+    if place.status == RunStatus.APPROVAL:
         found.add("approve")
     return found | {"retry", "resume"}
 
@@ -259,7 +261,7 @@ def finish(desk: Desk) -> None:
         active = desk.book.active(desk.flow.id)
         if active is None:
             found = desk.next()
-            if isinstance(found, Ask):
+            if isinstance(found, ReconcileCall):
                 desk.do(transitions.applied, found.run.id, RESULT)
                 continue
             if not isinstance(found, Begun):
@@ -272,17 +274,17 @@ def perform(desk: Desk, run: RunRow) -> None:
     if run.kind == "producer":
         desk.produce(run)
         return
-    if run.phase == Phase.PREPARING:
+    if run.phase == RunPhase.PREPARING:
         pending = [message for message, status in desk.events().items() if status == EventStatus.PENDING]
         if not pending:
             desk.idle(run)
             return
         run = desk.prepare(run, *pending, data=PLAN, title="Send it")
-    if run.phase == Phase.PREPARED:
+    if run.phase == RunPhase.PREPARED:
         run = desk.leave(run)
-    if run.phase == Phase.MUTATING:
+    if run.phase == RunPhase.MUTATING:
         run = desk.do(transitions.applied, run.id, RESULT)
-    if run.outcome == Outcome.FAILED:
+    if run.outcome == EffectOutcome.FAILED:
         desk.fail(run)
         desk.clock.advance(BACKOFF_MS)
     else:

@@ -9,10 +9,19 @@ import pytest
 
 from headwater.errors import LogicError, TransitionError
 from headwater.workflow import operator_actions, repairs, transitions
-from headwater.workflow.planner import Rest
+from headwater.workflow.planner import IdleUntil
 from headwater.workflow.retry_policy import Retry
-from headwater.workflow.rows import CallStatus, EventStatus, Outcome, Phase, RunRow, Status, Trouble, Why
-from headwater.workflow.transitions import Ask, Begun, Failed, Prepared, Repair
+from headwater.workflow.rows import (
+    CallStatus,
+    EffectOutcome,
+    EventStatus,
+    FailureKind,
+    RunCause,
+    RunPhase,
+    RunRow,
+    RunStatus,
+)
+from headwater.workflow.transitions import Begun, Prepared, ReconcileCall, Repair, RunFailure
 from headwater.workflow.workflow_limits import BACKOFF_MAX_MS, BACKOFF_MS, CRASHES, ERROR_MAX, REPAIRS, TRIES
 from tests.support.flows import FLOW, POLLING, Desk, flow_spec, packed
 
@@ -22,7 +31,7 @@ WAITS = [10_000, 20_000, 40_000, 80_000, 160_000]
 def wait(desk: Desk) -> int:
     """Until the chain is tried again; how long that was."""
     found = desk.next()
-    assert isinstance(found, Rest) and found.until is not None, found
+    assert isinstance(found, IdleUntil) and found.until is not None, found
     waited = found.until - desk.clock.now_ms()
     desk.clock.advance(waited - 1)
     assert desk.next() == found, "not before its time"
@@ -43,7 +52,7 @@ def test_what_should_pass_by_itself_is_tried_five_times_at_doubling_intervals_an
         assert desk.flow.failures == failures
         waits.append(wait(desk))
         run = desk.begin()
-        assert (run.attempt, run.why) == (failures + 1, Why.RETRY)
+        assert (run.attempt, run.why) == (failures + 1, RunCause.RETRY)
         desk.prepare(run, "a")
         desk.fail(run, message="still down")
         assert desk.events() == {"a": EventStatus.PENDING}
@@ -51,7 +60,7 @@ def test_what_should_pass_by_itself_is_tried_five_times_at_doubling_intervals_an
     flow = desk.flow
     assert (flow.failures, flow.retry_at, flow.block_kind) == (TRIES + 1, None, "exhausted")
     assert flow.block == "work failed 6 times: still down"
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     assert len(desk.runs()) == TRIES + 2
 
 
@@ -73,16 +82,16 @@ def test_a_restart_neither_hammers_nor_forgets(desk: Desk) -> None:
     desk.fail(desk.begin())
     due = desk.clock.now_ms() + 20_000
     desk.reopen()
-    assert desk.next() == Rest(due)
+    assert desk.next() == IdleUntil(due)
     assert desk.flow.failures == 2
 
 
 def test_part_of_a_wait_can_be_left_to_chance(desk: Desk) -> None:
     desk.publish("a")
     run = desk.begin()
-    why = Failed(kind=Trouble.TRANSIENT, message="down")
+    why = RunFailure(kind=FailureKind.TRANSIENT, message="down")
     desk.do(transitions.failed, run.id, why, desk.spec, Retry(jitter=0.5), 0.5)
-    assert desk.next() == Rest(desk.clock.now_ms() + 7_500)
+    assert desk.next() == IdleUntil(desk.clock.now_ms() + 7_500)
 
 
 def test_a_success_forgets_what_was_counted(desk: Desk) -> None:
@@ -103,7 +112,7 @@ def test_nothing_else_is_begun_while_a_chain_waits(desk: Desk) -> None:
     desk.idle(desk.begin())
     desk.fail(desk.begin())
     desk.publish("a")
-    assert isinstance(desk.next(), Rest)
+    assert isinstance(desk.next(), IdleUntil)
     wait(desk)
     assert desk.begin().handler == "poll"
 
@@ -120,13 +129,13 @@ def test_after_its_effect_a_run_that_fails_for_good_keeps_what_it_holds_and_goes
         run = desk.fail(run)
         wait(desk)
         run = desk.begin()
-        assert (run.phase, run.mutation_result) == (Phase.MUTATED, packed("sent"))
+        assert (run.phase, run.mutation_result) == (RunPhase.MUTATED, packed("sent"))
     last = desk.fail(run)
     assert (desk.flow.block_kind, desk.flow.head) == ("exhausted", last.id)
     assert [event.message for event in desk.book.events_of(last)] == ["a"]
     desk.do(operator_actions.resume, FLOW)
     run = desk.begin()
-    assert (run.phase, run.mutation_result, run.retry_of) == (Phase.MUTATED, packed("sent"), last.id)
+    assert (run.phase, run.mutation_result, run.retry_of) == (RunPhase.MUTATED, packed("sent"), last.id)
     desk.commit(run)
     assert desk.events() == {"a": EventStatus.CONSUMED}
     assert len(desk.book.execute("select 1 from flow_call")) == 1
@@ -137,8 +146,8 @@ def test_being_stopped_is_no_failure(desk: Desk) -> None:
     for _ in range(TRIES + 2):
         run = desk.begin()
         desk.prepare(run, "a")
-        stopped = desk.fail(run, Trouble.STOPPED, "the host ends")
-        assert (stopped.status, stopped.error_kind) == (Status.TRANSIENT, Trouble.STOPPED)
+        stopped = desk.fail(run, FailureKind.STOPPED, "the host ends")
+        assert (stopped.status, stopped.error_kind) == (RunStatus.TRANSIENT, FailureKind.STOPPED)
         assert (desk.flow.failures, desk.flow.retry_at, desk.flow.block) == (0, desk.clock.now_ms(), None)
 
 
@@ -148,28 +157,30 @@ def test_being_stopped_is_no_failure(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("kind", "status"),
     [
-        (Trouble.LOGIC, Status.LOGIC),
-        (Trouble.AUTH, Status.APPROVAL),
-        (Trouble.PERMISSION, Status.APPROVAL),
-        (Trouble.INTERNAL, Status.INTERNAL),
+        (FailureKind.LOGIC, RunStatus.LOGIC),
+        (FailureKind.AUTH, RunStatus.APPROVAL),
+        (FailureKind.PERMISSION, RunStatus.APPROVAL),
+        (FailureKind.INTERNAL, RunStatus.INTERNAL),
     ],
 )
-def test_what_does_not_pass_by_itself_blocks_the_workflow_at_once(desk: Desk, kind: Trouble, status: Status) -> None:
+def test_what_does_not_pass_by_itself_blocks_the_workflow_at_once(
+    desk: Desk, kind: FailureKind, status: RunStatus
+) -> None:
     desk.publish("a")
     run = desk.begin()
     desk.prepare(run, "a")
     failed = desk.fail(run, kind, "no such field")
-    assert (failed.status, failed.phase, failed.error) == (status, Phase.PREPARED, "no such field")
+    assert (failed.status, failed.phase, failed.error) == (status, RunPhase.PREPARED, "no such field")
     flow = desk.flow
     assert (flow.block_kind, flow.head, flow.retry_at) == (kind.value, run.id, None)
     assert flow.block is not None and "no such field" in flow.block
     assert desk.events() == {"a": EventStatus.PENDING}
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
 
 
 def test_a_long_error_is_cut(desk: Desk) -> None:
     desk.publish("a")
-    run = desk.fail(desk.begin(), Trouble.INTERNAL, "x" * 2 * ERROR_MAX)
+    run = desk.fail(desk.begin(), FailureKind.INTERNAL, "x" * 2 * ERROR_MAX)
     assert len(run.error or "") == len(desk.flow.block or "") == ERROR_MAX
 
 
@@ -229,7 +240,11 @@ def test_a_call_that_surely_had_no_effect_ends_its_run_in_one_transaction(desk: 
     desk.prepare(run, "a")
     desk.leave(run)
     failed = desk.fail(run, undone="429 too many")
-    assert (failed.phase, failed.status, failed.outcome) == (Phase.MUTATED, Status.TRANSIENT, Outcome.FAILED)
+    assert (failed.phase, failed.status, failed.outcome) == (
+        RunPhase.MUTATED,
+        RunStatus.TRANSIENT,
+        EffectOutcome.FAILED,
+    )
     call = desk.call(run)
     assert call is not None and (call.status, call.error, call.resolved_by) == (
         CallStatus.FAILED,
@@ -238,7 +253,7 @@ def test_a_call_that_surely_had_no_effect_ends_its_run_in_one_transaction(desk: 
     )
     assert desk.events() == {"a": EventStatus.PENDING}
     wait(desk)
-    assert desk.begin().phase == Phase.PREPARING
+    assert desk.begin().phase == RunPhase.PREPARING
 
 
 def test_a_call_that_nobody_knows_of_is_never_taken_for_a_failure(desk: Desk) -> None:
@@ -248,7 +263,7 @@ def test_a_call_that_nobody_knows_of_is_never_taken_for_a_failure(desk: Desk) ->
     desk.prepare(run, "a")
     desk.leave(run)
     before = desk.rows()
-    for kind in (Trouble.TRANSIENT, Trouble.LOGIC, Trouble.AUTH, Trouble.INTERNAL, Trouble.STOPPED):
+    for kind in (FailureKind.TRANSIENT, FailureKind.LOGIC, FailureKind.AUTH, FailureKind.INTERNAL, FailureKind.STOPPED):
         with pytest.raises(TransitionError):
             desk.fail(run, kind)
     assert desk.rows() == before
@@ -257,21 +272,25 @@ def test_a_call_that_nobody_knows_of_is_never_taken_for_a_failure(desk: Desk) ->
 def test_what_became_of_a_call_is_asked_at_its_time_and_then_a_person_is(desk: Desk) -> None:
     due = desk.clock.now_ms() + BACKOFF_MS
     run = desk.doubt("a", next_at=due)
-    assert (run.status, run.phase, run.error_kind) == (Status.RECONCILIATION, Phase.MUTATING, Trouble.INDETERMINATE)
+    assert (run.status, run.phase, run.error_kind) == (
+        RunStatus.RECONCILIATION,
+        RunPhase.MUTATING,
+        FailureKind.INDETERMINATE,
+    )
     assert desk.flow.block is None
-    assert desk.next() == Rest(due)
+    assert desk.next() == IdleUntil(due)
     desk.clock.advance(BACKOFF_MS)
     found = desk.next()
-    assert isinstance(found, Ask) and found.run.id == run.id
+    assert isinstance(found, ReconcileCall) and found.run.id == run.id
     desk.do(transitions.still_uncertain, run.id, "no answer", 1, due + 30_000)
-    assert desk.next() == Rest(due + 30_000)
+    assert desk.next() == IdleUntil(due + 30_000)
     desk.clock.advance(30_000)
     desk.do(transitions.still_uncertain, run.id, "no answer", 2, None)
     call = desk.call(run)
     assert call is not None and (call.status, call.tries) == (CallStatus.INDETERMINATE, 2)
-    assert (desk.flow.block_kind, desk.next()) == ("indeterminate", Rest())
+    assert (desk.flow.block_kind, desk.next()) == ("indeterminate", IdleUntil())
     assert desk.events() == {"a": EventStatus.RESERVED}
-    assert desk.run(run).status == Status.RECONCILIATION
+    assert desk.run(run).status == RunStatus.RECONCILIATION
 
 
 def test_an_answer_that_comes_late_is_taken_once(desk: Desk) -> None:
@@ -299,7 +318,7 @@ def test_a_call_that_never_happens_is_not_made_for_ever(desk: Desk) -> None:
         if tries <= TRIES:
             waits.append(wait(desk))
     assert waits == WAITS
-    assert (desk.flow.block_kind, desk.next()) == ("exhausted", Rest())
+    assert (desk.flow.block_kind, desk.next()) == ("exhausted", IdleUntil())
     assert desk.events() == {"a": EventStatus.PENDING}
 
 
@@ -308,7 +327,7 @@ def test_a_call_that_never_happens_is_not_made_for_ever(desk: Desk) -> None:
 
 def crash_at(desk: Desk, where: str) -> RunRow:
     run = desk.begin()
-    if where == "mutated" and run.phase == Phase.PREPARING:
+    if where == "mutated" and run.phase == RunPhase.PREPARING:
         desk.prepare(run, "a")
         desk.act(run)
     return desk.crash(run)
@@ -324,7 +343,7 @@ def test_work_that_the_host_ends_in_time_after_time_is_taken_for_the_reason(desk
             assert wait(desk) == WAITS[crashes - 2]
     last = crash_at(desk, where)
     assert (last.crashes, desk.flow.block_kind, desk.flow.head) == (CRASHES, "crashes", last.id)
-    assert desk.next() == Rest()
+    assert desk.next() == IdleUntil()
     desk.do(operator_actions.resume, FLOW)
     assert desk.begin().retry_of == last.id
 
@@ -335,7 +354,7 @@ def test_crashes_are_counted_in_a_row(desk: Desk) -> None:
     second = desk.crash(desk.begin())
     assert second.crashes == 2
     wait(desk)
-    desk.fail(desk.begin(), Trouble.STOPPED)
+    desk.fail(desk.begin(), FailureKind.STOPPED)
     assert desk.crash(desk.begin()).crashes == 1
 
 
@@ -345,7 +364,7 @@ def test_a_crash_in_a_call_is_asked_about_at_once_and_counted_all_the_same(desk:
     desk.prepare(run, "a")
     desk.leave(run)
     crashed = desk.crash(run)
-    assert (crashed.crashes, crashed.outcome) == (1, Outcome.UNKNOWN)
+    assert (crashed.crashes, crashed.outcome) == (1, EffectOutcome.UNKNOWN)
     call = desk.call(run)
     assert call is not None and (call.status, call.next_at) == (CallStatus.NEEDS_RECONCILE, desk.clock.now_ms())
     desk.do(transitions.not_applied, run.id, "it is not there", "reconciliation")
@@ -383,7 +402,7 @@ def test_the_events_of_a_run_that_failed_are_shown_one_at_a_time_and_the_one_tha
         told.append(" ".join(names))
         desk.prepare(found.run, *names)
         if "bad" in names:
-            desk.fail(found.run, Trouble.LOGIC, "no such field")
+            desk.fail(found.run, FailureKind.LOGIC, "no such field")
         else:
             desk.act(found.run)
             desk.commit(found.run)
@@ -405,7 +424,7 @@ def test_more_is_shown_again_when_the_poison_is_behind_it(parking: Desk) -> None
         sizes.append(len(names))
         desk.prepare(found.run, *names)
         if "bad" in names:
-            desk.fail(found.run, Trouble.LOGIC)
+            desk.fail(found.run, FailureKind.LOGIC)
         else:
             desk.act(found.run)
             desk.commit(found.run)
@@ -419,10 +438,10 @@ def test_an_event_that_prepare_fails_on_is_found_among_those_it_was_shown(parkin
     desk.publish("bad", "good")
     run, names = shown(desk)
     assert names == ["bad", "good"]
-    desk.fail(run, Trouble.LOGIC, "no such field")
+    desk.fail(run, FailureKind.LOGIC, "no such field")
     run, names = shown(desk)
     assert names == ["bad"]
-    desk.fail(run, Trouble.LOGIC, "no such field")
+    desk.fail(run, FailureKind.LOGIC, "no such field")
     assert desk.events() == {"bad": "parked", "good": "pending"}
     assert desk.said == {desk.flow.id: "work: parked, no such field"}
     assert shown(desk)[1] == ["good"]
@@ -449,7 +468,7 @@ def test_what_has_had_its_effect_is_put_aside_with_its_run(parking: Desk) -> Non
     run, _ = shown(desk)
     desk.prepare(run, "a")
     desk.act(run)
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     assert (desk.flow.block_kind, desk.events()) == (None, {"a": "parked"})
     assert desk.run(run.id).aside == "kept"
 
@@ -459,7 +478,7 @@ def test_a_run_that_was_shown_nothing_blocks_the_workflow(parking: Desk) -> None
     desk.flags.fresh.add("work")
     run, names = shown(desk)
     assert names == []
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     assert desk.flow.block_kind == "logic"
 
 
@@ -469,7 +488,7 @@ def test_who_needs_more_than_one_event_gets_more_than_one_after_a_failure(parkin
     desk.publish("a", "b")
     run, names = shown(desk)
     desk.prepare(run, "a", "b")
-    desk.fail(run, Trouble.LOGIC, "once")
+    desk.fail(run, FailureKind.LOGIC, "once")
     run, names = shown(desk)
     assert names == ["a"]
     desk.idle(run)
@@ -494,7 +513,7 @@ def test_events_that_fail_only_together_are_parked_together(parking: Desk) -> No
             desk.idle(found.run)
             continue
         desk.prepare(found.run, *names[:2])
-        desk.fail(found.run, Trouble.LOGIC, "they do not go together")
+        desk.fail(found.run, FailureKind.LOGIC, "they do not go together")
     assert desk.events() == {"a": "parked", "b": "parked", "c": "pending"}
     assert desk.flow.block is None
 
@@ -509,7 +528,7 @@ def test_who_fails_on_all_and_takes_none_alone_blocks_the_workflow(parking: Desk
         if len(found.events) < 2:
             desk.idle(found.run)
         else:
-            desk.fail(found.run, Trouble.LOGIC, "too many")
+            desk.fail(found.run, FailureKind.LOGIC, "too many")
     assert desk.flow.block_kind == "logic"
 
 
@@ -521,7 +540,7 @@ def test_a_program_that_repairs_is_asked_twice_and_then_a_person(desk: Desk) -> 
     desk.publish("a")
     run = desk.begin()
     for number in range(1, REPAIRS + 1):
-        desk.fail(run, Trouble.LOGIC, "no such field")
+        desk.fail(run, FailureKind.LOGIC, "no such field")
         assert (desk.flow.repairing, desk.flow.block) == (1, None)
         found = desk.next()
         assert isinstance(found, Repair) and found.run.id == run.id
@@ -531,7 +550,7 @@ def test_a_program_that_repairs_is_asked_twice_and_then_a_person(desk: Desk) -> 
         assert (run.version, run.retry_of) == (2 + number, before.id)
         with pytest.raises(TransitionError, match="not under repair"):
             desk.do(repairs.repaired, desk.flow.id, run.id, "work", "late")
-    desk.fail(run, Trouble.LOGIC, "no such field")
+    desk.fail(run, FailureKind.LOGIC, "no such field")
     assert (desk.flow.block_kind, desk.flow.repairing) == ("logic", 0)
 
 
@@ -539,7 +558,7 @@ def test_who_cannot_repair_it_says_so_and_a_person_is_told(desk: Desk) -> None:
     desk.deploy(flow_spec(has_fixer=True), "2")
     desk.publish("a")
     run = desk.begin()
-    desk.fail(run, Trouble.LOGIC)
+    desk.fail(run, FailureKind.LOGIC)
     flow = desk.do(repairs.gave_up, desk.flow.id, run.id, "nobody can mend this")
     assert (flow.block, flow.block_kind, flow.repairing) == ("nobody can mend this", "logic", 0)
     with pytest.raises(TransitionError):

@@ -19,11 +19,11 @@ from headwater.host.storage import RIDING
 from headwater.runtime.options import Options
 from headwater.store.commit import UNNUMBERED, Commit, SetDoc, Submission
 from headwater.testing import SimClock
-from headwater.testing.invariants.workflow_invariants import Watch
+from headwater.testing.invariants.workflow_invariants import WorkflowWatch
 from headwater.values.address import doc_key
 from headwater.workflow import run_queries
 from headwater.workflow.table_transaction import Part, Ride
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import OnPoison
 from tests.workflow.images import Disk
 from tests.workflow.outside import Broken, Service
@@ -71,7 +71,7 @@ class World:
         self.disk = Disk(kind, folder)
         self.disk.on_kill = self._killed
         self.service = Service()
-        self.watch = Watch()
+        self.watch = WorkflowWatch()
         self.behaviour = Behaviour()
         self.on_poison = on_poison
         self.retry = retry or hw.Retry()
@@ -183,13 +183,13 @@ class World:
         except Exception as error:  # noqa: BLE001  # whatever it is, see `check`
             self.faults.append(error)
 
-    def _look(self, question: Callable[[Book], None]) -> None:
+    def _look(self, question: Callable[[WorkflowTables], None]) -> None:
         self._guarded(lambda: self.space.flows.look(question))
 
     def see_intent(self, run: hw.Run) -> None:
         """W6: when the service is called, that is on disk."""
 
-        def known(book: Book) -> None:
+        def known(book: WorkflowTables) -> None:
             call = book.call_of(book.run(run.id))
             if call is None or call.status != "in_flight" or call.key != run.key:
                 raise InvariantError(f"W6: the service is called by {run}, and what is known is {call}")

@@ -122,10 +122,10 @@ def _workflow_findings(engine: Engine) -> list[str]:
     """What does not fit together in the tables of workflows, which have no checksums."""
     from headwater.host.system_clock import SystemClock
     from headwater.workflow.table_checks import check_all
-    from headwater.workflow.tables import Book
+    from headwater.workflow.tables import WorkflowTables
 
     try:
-        check_all(Book(engine.backend.tables, SystemClock().now_ms()))
+        check_all(WorkflowTables(engine.backend.tables, SystemClock().now_ms()))
     except (InvariantError, CorruptError) as error:
         return [f"workflows: {error.message}"]
     return []

@@ -42,9 +42,9 @@ def _status(_ctx: click.Context, _option: click.Parameter, value: str | None) ->
     if value is None:
         return ""
     from headwater.cli.spaces import did_you_mean
-    from headwater.workflow.rows import Status
+    from headwater.workflow.rows import RunStatus
 
-    known = [status.value for status in Status]
+    known = [status.value for status in RunStatus]
     if value and any(name.startswith(value) for name in known):
         return value
     hint = did_you_mean(value, [*known, "paused", "failed"]).removeprefix("; ").capitalize()

@@ -155,10 +155,10 @@ def show_trace(
 
 def _check_kind(kind: str) -> None:
     from headwater.cli.spaces import did_you_mean
-    from headwater.scheduler.inspect.trace import KINDS
+    from headwater.scheduler.inspect.trace import TRACE_KINDS
 
-    if kind not in KINDS:
-        hint = did_you_mean(kind, KINDS) or f"; there are {', '.join(KINDS)}"
+    if kind not in TRACE_KINDS:
+        hint = did_you_mean(kind, TRACE_KINDS) or f"; there are {', '.join(TRACE_KINDS)}"
         raise UsageError(f"{kind!r} is no kind of record{hint}", kind=kind)
 
 

@@ -124,13 +124,13 @@ def _roots(
     from headwater.cells.pending_commit import Pulled
     from headwater.store.commit import Committed, Outcome
     from headwater.store.document import apply_operation
-    from headwater.sync.client_session import Phase
+    from headwater.sync.client_session import ClientPhase
 
     while True:
         try:
             item = heard.get(timeout=_LOOK_S)
         except queue.Empty:
-            if link.phase is Phase.OVER:
+            if link.phase is ClientPhase.OVER:
                 error = link.session.error
                 raise error if error is not None else HeadwaterError("the connection has ended") from None
             continue

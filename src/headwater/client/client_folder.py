@@ -36,7 +36,7 @@ from headwater.store.backends.sqlite_file import explain, holder
 from headwater.store.commit import Commit, Submission, adopt_operation
 from headwater.store.document import Found
 from headwater.sync.client_session import transact
-from headwater.sync.frames import Opened, Transact, encode_frame, read_client, read_server
+from headwater.sync.frames import SpaceOpened, Transact, encode_frame, read_client, read_server
 from headwater.values.author_text import describe
 from headwater.values.codec import decode, encode
 from headwater.values.ids import NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
@@ -69,7 +69,7 @@ _opening: Final = machine().lock()
 class Kept:
     """What an earlier opening has left."""
 
-    opened: Opened | None = None
+    opened: SpaceOpened | None = None
     seq: Seq = NEVER
     last: int = 0
     # How often it was opened, this time included.
@@ -209,7 +209,7 @@ class Folder:
         )
         if "opened" in meta:
             opened = read_server(meta["opened"])
-            assert isinstance(opened, Opened)
+            assert isinstance(opened, SpaceOpened)
             found.opened = opened
         for doc, seq, value in self._db.execute("select doc, seq, value from docs"):
             found.docs[doc] = Found(ABSENT if value is None else decode(value), seq)
@@ -242,7 +242,7 @@ class Folder:
             self._batch.docs[doc] = None
             self._wake()
 
-    def keep_session(self, opened: Opened, branch: BranchId, prefixes: Iterable[str]) -> None:
+    def keep_session(self, opened: SpaceOpened, branch: BranchId, prefixes: Iterable[str]) -> None:
         """Whose commits they are, and what has to be shown to go on with it."""
         with self._changed:
             self._batch.meta["opened"] = encode_frame(opened)

@@ -15,7 +15,7 @@ from headwater.client.client_folder import Folder
 from headwater.client.server_link import Link
 from headwater.client.server_url import ServerUrl
 from headwater.errors import OfflineError
-from headwater.sync.client_session import Phase
+from headwater.sync.client_session import ClientPhase
 
 EXIT_S: Final = 2.0
 """How long the end of the program waits for what was written, if it has not closed the space."""
@@ -39,7 +39,7 @@ class Leaving:
 
     def can_leave(self, link: Link, folder: Folder | None) -> bool:
         """Whether a server that is not reached needs not be waited for: all is kept, or whoever leaves cannot wait."""
-        is_away = link.phase in (Phase.OFFLINE, Phase.CONNECTING)
+        is_away = link.phase in (ClientPhase.OFFLINE, ClientPhase.CONNECTING)
         return is_away and self._is_ending and (folder is not None or self._is_in_haste)
 
     def leave(self, link: Link, folder: Folder | None, left: int) -> None:

@@ -15,7 +15,7 @@ from headwater.client.remote_replica import Rejected, RemoteReplica
 from headwater.client.server_link import Link
 from headwater.errors import HeadwaterError
 from headwater.runtime.error_report import OnError, log
-from headwater.sync.frames import Opened
+from headwater.sync.frames import SpaceOpened
 from headwater.values.ids import DocKey
 
 
@@ -42,7 +42,7 @@ class Local:
         replica.on_taken_in = self.folder.take_in
         replica.on_refused = self._refused
 
-    def restore(self, link: Link, replica: RemoteReplica, kept: Kept, opened: Opened) -> None:
+    def restore(self, link: Link, replica: RemoteReplica, kept: Kept, opened: SpaceOpened) -> None:
         """Go on with what is there. Until `told`, nothing is said of what is taken back."""
         self._is_opening = True
         link.session.restore(

@@ -13,12 +13,12 @@ from headwater.store.commit import Note
 from headwater.store.observations import decode_observation
 from headwater.store.resumption import Listing
 from headwater.sync.client_session import Answer
-from headwater.sync.frames import AskChanged, AskKept, Changed, Kept
+from headwater.sync.frames import AskChanged, AskObservations, Changed, Observations
 from headwater.values.address import Depth
 from headwater.values.ids import BranchId, DocKey, Seq
 from headwater.values.tree import Path
 
-Ask: TypeAlias = Callable[[AskKept | AskChanged], Answer | None]
+Ask: TypeAlias = Callable[[AskObservations | AskChanged], Answer | None]
 """None: that is not known now, so it may be anything."""
 
 
@@ -30,11 +30,11 @@ class RemoteMemory:
         self._note = note
 
     def listing(self, branch: BranchId, prefix: str, besides: Iterable[DocKey]) -> Listing:
-        return _listing(branch, self._ask(AskKept(0, prefix, tuple(besides))))
+        return _listing(branch, self._ask(AskObservations(0, prefix, tuple(besides))))
 
     def places_of(self, listed: Listing, row: ObservationRow, outputs: Sequence[DocKey]) -> Listing:
         docs = dict.fromkeys(_docs(row) + list(outputs))
-        found = _listing(listed.branch, self._ask(AskKept(0, "", tuple(docs))))
+        found = _listing(listed.branch, self._ask(AskObservations(0, "", tuple(docs))))
         # Of what no answer came, nothing is known.
         places = dict.fromkeys(docs) | found.places
         return Listing(listed.branch, found.seq, {row.doc: row}, places, listed.inherited)
@@ -54,7 +54,7 @@ class RemoteMemory:
 
 
 def _listing(branch: BranchId, answer: Answer | None) -> Listing:
-    if not isinstance(answer, Kept):
+    if not isinstance(answer, Observations):
         return Listing(branch, Seq(0), {}, {})
     rows = {doc: ObservationRow(doc, seq, body) for doc, seq, body in answer.rows}
     places = dict(answer.places)

@@ -39,8 +39,8 @@ from headwater.runtime.connection import Connection, Listeners
 from headwater.runtime.error_report import OnError, log_error
 from headwater.store.commit import Committed, Note, Outcome, Submission
 from headwater.store.document import Found
-from headwater.sync.client_session import Answer, Item, Phase
-from headwater.sync.frames import AskChanged, AskKept, Docs, Open, Opened, Watch
+from headwater.sync.client_session import Answer, ClientPhase, Item
+from headwater.sync.frames import AskChanged, AskObservations, Docs, Open, SpaceOpened, Watch
 from headwater.sync.server_session import Close
 from headwater.values.ids import MAIN, NEVER, BranchId, DocKey, LocalSeq, Seq, SessionId
 
@@ -146,13 +146,13 @@ class RemoteStorage:
         replica.seq = seq
         # The session may be one of an earlier opening: counting from it again would name other events alike.
         replica.opening = machine().token()
-        replica.is_over = lambda: link.phase is Phase.OVER
+        replica.is_over = lambda: link.phase is ClientPhase.OVER
         if self._local is not None:
             self._local.serve(replica)
         return replica
 
     def _go_on(
-        self, local: Local, kept: Kept, opened: Opened, wake: Callable[[], None] | None, attempts: int = 0
+        self, local: Local, kept: Kept, opened: SpaceOpened, wake: Callable[[], None] | None, attempts: int = 0
     ) -> RemoteReplica | None:
         """Go on with what an earlier program has left. None if the server does not: that is told then."""
         link, port = self._connection(self._branch, wake, kept.openings)
@@ -162,7 +162,7 @@ class RemoteStorage:
         self._submitted, self._decided = len(kept.outbox), 0
         try:
             link.start(waits=not (kept.docs or kept.prefixes))
-            if link.phase is Phase.LIVE:
+            if link.phase is ClientPhase.LIVE:
                 link.wait_until(lambda: link.session.is_caught_up, PATIENCE_S)
                 if (ended := link.session.error) is not None:
                     raise ended
@@ -218,7 +218,7 @@ class RemoteStorage:
         if link is None:
             return
         opened = link.session.opened
-        if folder is not None and opened is not None and link.phase is Phase.LIVE:
+        if folder is not None and opened is not None and link.phase is ClientPhase.LIVE:
             folder.keep_session(opened, self._branch, link.session.prefixes)
         if self._listeners:
             self._listeners.tell(self.connection())
@@ -267,10 +267,10 @@ class RemoteStorage:
             self._deliver([Outcome(submission.commit, Committed(NEVER))])
             return
         link = self.link
-        if link.phase is Phase.OVER and link.session.error is not None:
+        if link.phase is ClientPhase.OVER and link.session.error is not None:
             # It can never be decided.
             raise link.session.error
-        if helps and link.phase is Phase.LIVE and not link.has_room():
+        if helps and link.phase is ClientPhase.LIVE and not link.has_room():
             # Who writes faster than the server decides waits for it. Code in a loop cannot.
             link.wait_for_room()
         link.submit(submission)
@@ -300,7 +300,7 @@ class RemoteStorage:
                 self._leaving.leave(link, self._folder, target - self._decided)
             return
         left = target - self._decided
-        if link.phase is Phase.OVER:
+        if link.phase is ClientPhase.OVER:
             error = link.session.error
             assert error is not None
             raise error
@@ -348,11 +348,11 @@ class RemoteStorage:
     def _is_decided(self, number: LocalSeq) -> None:
         """Nothing was kept that has to be let go of."""
 
-    def _ask(self, question: AskKept | AskChanged) -> Answer | None:
+    def _ask(self, question: AskObservations | AskChanged) -> Answer | None:
         """What was kept of runs saves work. It is no reason to hold up a loop, or to wait for who is away."""
         link = self.link
         is_held_up = self._replica is not None and not self._replica.waits and is_in_loop()
-        if link.phase is not Phase.LIVE or is_held_up:
+        if link.phase is not ClientPhase.LIVE or is_held_up:
             return None
         try:
             return link.ask(question)

@@ -27,11 +27,11 @@ from headwater.client.server_url import ServerUrl
 from headwater.errors import AccessError, HeadwaterError, OfflineError, RemoteProtocolError, ServerLimitError
 from headwater.machine import Future, machine
 from headwater.store.commit import Note, Submission
-from headwater.sync.client_session import Answer, ClientSession, Item, Phase
+from headwater.sync.client_session import Answer, ClientPhase, ClientSession, Item
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, OFFLINE_MAX
 from headwater.sync.frames import (
     AskChanged,
-    AskKept,
+    AskObservations,
     FromClient,
     Open,
     Ping,
@@ -147,12 +147,12 @@ class Link:
             # Who listens there and is slow gets the whole time; if nobody does, he may be about to start.
             waited = machine().monotonic() - begun
             vain = self._socket is None and self.tries > 1 and (waited > NOBODY_S or not waits or self._is_misread)
-            return self.session.phase in (Phase.LIVE, Phase.OVER) or vain or waited > CONNECT_S
+            return self.session.phase in (ClientPhase.LIVE, ClientPhase.OVER) or vain or waited > CONNECT_S
 
         with self._changed:
             while not is_over():
                 self._changed.wait(NOBODY_S / 4)
-        if self.session.phase is Phase.LIVE or (not waits and self.session.phase is not Phase.OVER):
+        if self.session.phase is ClientPhase.LIVE or (not waits and self.session.phase is not ClientPhase.OVER):
             return
         error = self.session.error
         self.stop()
@@ -176,7 +176,7 @@ class Link:
         raise OfflineError(message, url=str(self.url))
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ClientPhase:
         """How it stands."""
         return self.session.phase
 
@@ -196,16 +196,16 @@ class Link:
 
     def wait_for_room(self) -> None:
         """Return when there is room for one more commit, or the server is not reached."""
-        self.wait_until(lambda: self.phase is not Phase.LIVE or self.has_room(), PATIENCE_S)
+        self.wait_until(lambda: self.phase is not ClientPhase.LIVE or self.has_room(), PATIENCE_S)
 
     def has_room(self) -> bool:
         """Whether there is room for one more commit."""
         return self.session.has_room(self._pending())
 
-    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, timeout: float | None = None) -> Answer:
+    def ask(self, frame: Watch | Pull | AskObservations | AskChanged | Ping, timeout: float | None = None) -> Answer:
         """Ask, and wait. Raises OfflineError if there is no answer in time."""
         timeout = PATIENCE_S if timeout is None else timeout
-        if self.phase is Phase.OVER and self.session.error is not None:
+        if self.phase is ClientPhase.OVER and self.session.error is not None:
             raise self.session.error
         lost_at = self.lost_at
         if lost_at is not None:
@@ -228,7 +228,9 @@ class Link:
         return found
 
     def ask_soon(
-        self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Callable[[Answer | HeadwaterError], None] | None
+        self,
+        frame: Watch | Pull | AskObservations | AskChanged | Ping,
+        done: Callable[[Answer | HeadwaterError], None] | None,
     ) -> None:
         """Ask; `done` is called by the thread. Without it, documents are delivered like what others do to them."""
         self._soon(lambda: self.session.ask(frame, done))
@@ -251,7 +253,7 @@ class Link:
         end = None if timeout is None else begun + timeout
         with self._changed:
             while not is_so():
-                if self.phase is Phase.OVER:
+                if self.phase is ClientPhase.OVER:
                     return is_so()
                 now = self._loop.time()
                 left = None if end is None else end - now
@@ -318,13 +320,13 @@ class Link:
 
     async def _connect_again(self) -> None:
         delay = BACKOFF_MIN_S
-        while not self._stop.is_set() and self.phase is not Phase.OVER:
+        while not self._stop.is_set() and self.phase is not ClientPhase.OVER:
             self.tries += 1
             begun = self._loop.time()
             went_well = await self._connect() and self._loop.time() - begun > STAYED_S
             self._note_end(begun, stayed=went_well)
             delay = BACKOFF_MIN_S if went_well else min(delay * 2, BACKOFF_MAX_S)
-            if self.session.error is not None and self.session.phase is Phase.OVER:
+            if self.session.error is not None and self.session.phase is ClientPhase.OVER:
                 break
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), delay * (0.5 + machine().random() / 2))  # no secret
@@ -494,7 +496,7 @@ class Link:
 
     def changed(self) -> None:
         """The phase is another now."""
-        if self.phase is Phase.LIVE:
+        if self.phase is ClientPhase.LIVE:
             self.lost_at = None
             self.trouble = ""
             self._live_at = self._heard_at = self._loop.time()

@@ -22,7 +22,7 @@ _LOOSE: Final = 0.01
 """The weight of a point without neighbours: it makes way."""
 
 
-class Slot(NamedTuple):
+class ColumnSlot(NamedTuple):
     """One point of a column: how much height it takes, and how much it wants to the next one."""
 
     height: int
@@ -31,7 +31,7 @@ class Slot(NamedTuple):
     """Only a place where a link passes."""
 
 
-def level(columns: Sequence[Sequence[int]], slots: Sequence[Slot], links: Sequence[tuple[int, int]]) -> list[int]:
+def level(columns: Sequence[Sequence[int]], slots: Sequence[ColumnSlot], links: Sequence[tuple[int, int]]) -> list[int]:
     """The middle of each point, in whole numbers from some zero; the order of the columns stays as it is."""
     left: list[list[tuple[int, float]]] = [[] for _ in slots]
     right: list[list[tuple[int, float]]] = [[] for _ in slots]
@@ -58,7 +58,7 @@ def level(columns: Sequence[Sequence[int]], slots: Sequence[Slot], links: Sequen
     return [round(value) for value in middle]
 
 
-def _steps(column: Sequence[int], slots: Sequence[Slot]) -> list[float]:
+def _steps(column: Sequence[int], slots: Sequence[ColumnSlot]) -> list[float]:
     """How far below the first one each stands at least."""
     found = [0.0]
     for upper, lower in pairwise(column):
@@ -66,7 +66,7 @@ def _steps(column: Sequence[int], slots: Sequence[Slot]) -> list[float]:
     return found[: len(column)]
 
 
-def _apart(upper: Slot, lower: Slot) -> float:
+def _apart(upper: ColumnSlot, lower: ColumnSlot) -> float:
     return (upper.height + lower.height) / 2 + min(upper.gap, lower.gap)
 
 
@@ -92,7 +92,7 @@ def _settle(
 
 
 def _straighten(
-    column: Sequence[int], slots: Sequence[Slot], left: Sequence[list[tuple[int, float]]], middle: list[float]
+    column: Sequence[int], slots: Sequence[ColumnSlot], left: Sequence[list[tuple[int, float]]], middle: list[float]
 ) -> None:
     """Lift or lower each bend to the one before it: least squares leave slopes where the eye wants a level line."""
     for at, point in enumerate(column):

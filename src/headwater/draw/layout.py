@@ -15,14 +15,14 @@ from itertools import pairwise
 from math import isqrt
 from typing import Final, Literal, NamedTuple
 
-from headwater.draw.heights import Slot, level
+from headwater.draw.heights import ColumnSlot, level
 from headwater.draw.layering import assign, components
 from headwater.draw.ordering import arrange
 
 GAP: Final = 20
 """Between two boxes of a column: room for a box's loop to itself."""
 
-BEND: Final = Slot(height=4, gap=10, is_bend=True)
+BEND: Final = ColumnSlot(height=4, gap=10, is_bend=True)
 
 AISLE: Final = 54
 """Between two columns; more where many edges have to turn."""
@@ -109,7 +109,7 @@ class _Part:
         self.sizes = sizes
         columns, turned = assign(len(sizes), edges)
         self.column_of = columns  # of every point
-        self.slots = [Slot(height, GAP, is_bend=False) for _, height in sizes]
+        self.slots = [ColumnSlot(height, GAP, is_bend=False) for _, height in sizes]
         # Each from left to right; None for a loop.
         self.paths = self._bend(edges, turned)
         links = list(dict.fromkeys(link for path in self.paths for link in pairwise(path) if self._is_short(link)))

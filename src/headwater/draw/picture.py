@@ -16,7 +16,7 @@ import msgspec
 from headwater.draw import node_captions
 from headwater.draw.cycles import circular
 from headwater.errors import InvariantError
-from headwater.scheduler.inspect.graph_snapshot import Edge, EdgeKind, NodeStatus, NodeView, Snapshot, SourceView
+from headwater.scheduler.inspect.graph_snapshot import Edge, EdgeKind, NodeStatusName, NodeView, Snapshot, SourceView
 
 BOXES_MAX: Final = 800
 """More cannot be looked at, and a layout of thousands takes longer than one waits for a picture."""
@@ -36,7 +36,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     kind: BoxKind
     name: str
     count: int = 1
-    status: NodeStatus | Literal["document"] = "document"
+    status: NodeStatusName | Literal["document"] = "document"
     failed: bool = False
     running: bool = False
     waiting: bool = False
@@ -232,7 +232,7 @@ def _shared_box(group: _Group) -> Box:
     name = f"{family} x {count:,}"
     states = node_captions.states(nodes)
     found = {node.status for node in nodes}
-    status: NodeStatus = "invalid" if "invalid" in found else "clean" if "clean" in found else "never-ran"
+    status: NodeStatusName = "invalid" if "invalid" in found else "clean" if "clean" in found else "never-ran"
     ranks = sorted({node.rank for node in nodes})
     span = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}" if ranks else ""
     all_names = [node_captions.titled(each) if isinstance(each, NodeView) else each.address for each in group.members]

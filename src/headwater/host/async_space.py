@@ -26,7 +26,7 @@ from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS
 from headwater.runtime.options import Options
 from headwater.runtime.sync_wait import rounds
-from headwater.scheduler.events.event import Event
+from headwater.scheduler.events.event import EventRecord
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.passes.steps import Call
 from headwater.values.author_text import describe
@@ -189,7 +189,7 @@ class AsyncSpace(LoadingAsyncSpace):
         else:
             self._pass()
 
-    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+    def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """In a thread: until an event has ended. In the loop, that would hold up what it waits for."""
         self.mail.check_waiting(event)
         if _is_running(self.loop):
@@ -200,7 +200,7 @@ class AsyncSpace(LoadingAsyncSpace):
         if not ended.wait(None if timeout_ms is None else timeout_ms / 1000):
             raise self.mail.timed_out(event, timeout_ms)
 
-    async def until(self, event: Event) -> None:
+    async def until(self, event: EventRecord) -> None:
         """Wait for an event, without holding up the loop."""
         self.check_open()
         self.mail.check_waiting(event)

@@ -25,7 +25,7 @@ from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
 from headwater.errors import UsageError, UserCodeError
 from headwater.machine import Lock, machine
-from headwater.scheduler.events.event import Event, Handler
+from headwater.scheduler.events.event import EventRecord, HandlerRecord
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.function_errors import facts_of
 from headwater.values.address import address_text
@@ -93,7 +93,7 @@ class Listener:
             node=node.name,
             piece=node.piece if isinstance(node, Voice) else node.spec.piece,
             space=self.home.name,
-            event=run.tx.event.id if isinstance(run.tx.event, Event) else None,
+            event=run.tx.event.id if isinstance(run.tx.event, EventRecord) else None,
             triggers=tuple(address_text(*place) for place in run.tx.triggers),
             run=node.runs,
         )
@@ -139,7 +139,7 @@ class Run(NamedTuple):
 
     listener: Listener
     tx: Transaction
-    node: Node | Handler | Voice
+    node: Node | HandlerRecord | Voice
 
 
 @dataclass(slots=True)
@@ -248,7 +248,7 @@ def _run_here() -> Run | None:
     while frame is not None:
         tx = frame.tx
         node = None if tx is None else tx.voice or tx.node
-        if tx is not None and isinstance(node, Node | Handler | Voice):
+        if tx is not None and isinstance(node, Node | HandlerRecord | Voice):
             listener = state.listeners.get(frame.home)
             return Run(listener, tx, node) if listener is not None and tx.is_open else None
         frame = frame.outer

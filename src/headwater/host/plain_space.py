@@ -20,7 +20,7 @@ from headwater.runtime.error_report import log, raise_later
 from headwater.runtime.event_service import CLOSE_MS, PAUSE_MAX_S, PAUSE_MIN_S
 from headwater.runtime.options import Options
 from headwater.runtime.sync_wait import rounds
-from headwater.scheduler.events.event import Event, HandlerSpec, State
+from headwater.scheduler.events.event import EventRecord, EventState, HandlerSpec
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.scheduler_limits import CHAIN_MAX, EVENTS_MAX
 from headwater.values.duration import Duration, to_ms
@@ -230,7 +230,7 @@ class Space(LoadingSpace):
         if self._beside is not None:
             self._beside.close()
 
-    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+    def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """Run what is to be run until an event has ended. Raises EventTimeoutError."""
         self.mail.check_waiting(event)
         end = None if timeout_ms is None else self.now() + timeout_ms
@@ -252,8 +252,10 @@ class Space(LoadingSpace):
         finally:
             self._turn.release()
 
-    def _wait_a_little(self, event: Event, left: float | None, timeout_ms: float | None, wake_in: float | None) -> None:
-        if event.state is State.PENDING:
+    def _wait_a_little(
+        self, event: EventRecord, left: float | None, timeout_ms: float | None, wake_in: float | None
+    ) -> None:
+        if event.state is EventState.PENDING:
             try:
                 self.wait_for_disk(left)
             except (UnavailableError, OfflineError):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from headwater.host.console_capture import unheard
-from headwater.scheduler.inspect.trace import Record, Trace
+from headwater.scheduler.inspect.trace import Trace, TraceRecord
 
 LOGGER: Final = "headwater.scheduler"
 
@@ -25,7 +25,7 @@ def log_steps(space: str, trace: Trace) -> None:
     if not any(logging.NOTSET < each.level <= logging.DEBUG for each in (log, logging.getLogger("headwater"))):
         return
 
-    def tell(record: Record) -> None:
+    def tell(record: TraceRecord) -> None:
         # In the middle of a pass, perhaps of a run: what a handler of the author's prints is not that run's, and what
         # it raises stops nothing.
         with unheard(), suppress(Exception):
@@ -34,7 +34,7 @@ def log_steps(space: str, trace: Trace) -> None:
     trace.listen(tell)
 
 
-def line_of(record: Record) -> str:
+def line_of(record: TraceRecord) -> str:
     """A record as one line: which node, what happened to it, and the rest as `name=value`."""
     kind = type(record).__struct_config__.tag
     rest = [name for name in record.__struct_fields__ if name not in ("at_ms", "node")]

@@ -24,9 +24,9 @@ from headwater.runtime.workflows.run_executor import Performance
 from headwater.values.author_text import describe
 from headwater.values.duration import Duration, to_ms
 from headwater.workflow import transitions
-from headwater.workflow.planner import Rest
+from headwater.workflow.planner import IdleUntil
 from headwater.workflow.run_recovery import recover
-from headwater.workflow.transitions import Ask, Begun, Next, Repair
+from headwater.workflow.transitions import Begun, Next, ReconcileCall, Repair
 from headwater.workflow.workflow_limits import CONCURRENCY, STOP_MS
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ class Workflows:
             name = line.popleft()
             hosted = self.hosted[name]
             found: Next | None = self._next(hosted)
-            while found is not None and not isinstance(found, Rest):
+            while found is not None and not isinstance(found, IdleUntil):
                 done += isinstance(found, Begun)
                 goes_on = not line and (limit is None or done < limit)
                 found = self.perform(hosted, found, goes_on=goes_on)
                 self._space.catch_up()
-            if isinstance(found, Rest):
+            if isinstance(found, IdleUntil):
                 continue
             line.append(name)
             # What one publishes may be for another.
@@ -120,7 +120,7 @@ class Workflows:
         return self.hub.do(lambda book: transitions.begin(book, spec.name, spec, flags))
 
     def perform(
-        self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None = None, *, goes_on: bool = False
+        self, hosted: Hosted, found: Begun | ReconcileCall | Repair, host: Host | None = None, *, goes_on: bool = False
     ) -> Next | None:
         """Execute what was begun. Whatever happens in it, the run is not left as if somebody were at it.
 
@@ -133,9 +133,11 @@ class Workflows:
         finally:
             HERE.reset(token)
 
-    def _perform(self, hosted: Hosted, found: Begun | Ask | Repair, host: Host | None, *, goes_on: bool) -> Next | None:
+    def _perform(
+        self, hosted: Hosted, found: Begun | ReconcileCall | Repair, host: Host | None, *, goes_on: bool
+    ) -> Next | None:
         watch: Callable[[Watched], None] = _unwatched if host is None else host.watch
-        if isinstance(found, Ask):
+        if isinstance(found, ReconcileCall):
             ask_again(self.hub, hosted, found, self._loop.run, watch)
             return None
         if isinstance(found, Repair):

@@ -20,8 +20,8 @@ from headwater.machine import Thread, machine
 from headwater.runtime.error_report import log
 from headwater.values.author_text import describe
 from headwater.workflow import transitions
-from headwater.workflow.planner import Rest
-from headwater.workflow.transitions import Ask, Next
+from headwater.workflow.planner import IdleUntil
+from headwater.workflow.transitions import Next, ReconcileCall
 from headwater.workflow.workflow_limits import CLOCK_MS
 
 if TYPE_CHECKING:
@@ -144,10 +144,10 @@ class Host:
             self._leave(name, None, more=False)
             return
         found: Next | None = self._workflows._next(hosted)  # noqa: SLF001  # two halves of one thing
-        while found is not None and not isinstance(found, Rest):
-            if isinstance(found, Ask) and self._is_acting(found.run.id):
+        while found is not None and not isinstance(found, IdleUntil):
+            if isinstance(found, ReconcileCall) and self._is_acting(found.run.id):
                 # Its call has not come back: it may still have its effect. When it has, it rings.
-                found = Rest()
+                found = IdleUntil()
                 break
             try:
                 # A workflow that waits for its turn gets one; else the next run is begun with the end of this one.
@@ -161,7 +161,7 @@ class Host:
                 self._workflows.after_run()
                 return
             self._workflows.after_run()
-        self._leave(name, found.until if isinstance(found, Rest) else None, more=found is None)
+        self._leave(name, found.until if isinstance(found, IdleUntil) else None, more=found is None)
 
     def _is_lost(self) -> bool:
         """This thread was given up, and the workflow is no longer its own. If not, it is not watched any more."""

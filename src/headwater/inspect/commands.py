@@ -19,7 +19,7 @@ from headwater.inspect.live_events import choose, show_event
 from headwater.inspect.records import EventTold, Trouble, is_called
 from headwater.inspect.stored_events import droppable, find_failed, json_of, looking
 from headwater.machine import machine
-from headwater.scheduler.events.event import Event, State
+from headwater.scheduler.events.event import EventRecord, EventState
 from headwater.scheduler.events.outcomes import HANDLED
 from headwater.scheduler.graph.node import titled
 from headwater.values.codec import from_json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headwater.declare.events.handler import Handler
     from headwater.inspect.records import Ask
     from headwater.inspect.view import Window
-    from headwater.scheduler.events.event import Handler as Record
+    from headwater.scheduler.events.event import HandlerRecord as Record
 
 TURN_MS: Final = 10_000.0
 """How long its turn is waited for by somebody who does not say how long."""
@@ -222,7 +222,7 @@ class Delivery:
         # Set when it was taken, or is not going to be.
         self.taken = machine().event()
         self.over = machine().event()
-        self.event: Event | None = None
+        self.event: EventRecord | None = None
         self.error: BaseException | None = None
 
     @property
@@ -230,7 +230,7 @@ class Delivery:
         """Seconds until whoever asks wants an answer."""
         return max(self.end - machine().monotonic(), 0.0)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: EventRecord) -> None:
         """It is on its way."""
         self.event = event
         self.taken.set()
@@ -278,11 +278,11 @@ def _followed(delivery: Delivery, ask: Ask, *, apart: bool) -> EventTold:
     return told_of(delivery.window, delivery.event)
 
 
-def told_of(window: Window, event: Event) -> EventTold:
+def told_of(window: Window, event: EventRecord) -> EventTold:
     """How an event stands that was sent here."""
     handler = event.handler
-    is_ours = event.state is State.CONFIRMED or event.reason is HANDLED
-    rejection = event.rejection if event.state is State.REJECTED else None
+    is_ours = event.state is EventState.CONFIRMED or event.reason is HANDLED
+    rejection = event.rejection if event.state is EventState.REJECTED else None
     reason = event.reason
     if not event.is_settled:
         # What is looked at may change meanwhile: then it is told without a reason.

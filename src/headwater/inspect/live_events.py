@@ -14,9 +14,9 @@ from headwater.cells.context import OPEN
 from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.inspect import stored_events, stored_pieces
 from headwater.inspect.records import Activity, Ask, EventTold, kind_of, labels
-from headwater.scheduler.events.event import Handler
+from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.events.outbox import OUTBOX
-from headwater.scheduler.inspect.event_queries import Waiting, error_of
+from headwater.scheduler.inspect.event_queries import WaitingEvent, error_of
 from headwater.values.address import doc_key
 from headwater.values.ids import BranchId
 
@@ -124,7 +124,7 @@ def choose(windows: Sequence[Window], ask: Ask) -> list[Window]:
 def handler_activities(window: Window) -> tuple[Activity, ...]:
     """What the handlers have done; those that the pieces of a pattern have, together."""
     inquiry = window.space.scheduler.inquiry
-    groups: dict[str, list[Handler]] = {}
+    groups: dict[str, list[HandlerRecord]] = {}
     for handler in inquiry.handlers():
         groups.setdefault(kind_of(handler.name, handler.spec.piece), []).append(handler)
     states: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ def handler_activities(window: Window) -> tuple[Activity, ...]:
     return tuple(_activity(name, handlers, states.get(name, [])) for name, handlers in groups.items())
 
 
-def _activity(name: str, handlers: list[Handler], states: list[str]) -> Activity:
+def _activity(name: str, handlers: list[HandlerRecord], states: list[str]) -> Activity:
     have_run = sum(handler.runs > 0 for handler in handlers)
     return Activity(
         name=name,
@@ -152,7 +152,7 @@ def _activity(name: str, handlers: list[Handler], states: list[str]) -> Activity
     )
 
 
-def _told(window: Window, waiting: Waiting) -> EventTold:
+def _told(window: Window, waiting: WaitingEvent) -> EventTold:
     event = waiting.event
     return EventTold(
         event=event.id,

@@ -37,16 +37,16 @@ from headwater.inspect.records import (
     kind_of,
 )
 from headwater.machine import machine
-from headwater.scheduler.graph.node import Status, titled
-from headwater.scheduler.inspect.graph_snapshot import NodeKind, Snapshot
-from headwater.scheduler.inspect.trace import Gated, Parked, Record, Started
+from headwater.scheduler.graph.node import NodeStatus, titled
+from headwater.scheduler.inspect.graph_snapshot import NodeKindName, Snapshot
+from headwater.scheduler.inspect.trace import EventParked, NodeGated, RunStarted, TraceRecord
 from headwater.store.resumption import kept_size
 from headwater.values.address import doc_key
 from headwater.values.ids import BranchId
 
 if TYPE_CHECKING:
     from headwater.inspect.view import Window
-    from headwater.scheduler.events.event import Handler
+    from headwater.scheduler.events.event import HandlerRecord
     from headwater.scheduler.graph.node import Node
 
 T = TypeVar("T")
@@ -172,16 +172,16 @@ def _everything(window: Window) -> Opening:
     )
 
 
-def since_1970(window: Window, record: Record) -> dict[str, object]:
+def since_1970(window: Window, record: TraceRecord) -> dict[str, object]:
     """A record of the trace, at times that mean something elsewhere."""
     behind = machine().time() * 1000 - window.now()
     moved = msgspec.structs.replace(record, at_ms=round(record.at_ms + behind, 3))
-    if isinstance(moved, Gated | Parked) and moved.until_ms is not None:
+    if isinstance(moved, NodeGated | EventParked) and moved.until_ms is not None:
         moved = msgspec.structs.replace(moved, until_ms=round(moved.until_ms + behind, 3))
     told: dict[str, object] = msgspec.to_builtins(moved)
     if "cause" in told:
         told["cause"] = _named(window, str(told["cause"]))
-    if isinstance(record, Started):
+    if isinstance(record, RunStarted):
         told["causes"] = [_named(window, cause) for cause in record.causes]
     return told
 
@@ -215,7 +215,7 @@ def _nodes(window: Window) -> list[Node]:
     return list(window.space.scheduler.registry.nodes)
 
 
-def _functions(window: Window) -> list[Node | Handler]:
+def _functions(window: Window) -> list[Node | HandlerRecord]:
     return [*_nodes(window), *window.space.scheduler.inquiry.handlers()]
 
 
@@ -270,7 +270,7 @@ def _with_snapshot(window: Window, opening: Opening, limit: int) -> Opening:
 def _activities(window: Window) -> tuple[Activity, ...]:
     runner = window.space.scheduler.runner
     at_work = {*runner.in_flight, *runner.stack}
-    groups: dict[tuple[str, NodeKind], list[Node]] = {}
+    groups: dict[tuple[str, NodeKindName], list[Node]] = {}
     for node in _nodes(window):
         groups.setdefault((kind_of(node.name, node.spec.piece), node.kind.value), []).append(node)
     of_nodes = tuple(
@@ -281,8 +281,8 @@ def _activities(window: Window) -> tuple[Activity, ...]:
             has_arguments=any(node.name != function_of(node.name) for node in nodes),
             live=sum(node.is_live for node in nodes),
             clean=sum(node.is_clean for node in nodes),
-            invalid=sum(node.status is Status.INVALID for node in nodes),
-            never_ran=sum(node.status is Status.NEVER_RAN for node in nodes),
+            invalid=sum(node.status is NodeStatus.INVALID for node in nodes),
+            never_ran=sum(node.status is NodeStatus.NEVER_RAN for node in nodes),
             failed=sum(node.error is not None for node in nodes),
             running=sum(node in at_work for node in nodes),
             restored=sum(node.restored and not node.runs for node in nodes),
@@ -345,7 +345,7 @@ def _with_size(window: Window, taken: TakenOver | None) -> TakenOver:
     return msgspec.structs.replace(taken or TakenOver(), rows=rows, size=size)
 
 
-def _why(window: Window, node: Node | Handler) -> Why:
+def _why(window: Window, node: Node | HandlerRecord) -> Why:
     source = window.space.source_of(node)
     if source is not None:
         # Of what it was asked for the scheduler knows nothing.

@@ -24,7 +24,7 @@ from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.values.codec import encode, from_json
 from headwater.values.tree import Value, freeze
 from headwater.workflow.publication import Publication, publish
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import FlowSpec
 
 News: TypeAlias = Literal["new", "changed", "known"]
@@ -63,7 +63,7 @@ def hand_in(hub: Hub, name: str, ask: Ask) -> HandedIn:
     return HandedIn(topic=ask.topic, id=message, news=news, status=status, checked=hosted is not None)
 
 
-def _topics(book: Book, name: str) -> tuple[str, ...]:
+def _topics(book: WorkflowTables, name: str) -> tuple[str, ...]:
     """Those of its newest version: what is published to another would wait for ever."""
     flow = book.flow_named(name)
     assert flow is not None
@@ -88,7 +88,7 @@ _KNOWN = (
 )
 
 
-def _put(book: Book, event: Publication) -> tuple[News, str]:
+def _put(book: WorkflowTables, event: Publication) -> tuple[News, str]:
     known = book.one(_KNOWN, event.flow, event.topic, event.message)
     if publish(book, event) or known is None:
         return "new", "pending"

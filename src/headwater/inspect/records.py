@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from headwater.scheduler.inspect.graph_snapshot import NodeKind, NodeView, Snapshot
+from headwater.scheduler.inspect.graph_snapshot import NodeKindName, NodeView, Snapshot
 
 VERSION: Final = 3
 """Of the requests and answers. A door refuses what it does not know, and says which version it speaks."""
@@ -130,7 +130,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """Of one that pieces have, with their pattern: `doubled of timer`."""
-    kind: NodeKind
+    kind: NodeKindName
     nodes: int = 1
     """How many there are: one, or one for each set of arguments, in each piece."""
     has_arguments: bool = False

@@ -28,7 +28,7 @@ from headwater.inspect.records import DEEDS, VERSION, Ask, Reply, Told
 from headwater.inspect.sockets import LINGER_S, LOOK_S, Bell, Door, Doors, log
 from headwater.inspect.view import Window
 from headwater.machine import machine
-from headwater.scheduler.inspect.trace import KINDS, Record
+from headwater.scheduler.inspect.trace import TRACE_KINDS, TraceRecord
 from headwater.values.author_text import describe
 
 CALLERS_MAX: Final = 32
@@ -55,9 +55,9 @@ class Followed:
     """What happens in the spaces of one door, until it is sent to one who follows."""
 
     def __init__(self, kind: str, bell: Bell) -> None:
-        self._kind = KINDS.get(kind)
+        self._kind = TRACE_KINDS.get(kind)
         self._bell = bell
-        self._records: deque[tuple[Window, Record]] = deque(maxlen=RECORDS_MAX)
+        self._records: deque[tuple[Window, TraceRecord]] = deque(maxlen=RECORDS_MAX)
         self._heard = 0
         self._told = 0
         self._ends: dict[Window, Callable[[], None]] = {}
@@ -70,7 +70,7 @@ class Followed:
         for window in [window for window in self._ends if window not in windows]:
             self._ends.pop(window)()
 
-    def _hear(self, window: Window, record: Record) -> None:
+    def _hear(self, window: Window, record: TraceRecord) -> None:
         """In the middle of a pass: nothing here waits, and nothing raises."""
         if self._kind is None or type(record) is self._kind:
             self._records.append((window, record))
@@ -255,8 +255,8 @@ class Service:
             ask = _ask.decode(line)
         except msgspec.MsgspecError as error:
             return self._refused(f"the request is not understood: {error}")
-        if ask.kind and ask.kind not in KINDS:
-            return self._refused(f"{ask.kind!r} is no kind of trace; there are {', '.join(KINDS)}")
+        if ask.kind and ask.kind not in TRACE_KINDS:
+            return self._refused(f"{ask.kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}")
         with self._doors.lock:
             windows = list(call.door.windows)
         try:

@@ -49,7 +49,7 @@ def looking(engine: Engine, branch: BranchId) -> Look:
 
 def failed(look: Look) -> list[EventTold]:
     """Those that failed and are kept, oldest first; without what is long."""
-    letters = failed_events.listed(look(failed_events.FAILED))
+    letters = failed_events.ids_by_age(look(failed_events.FAILED))
     found = (_failed(look, each) for each in letters)
     return [shortened(event) for event in found if event is not None]
 
@@ -63,7 +63,7 @@ def waiting(look: Look) -> list[EventTold]:
 def shown(look: Look, text: str) -> EventTold:
     """All that is known of one: of a failed one, one that waits, or one that was handled. Raises NotFoundError."""
     stored = dict(outbox.entries(look(outbox.OUTBOX)))
-    listed = failed_events.listed(look(failed_events.FAILED))
+    listed = failed_events.ids_by_age(look(failed_events.FAILED))
     letters = _letters(text)
     meant = _matching(letters, [*listed, *stored])
     if not meant:
@@ -75,7 +75,7 @@ def shown(look: Look, text: str) -> EventTold:
 
 def find_failed(look: Look, text: str) -> EventTold:
     """The failed event that an id, or what it begins with, means. Raises NotFoundError, UsageError."""
-    listed = failed_events.listed(look(failed_events.FAILED))
+    listed = failed_events.ids_by_age(look(failed_events.FAILED))
     meant = _matching(_letters(text), listed)
     found = _failed(look, _only(text, meant)) if meant else None
     if found is None:

@@ -17,9 +17,9 @@ from headwater.errors import EventTimeoutError, UsageError, UserCodeError
 from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.server_rules import may_write
-from headwater.scheduler.events.event import Event, Handler, HandlerSpec
+from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
 from headwater.scheduler.events.lanes import Lane
-from headwater.scheduler.events.origin import Fate
+from headwater.scheduler.events.origin import OriginState
 from headwater.values.author_text import describe
 from headwater.values.tree import Value
 
@@ -34,7 +34,7 @@ CLOSE_MS: Final = 5000.0
 """How long closing waits for events that wait for their time. Then they are left for the next opening."""
 
 
-Taken: TypeAlias = Callable[[Event], object]
+Taken: TypeAlias = Callable[[EventRecord], object]
 
 
 class Mail:
@@ -44,7 +44,7 @@ class Mail:
         self._space = space
         # Threads that send take turns, and wait for nothing else.
         self._lock = machine().lock()
-        self.handlers: dict[object, Handler] = {}
+        self.handlers: dict[object, HandlerRecord] = {}
         # What becomes of events that wait when the space is closed, in words. Of a server's, it says so itself.
         self.left: Callable[[], str] = self._left
         # To be called now that what they were waiting for is on disk.
@@ -101,7 +101,9 @@ class Mail:
 
     # -- sending -------------------------------------------------------------------------------------------
 
-    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None, taken: Taken | None = None) -> Event:
+    def send(
+        self, stream: str, payload: Value, outside: tuple[str, str] | None, taken: Taken | None = None
+    ) -> EventRecord:
         """Take an event; what can be handled has been before this returns, if this is plain code.
 
         Whoever cannot wait for that is told with `taken` that it was.
@@ -125,7 +127,7 @@ class Mail:
             space.catch_up()
         return event
 
-    def redeliver(self, event_id: str, taken: Taken | None = None) -> Event:
+    def redeliver(self, event_id: str, taken: Taken | None = None) -> EventRecord:
         """Deliver a failed event once more; `taken` as in `send`. Raises NotFoundError."""
         space = self._space
         space.check_open()
@@ -159,14 +161,14 @@ class Mail:
         """Have spaces heard whose decision the head of a lane waits for."""
         for lane in self._space.scheduler.lanes:
             launch = None if lane.head is None else lane.head.origin
-            if launch is not None and not launch.is_near and launch.fate is Fate.PENDING:
+            if launch is not None and not launch.is_near and launch.fate is OriginState.PENDING:
                 for home in list(OPEN):
                     if home.replica is launch.tx.replica:
                         cast("BaseSpace", home).nudge()
 
     # -- waiting -------------------------------------------------------------------------------------------
 
-    def check_waiting(self, event: Event) -> None:
+    def check_waiting(self, event: EventRecord) -> None:
         """Refuse to wait where that would be for ever."""
         around, is_inside = self._around()
         if is_inside or self._space.is_passing or self._is_behind(event, around):
@@ -176,7 +178,7 @@ class Mail:
             )
             raise UsageError(message, event=event.id)
 
-    def _is_behind(self, event: Event, around: Frame | None) -> bool:
+    def _is_behind(self, event: EventRecord, around: Frame | None) -> bool:
         """It, or one that has to be handled before it, was sent in a transaction that is around this code."""
         open_ones: list[Transaction] = []
         while around is not None:
@@ -203,7 +205,7 @@ class Mail:
             return True
         return (until is not None and until > end) or self._is_behind(head, self._around()[0])
 
-    def timed_out(self, event: Event, timeout_ms: float | None) -> EventTimeoutError:
+    def timed_out(self, event: EventRecord, timeout_ms: float | None) -> EventTimeoutError:
         """It takes too long."""
         message = f"{event.handler.title} has not handled {event.id} within {timeout_ms or 0:g} ms"
         state = f"it is {event.state.value}, and goes on; ask again, or see `hw.why({event.handler.name})`"
@@ -218,10 +220,10 @@ class Mail:
 
     # -- telling -------------------------------------------------------------------------------------------
 
-    def when_ended(self, event: Event, callback: Callable[[Event], object], named: object = None) -> None:
+    def when_ended(self, event: EventRecord, callback: Callable[[EventRecord], object], named: object = None) -> None:
         """Call when it has ended. What that raises is told, and stops nothing."""
 
-        def call(event: Event) -> None:
+        def call(event: EventRecord) -> None:
             self._call(lambda: callback(event), f"the on_commit function {_name(named or callback)} of {event.id}")
 
         space = self._space

@@ -19,7 +19,7 @@ from headwater.declare.functions.mutables import changed_since
 from headwater.errors import HeadwaterError
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.passes.persistence import CHANGED_CODE, NOTHING, Resumed
-from headwater.scheduler.scheduler_limits import KEPT_MAX
+from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.store.backend import ObservationRow
 from headwater.store.observations import Arguments
 from headwater.store.resumption import Listing
@@ -239,7 +239,7 @@ class Resuming:
                 found[whose].append(row)
         for rows in found.values():
             rows.sort(key=lambda row: row.seq)
-            self._gone.update((row.doc, None) for row in rows[: max(len(rows) - KEPT_MAX, 0)])
+            self._gone.update((row.doc, None) for row in rows[: max(len(rows) - UNREAD_MAX, 0)])
         with suppress(HeadwaterError):
             # A store that fails has said so already.
             self._drop_gone()

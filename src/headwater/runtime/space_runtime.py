@@ -52,7 +52,7 @@ from headwater.runtime.run_counts import RunCounts
 from headwater.runtime.server_rules import share
 from headwater.runtime.stats import Stats
 from headwater.runtime.sync_wait import raise_lost
-from headwater.scheduler.events.event import Event, Handler, HandlerSpec
+from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.passes.attempt import Attempt
 from headwater.scheduler.passes.steps import Call
@@ -335,7 +335,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
     # -- events --------------------------------------------------------------------------------------------
 
     @property
-    def handlers(self) -> dict[object, Handler]:
+    def handlers(self) -> dict[object, HandlerRecord]:
         """What is known of each handler of the app."""
         return self.mail.handlers
 
@@ -350,19 +350,19 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         assert frame.tx is not None
         return self, frame.tx
 
-    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None = None) -> Event:
+    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None = None) -> EventRecord:
         """Send an event to whoever handles the stream; see `Handler.send`."""
         return self.mail.send(stream, payload, outside)
 
-    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+    def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """Return when an event has ended. Raises EventTimeoutError. Each kind of space waits in its own way."""
 
-    async def until(self, event: Event) -> None:
+    async def until(self, event: EventRecord) -> None:
         """Wait for an event in async code."""
         message = f"{event.id} cannot be awaited: the space was opened for plain code; ask for ticket.result()"
         raise UsageError(f"{message}, or open it with `async with app.aopen(...)`", event=event.id)
 
-    def when_ended(self, event: Event, callback: Callable[[Event], object], named: object = None) -> None:
+    def when_ended(self, event: EventRecord, callback: Callable[[EventRecord], object], named: object = None) -> None:
         """Call when an event has ended, whichever way; once."""
         self.mail.when_ended(event, callback, named)
 

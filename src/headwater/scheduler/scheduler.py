@@ -12,39 +12,39 @@ from typing import TypeVar
 from headwater.cells.replica import Replica
 from headwater.errors import UserCodeError
 from headwater.scheduler.events.preflight import Preflight
-from headwater.scheduler.events.readiness import Ready
+from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.events.receiver import Receiver
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.graph.order import Queue
 from headwater.scheduler.graph.registry import Registry
-from headwater.scheduler.inspect.event_queries import Inquiry
-from headwater.scheduler.inspect.function_errors import Reports
-from headwater.scheduler.inspect.idempotency import Diagnosis
-from headwater.scheduler.inspect.introspection import Introspection
+from headwater.scheduler.inspect.event_queries import EventQueries
+from headwater.scheduler.inspect.function_errors import ErrorReports
+from headwater.scheduler.inspect.idempotency import IdempotencyCheck
+from headwater.scheduler.inspect.introspection import GraphQueries
 from headwater.scheduler.inspect.observers import Onlooker
 from headwater.scheduler.inspect.trace import Trace
 from headwater.scheduler.passes.adoption import Adoption
 from headwater.scheduler.passes.arrivals import Arrivals
-from headwater.scheduler.passes.decision_waits import Statuses
+from headwater.scheduler.passes.decision_waits import DecisionWaits
 from headwater.scheduler.passes.gate_control import Timing
 from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.passes.invalidation import Invalidation
 from headwater.scheduler.passes.one_shot import pull_once
 from headwater.scheduler.passes.outstanding import Outstanding, outstanding
 from headwater.scheduler.passes.persistence import Persistence
-from headwater.scheduler.passes.pull import Pull
+from headwater.scheduler.passes.pull import Puller
 from headwater.scheduler.passes.runner import Runner
 from headwater.scheduler.passes.settle import Settle
-from headwater.scheduler.passes.steps import Call, Perform, Step, drive
-from headwater.scheduler.scheduler_environment import Outside
+from headwater.scheduler.passes.steps import Call, PassStep, Perform, drive
+from headwater.scheduler.scheduler_environment import SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import FAILED_MAX
 from headwater.values.notifications import Arrived, Derived, Notification
 
 T = TypeVar("T")
 
 
-def perform_plainly(attempt: Call) -> None:
+def perform_directly(attempt: Call) -> None:
     """Call the function with its transaction."""
     try:
         attempt.result = attempt.fn(attempt.tx, *attempt.arguments)
@@ -70,7 +70,7 @@ class Scheduler(Onlooker, Receiver, Timing):
         replica: Replica,
         *,
         now: Callable[[], float],
-        perform: Perform = perform_plainly,
+        perform: Perform = perform_directly,
         report: Callable[[UserCodeError], None] = raise_it,
         tick: Callable[[bool], None] = lambda _: None,
         space: str = "",
@@ -82,8 +82,8 @@ class Scheduler(Onlooker, Receiver, Timing):
     ) -> None:
         self._replica = replica
         self._perform, self._tick = perform, tick
-        self.reports = Reports(report)
-        self._outside = Outside(
+        self.reports = ErrorReports(report)
+        self._outside = SchedulerEnvironment(
             now=now,
             wall_ms=wall_ms,
             jitter=jitter,
@@ -112,10 +112,10 @@ class Scheduler(Onlooker, Receiver, Timing):
             report=self.reports.tell,
             space=space,
         )
-        self._pull = Pull(self.graph, self.gates, self.queue, self.invalidation, self.runner)
+        self._pull = Puller(self.graph, self.gates, self.queue, self.invalidation, self.runner)
         self.preflight = Preflight(self.graph, self.invalidation, self.runner)
         parts = (self.preflight, self._pull, self.gates, self.runner)
-        ready = Ready(*parts, is_settling=lambda: self._settle.settling, report=self._outside.report)
+        ready = Readiness(*parts, is_settling=lambda: self._settle.settling, report=self._outside.report)
         self._receive_events(replica, ready, self.trace, self._outside)
         self._settle = Settle(
             graph=self.graph,
@@ -131,16 +131,16 @@ class Scheduler(Onlooker, Receiver, Timing):
             tick=tick,
         )
         self.invalidation.offer = self._settle.offer
-        self.introspection = Introspection(
+        self.introspection = GraphQueries(
             self.registry, self.graph, self.gates, self.runner, self._settle, replica, self.persistence, now, space
         )
-        self.inquiry = Inquiry(self.graph, streams=self.streams, lanes=self.lanes, outcomes=self.outcomes, now=now)
-        self.diagnosis = Diagnosis(self.runner, replica, perform)
+        self.inquiry = EventQueries(self.graph, streams=self.streams, lanes=self.lanes, outcomes=self.outcomes, now=now)
+        self.diagnosis = IdempotencyCheck(self.runner, replica, perform)
         self.disposed = False
         self._unlisten = replica.listen(self._receive, self.graph.index.docs)
         self.invalidation.consider = Adoption(replica, self.graph, self.persistence).consider
         replica.on_derived = self._receive
-        self.statuses = self.invalidation.statuses = Statuses(replica, self._receive)
+        self.statuses = self.invalidation.statuses = DecisionWaits(replica, self._receive)
         arrivals = Arrivals(replica, ready, self._receive, self.look_at_events, space)
         arrivals.attend(self.runner, self.events, self.invalidation)
 
@@ -191,7 +191,7 @@ class Scheduler(Onlooker, Receiver, Timing):
 
     # -- flow ----------------------------------------------------------------------------------------------
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PassStep]:
         """One pass, step by step, for a host that performs them."""
         return self._settle.steps()
 

@@ -14,7 +14,7 @@ from headwater.scheduler.passes.steps import Perform
 
 
 @dataclass(slots=True, kw_only=True)
-class Outside:
+class SchedulerEnvironment:
     """What a scheduler is given to work with: clocks, chance, and whom to tell."""
 
     # A clock in milliseconds that never goes back; and how late it is, since 1970.

@@ -39,7 +39,7 @@ SPLIT_MAX: Final = 16
 CAUSES_MAX: Final = 64
 """Places remembered of why a node is invalid. Of more, the documents: a dormant node must not grow with each write."""
 
-KEPT_MAX: Final = 1000
+UNREAD_MAX: Final = 1000
 """Instances of a function with parameters that are kept although nobody reads them any more. Older ones are forgotten:
 called again, they run again."""
 
@@ -52,11 +52,11 @@ TRACE_MAX: Final = 10_000
 BACKLOG_MAX: Final = 10_000
 """Events of one stream that may wait. Whoever sends more is told at once, before memory tells everybody."""
 
-TAKEN_UP_MAX: Final = 3
+RESUMED_MAX: Final = 3
 """Openings that may end without a word while an event of the outbox waits or is handled. One that ends the process each
 time would keep a space from ever being used again."""
 
-LOOKED_MAX: Final = 64
+HANDLER_READS_MAX: Final = 64
 """Documents remembered of what a handler read last, to be made current before it is called again. What is beyond them
 is made current when it is read."""
 

@@ -38,7 +38,7 @@ from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.values.author_text import text_of
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.table_transaction import Ride
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 
 BODY_MAX: Final = 1024 * 1024
 """Bytes of one payload: an event names what happened. What is larger is kept elsewhere, and named in it."""
@@ -261,7 +261,7 @@ def _settle(decided: asyncio.Future[bool], answer: bool | Exception) -> None:  #
         decided.set_result(answer)
 
 
-def _published(event: Publication, book: Book) -> bool:
+def _published(event: Publication, book: WorkflowTables) -> bool:
     return publish(book, event)
 
 

@@ -30,7 +30,7 @@ def brought(docs: Iterable[DocKey]) -> list[Item]:
     return [Brought(doc, _ABSENT) for doc in docs]
 
 
-def pulled(docs: Iterable[frames.Found]) -> list[Item]:
+def pulled(docs: Iterable[frames.FoundDoc]) -> list[Item]:
     """Documents as the server has them."""
     return [Pulled(each.doc, Found(each.content, each.seq)) for each in docs]
 

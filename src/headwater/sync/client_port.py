@@ -15,11 +15,11 @@ from headwater.store.commit import Submission
 from headwater.sync.client_listener import Item
 from headwater.sync.frames import (
     AskChanged,
-    AskKept,
+    AskObservations,
     Changed,
     Docs,
     FromClient,
-    Kept,
+    Observations,
     Ping,
     Pong,
     Proof,
@@ -31,11 +31,11 @@ from headwater.sync.frames import (
 )
 from headwater.values.ids import DocKey, LocalSeq, SessionId
 
-Answer: TypeAlias = Docs | Kept | Changed | Pong
-Done: TypeAlias = Callable[[Answer | HeadwaterError], None]
+Answer: TypeAlias = Docs | Observations | Changed | Pong
+OnAnswer: TypeAlias = Callable[[Answer | HeadwaterError], None]
 
 
-class Phase(Enum):
+class ClientPhase(Enum):
     """How far it has come."""
 
     CONNECTING = "connecting"
@@ -44,7 +44,7 @@ class Phase(Enum):
     OVER = "over"
 
 
-class Line(Protocol):
+class ClientPort(Protocol):
     """Carries frames, and is notified of what comes of them."""
 
     def send(self, frame: FromClient) -> None:
@@ -67,14 +67,14 @@ class Line(Protocol):
 
 
 @dataclass(slots=True)
-class Question:
+class OpenRequest:
     """Asked, and not answered yet."""
 
-    frame: Watch | Pull | AskKept | AskChanged | Ping
-    done: Done | None
+    frame: Watch | Pull | AskObservations | AskChanged | Ping
+    done: OnAnswer | None
 
 
-def named_in(frame: Watch | Pull | AskKept | AskChanged | Ping) -> list[DocKey]:
+def named_in(frame: Watch | Pull | AskObservations | AskChanged | Ping) -> list[DocKey]:
     """The documents that an answer tells of one by one."""
     return [doc for doc, _ in frame.docs] if isinstance(frame, Watch) else []
 
@@ -94,16 +94,16 @@ def transact(submission: Submission) -> Transact:
 
 
 def renumbered(
-    frame: Watch | Pull | AskKept | AskChanged | Ping, number: int
-) -> Watch | Pull | AskKept | AskChanged | Ping:
+    frame: Watch | Pull | AskObservations | AskChanged | Ping, number: int
+) -> Watch | Pull | AskObservations | AskChanged | Ping:
     """The same question under another number."""
     match frame:
         case Watch(_, docs, prefixes, at, follow):
             return Watch(number, docs, prefixes, at, follow)
         case Pull(_, docs, prefixes, at, follow):
             return Pull(number, docs, prefixes, at, follow)
-        case AskKept(_, prefix, besides):
-            return AskKept(number, prefix, besides)
+        case AskObservations(_, prefix, besides):
+            return AskObservations(number, prefix, besides)
         case AskChanged(_, doc, places, after):
             return AskChanged(number, doc, places, after)
         case Ping():

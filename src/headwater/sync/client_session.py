@@ -29,28 +29,37 @@ from headwater.errors import (
 from headwater.store.commit import Commit, Committed, Note, Outcome, Submission, adopt_operation
 from headwater.sync import client_listener, frames
 from headwater.sync.client_listener import brought, in_order, own_of, part_of, pulled, up_to
-from headwater.sync.client_port import Answer, Done, Line, Phase, Question, named_in, renumbered, transact
+from headwater.sync.client_port import (
+    Answer,
+    ClientPhase,
+    ClientPort,
+    OnAnswer,
+    OpenRequest,
+    named_in,
+    renumbered,
+    transact,
+)
 from headwater.sync.frame_limits import ACK_EVERY, OFFLINE_MAX, WINDOW
 from headwater.sync.frames import (
     Ack,
     AskChanged,
-    AskKept,
+    AskObservations,
     Bye,
     Changed,
+    CommitFailed,
     Docs,
-    Failed,
+    ErrorFrame,
     FromClient,
     Hello,
     Judged,
-    Kept,
     News,
-    Notes,
+    Observations,
     Open,
-    Opened,
     Ping,
     Pong,
     Pull,
-    Trouble,
+    PutObservations,
+    SpaceOpened,
     Unwatch,
     Watch,
     Welcome,
@@ -62,7 +71,7 @@ from headwater.sync.remote_errors import error_of, is_of_the_disk
 from headwater.sync.server_session import FATAL, Close
 from headwater.values.ids import NEVER, DocKey, LocalSeq, Seq, SessionId
 
-__all__ = ["Answer", "ClientSession", "Item", "Line", "Phase", "error_of", "is_of_the_disk", "transact"]
+__all__ = ["Answer", "ClientPhase", "ClientPort", "ClientSession", "Item", "error_of", "is_of_the_disk", "transact"]
 
 Item: TypeAlias = client_listener.Item
 
@@ -70,13 +79,13 @@ Item: TypeAlias = client_listener.Item
 class ClientSession:
     """One opening of a space at a server."""
 
-    def __init__(self, line: Line, opening: Open, *, client: str = "", offline_max: int = OFFLINE_MAX) -> None:
+    def __init__(self, line: ClientPort, opening: Open, *, client: str = "", offline_max: int = OFFLINE_MAX) -> None:
         self._line = line
         self._opening = opening
         self._client = client
         self._offline_max = offline_max
-        self.phase = Phase.CONNECTING
-        self.opened: Opened | None = None
+        self.phase = ClientPhase.CONNECTING
+        self.opened: SpaceOpened | None = None
         # A server has spoken to us, whether it opens the space or not.
         self.was_greeted = False
         self.error: HeadwaterError | None = None
@@ -93,7 +102,7 @@ class ClientSession:
         self.outbox: dict[LocalSeq, Submission] = {}
         self._sent: dict[LocalSeq, None] = {}
         self._ever_sent: dict[LocalSeq, None] = {}
-        self._questions: dict[int, Question] = {}
+        self._questions: dict[int, OpenRequest] = {}
         self._number = 0
         self._unacked = 0
         # After a lost connection: what has to come before anything is told, and what has come.
@@ -115,15 +124,20 @@ class ClientSession:
     @property
     def is_answer_due(self) -> bool:
         """The server has something to say: it was asked, or has commits to decide."""
-        return bool(self.phase is not Phase.LIVE or self.outbox or self._questions or self._rejoin)
+        return bool(self.phase is not ClientPhase.LIVE or self.outbox or self._questions or self._rejoin)
 
     @property
     def is_caught_up(self) -> bool:
         """Everything that was written is decided, and everything that was missed is here."""
-        return self.phase is Phase.LIVE and not (self.outbox or self._rejoin or self._awaited or self._held)
+        return self.phase is ClientPhase.LIVE and not (self.outbox or self._rejoin or self._awaited or self._held)
 
     def restore(
-        self, opened: Opened, seq: Seq, held: dict[DocKey, Seq], prefixes: Iterable[str], outbox: Iterable[Submission]
+        self,
+        opened: SpaceOpened,
+        seq: Seq,
+        held: dict[DocKey, Seq],
+        prefixes: Iterable[str],
+        outbox: Iterable[Submission],
     ) -> None:
         """Go on with what an earlier program had: what is in its outbox may have been sent."""
         self.opened, self.seq = opened, seq
@@ -142,7 +156,7 @@ class ClientSession:
 
     def lost(self, code: int = 0, reason: str = "") -> None:
         """The connection is gone. After some reasons coming again is no use."""
-        if self.phase is Phase.OVER:
+        if self.phase is ClientPhase.OVER:
             return
         if code in FATAL:
             self.ended_as = code
@@ -151,20 +165,20 @@ class ClientSession:
             return
         self._sent.clear()
         # What was asked is asked again.
-        self.phase = Phase.OFFLINE
+        self.phase = ClientPhase.OFFLINE
         self._line.changed()
 
     def end(self, error: HeadwaterError | None = None) -> None:
         """It is over: by this side."""
-        if self.phase is Phase.LIVE and error is None and not self.stays:
+        if self.phase is ClientPhase.LIVE and error is None and not self.stays:
             self._line.send(Bye())
         self._end(error or ClosedError(f"space {self._opening.space!r} was closed"))
 
     def _end(self, error: HeadwaterError) -> None:
-        if self.phase is Phase.OVER:
+        if self.phase is ClientPhase.OVER:
             return
         self.error = error
-        self.phase = Phase.OVER
+        self.phase = ClientPhase.OVER
         # Without what was missed, what came after it means nothing: then nobody knows more than that it has ended.
         own = [each.commit for each in own_of(self._held, self._session)] if self._rejoin else []
         items: list[Item] = [] if self._rejoin else self._held
@@ -200,15 +214,15 @@ class ClientSession:
             case Welcome() as welcome:
                 self.was_greeted = True
                 self._open(welcome)
-            case Opened() as opened:
+            case SpaceOpened() as opened:
                 self._go_on(opened)
             case News(seq, news):
                 self._hear(seq, news)
             case Docs() as docs:
                 self._take_docs(docs)
-            case Kept() | Changed() | Pong() as answer:
+            case Observations() | Changed() | Pong() as answer:
                 self._answered(answer.number, answer)
-            case Trouble(code, message, number, again):
+            case ErrorFrame(code, message, number, again):
                 self._trouble(error_of(code, message), number, again=again)
 
     def _open(self, welcome: Welcome) -> None:
@@ -230,7 +244,7 @@ class ClientSession:
             )
         )
 
-    def _go_on(self, opened: Opened) -> None:
+    def _go_on(self, opened: SpaceOpened) -> None:
         if opened.seq < self.seq:
             message = (
                 f"the server's space {opened.space!r} is at {opened.seq}, and {self.seq} was seen before: it was put "
@@ -242,7 +256,7 @@ class ClientSession:
         self.opened = opened
         # What an earlier connection was told when it was closed is over.
         self.error = None
-        self.phase = Phase.LIVE
+        self.phase = ClientPhase.LIVE
         self._rejoin = {}
         if not first or self._ever_sent:
             # What was sent before may be in the log: until it is known, what is in the log is not shown beside it.
@@ -279,11 +293,11 @@ class ClientSession:
                     if submission is not None:
                         self._note_fate(submission.commit, verdict)
                         items.append(Outcome(submission.commit, verdict))
-                case Failed(number, code, message) if is_of_the_disk(error := error_of(code, message)):
+                case CommitFailed(number, code, message) if is_of_the_disk(error := error_of(code, message)):
                     if number in self.outbox:
                         # No verdict: it is sent again.
                         self._line.give_up(error.message)
-                case Failed(number, code, message):
+                case CommitFailed(number, code, message):
                     submission = self._settle(number)
                     if submission is not None:
                         self._note_fate(submission.commit, None)
@@ -440,21 +454,21 @@ class ClientSession:
 
     # -- asking --------------------------------------------------------------------------------------------
 
-    def ask(self, frame: Watch | Pull | AskKept | AskChanged | Ping, done: Done | None) -> None:
+    def ask(self, frame: Watch | Pull | AskObservations | AskChanged | Ping, done: OnAnswer | None) -> None:
         """Ask the server. Answered when it can be: over this connection, or the next.
 
         If nobody waits for the answer, documents are delivered like what others do to them.
         """
-        if self.phase is Phase.OVER:
+        if self.phase is ClientPhase.OVER:
             if done is not None:
                 done(self.error or OfflineError(f"space {self._opening.space!r} is not connected"))
             return
         number = self._next()
-        self._questions[number] = Question(frame, done)
-        if self.phase is Phase.LIVE:
+        self._questions[number] = OpenRequest(frame, done)
+        if self.phase is ClientPhase.LIVE:
             self._put(number, frame)
 
-    def _put(self, number: int, frame: Watch | Pull | AskKept | AskChanged | Ping) -> None:
+    def _put(self, number: int, frame: Watch | Pull | AskObservations | AskChanged | Ping) -> None:
         if isinstance(frame, Watch) and (self._rejoin or self._awaited):
             self._later.append(number)
         else:
@@ -465,7 +479,7 @@ class ClientSession:
         gone = tuple(doc for doc in docs if self.watched.pop(doc, None) is not None)
         for prefix in prefixes:
             self.prefixes.pop(prefix, None)
-        if self.phase is Phase.LIVE and (gone or prefixes):
+        if self.phase is ClientPhase.LIVE and (gone or prefixes):
             self._line.send(Unwatch(gone, tuple(prefixes)))
 
     def covers(self, doc: DocKey) -> bool:
@@ -475,8 +489,8 @@ class ClientSession:
 
     def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...] = ()) -> None:
         """What runs have read that had nothing to write. Not kept for later: it would not be so any more."""
-        if self.phase is Phase.LIVE:
-            self._line.send(Notes(tuple(map(note_fields, notes)), gone))
+        if self.phase is ClientPhase.LIVE:
+            self._line.send(PutObservations(tuple(map(note_fields, notes)), gone))
 
     def _next(self) -> int:
         # Questions and commits are told apart by their numbers: commits count from 1, questions from far above.
@@ -496,7 +510,7 @@ class ClientSession:
 
     def check_room(self, waiting: int) -> None:
         """Raise OfflineError if no more commits can be kept while there is no connection."""
-        if not self.has_room(waiting) and self.phase is not Phase.LIVE:
+        if not self.has_room(waiting) and self.phase is not ClientPhase.LIVE:
             message = (
                 f"{waiting:,} commits wait for the server of space {self._opening.space!r}, which is not reached; as "
                 "many are kept, and this one is not"
@@ -505,16 +519,16 @@ class ClientSession:
 
     def submit(self, submission: Submission) -> None:
         """Have a commit decided by the server."""
-        if self.phase is Phase.OVER:
+        if self.phase is ClientPhase.OVER:
             assert self.error is not None
             self._line.deliver([Failure(submission.commit, self.error)])
             return
         self.outbox[submission.commit.local_seq] = submission
-        if self.phase is Phase.LIVE:
+        if self.phase is ClientPhase.LIVE:
             self._send_more()
 
     def _send_more(self) -> None:
-        if self.phase is not Phase.LIVE or len(self._sent) >= WINDOW or len(self._sent) == len(self.outbox):
+        if self.phase is not ClientPhase.LIVE or len(self._sent) >= WINDOW or len(self._sent) == len(self.outbox):
             return
         for number, submission in self.outbox.items():
             if len(self._sent) >= WINDOW:

@@ -49,7 +49,7 @@ VERSION: Final = 1
 SUBPROTOCOL: Final = "headwater.v1"
 """What a WebSocket is asked for: whoever does not offer it is no client of ours."""
 
-Place: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+WireNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 """A place in the log, or the number of a commit or a question. What is no such number is refused when it is read."""
 
 
@@ -72,7 +72,7 @@ class Proof(msgspec.Struct, frozen=True, gc=False):
 
     key: bytes
     signature: bytes
-    expires: Place
+    expires: WireNumber
 
 
 class Open(_Frame, frozen=True, tag="open"):
@@ -85,14 +85,14 @@ class Open(_Frame, frozen=True, tag="open"):
     resume: bytes = b""
     create: bool = True
     proof: Proof | None = None
-    attempt: Place = 0
+    attempt: WireNumber = 0
     """How often this client has come: of two connections that show the same `resume`, the later one is meant."""
 
 
 class Transact(_Frame, frozen=True, tag="transact"):
     """A commit. Who asks for it, and on which branch, is known from `open`; `number` is its place in the session."""
 
-    number: Place
+    number: WireNumber
     operations: tuple[Operation, ...] = ()
     reads: tuple[Read, ...] = ()
     rests: tuple[PendingRead, ...] = ()
@@ -109,11 +109,11 @@ class Watch(_Frame, frozen=True, tag="watch"):
     begin so; `follow` as many of those that links lead to, at most.
     """
 
-    number: Place
-    docs: tuple[tuple[DocKey, Place], ...] = ()
+    number: WireNumber
+    docs: tuple[tuple[DocKey, WireNumber], ...] = ()
     prefixes: tuple[str, ...] = ()
-    at: Place | None = None
-    follow: Place = 0
+    at: WireNumber | None = None
+    follow: WireNumber = 0
 
 
 class Unwatch(_Frame, frozen=True, tag="unwatch"):
@@ -126,20 +126,20 @@ class Unwatch(_Frame, frozen=True, tag="unwatch"):
 class Pull(_Frame, frozen=True, tag="pull"):
     """As `watch`, but only once."""
 
-    number: Place
+    number: WireNumber
     docs: tuple[DocKey, ...] = ()
     prefixes: tuple[str, ...] = ()
-    at: Place | None = None
-    follow: Place = 0
+    at: WireNumber | None = None
+    follow: WireNumber = 0
 
 
-class AskKept(_Frame, frozen=True, tag="kept?"):
+class AskObservations(_Frame, frozen=True, tag="kept?"):
     """What is kept of runs whose results begin so, and how new what they read is; and how new these documents are.
 
     Without a prefix: only the latter.
     """
 
-    number: Place
+    number: WireNumber
     prefix: str = ""
     besides: tuple[DocKey, ...] = ()
 
@@ -147,13 +147,13 @@ class AskKept(_Frame, frozen=True, tag="kept?"):
 class AskChanged(_Frame, frozen=True, tag="changed?"):
     """Whether one of these places of a document was changed after a place of the log; the bool: only its shape."""
 
-    number: Place
+    number: WireNumber
     doc: DocKey
     places: tuple[tuple[Path, bool], ...]
-    after: Place
+    after: WireNumber
 
 
-class Notes(_Frame, frozen=True, tag="notes"):
+class PutObservations(_Frame, frozen=True, tag="notes"):
     """What runs have read that had nothing to write: as with `transact`, on their own."""
 
     notes: tuple[tuple[DocKey, bytes, tuple[Read, ...], tuple[PendingRead, ...]], ...]
@@ -164,13 +164,13 @@ class Notes(_Frame, frozen=True, tag="notes"):
 class Ack(_Frame, frozen=True, tag="ack"):
     """Everything up to this place of the log is taken in."""
 
-    seq: Place
+    seq: WireNumber
 
 
 class Ping(_Frame, frozen=True, tag="ping"):
     """Answered by `pong`, after everything before it: whoever hears it knows that all of that was heard."""
 
-    number: Place
+    number: WireNumber
 
 
 class Bye(_Frame, frozen=True, tag="bye"):
@@ -178,7 +178,7 @@ class Bye(_Frame, frozen=True, tag="bye"):
 
 
 FromClient: TypeAlias = (
-    Hello | Open | Transact | Watch | Unwatch | Pull | AskKept | AskChanged | Notes | Ack | Ping | Bye
+    Hello | Open | Transact | Watch | Unwatch | Pull | AskObservations | AskChanged | PutObservations | Ack | Ping | Bye
 )
 
 
@@ -195,20 +195,20 @@ class Welcome(_Frame, frozen=True, tag="welcome"):
     limits: dict[str, int] = msgspec.field(default_factory=dict)
 
 
-class Opened(_Frame, frozen=True, tag="opened"):
+class SpaceOpened(_Frame, frozen=True, tag="opened"):
     """The answer to `open`. `resume` proves, after the connection was lost, whose session it is."""
 
     space: str
     session: SessionId
     resume: bytes
-    seq: Place
+    seq: WireNumber
     actor: str
     can: str
-    last: Place = 0
+    last: WireNumber = 0
     """The newest commit of this session that was decided."""
 
 
-class Found(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class FoundDoc(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A document as of a place of the log; nothing in `value`: it does not exist."""
 
     doc: DocKey
@@ -228,10 +228,10 @@ class Docs(_Frame, frozen=True, tag="docs"):
     documents than may be watched, and what was asked for by prefix is not watched.
     """
 
-    number: Place
+    number: WireNumber
     seq: Seq
-    docs: tuple[Found, ...] = ()
-    newer: tuple[Found, ...] = ()
+    docs: tuple[FoundDoc, ...] = ()
+    newer: tuple[FoundDoc, ...] = ()
     complete: bool = True
 
 
@@ -255,7 +255,7 @@ class Judged(msgspec.Struct, frozen=True, tag="v", tag_field="t", gc=False):
     verdict: Verdict
 
 
-class Failed(msgspec.Struct, frozen=True, tag="f", tag_field="t", gc=False):
+class CommitFailed(msgspec.Struct, frozen=True, tag="f", tag_field="t", gc=False):
     """A commit of the client's own could not be decided: nothing of it was kept."""
 
     number: LocalSeq
@@ -263,7 +263,7 @@ class Failed(msgspec.Struct, frozen=True, tag="f", tag_field="t", gc=False):
     message: str
 
 
-New: TypeAlias = Written | Judged | Failed
+New: TypeAlias = Written | Judged | CommitFailed
 
 
 class News(_Frame, frozen=True, tag="news"):
@@ -273,10 +273,10 @@ class News(_Frame, frozen=True, tag="news"):
     news: tuple[New, ...]
 
 
-class Kept(_Frame, frozen=True, tag="kept"):
+class Observations(_Frame, frozen=True, tag="kept"):
     """The answer to `kept?`. A place: how new a document is, and whether it exists; None: not known."""
 
-    number: Place
+    number: WireNumber
     seq: Seq
     rows: tuple[tuple[DocKey, Seq, bytes], ...]
     places: dict[DocKey, tuple[Seq, bool] | None]
@@ -286,27 +286,27 @@ class Kept(_Frame, frozen=True, tag="kept"):
 class Changed(_Frame, frozen=True, tag="changed"):
     """The answer to `changed?`."""
 
-    number: Place
+    number: WireNumber
     changed: bool
 
 
 class Pong(_Frame, frozen=True, tag="pong"):
     """The answer to `ping`."""
 
-    number: Place
+    number: WireNumber
 
 
-class Trouble(_Frame, frozen=True, tag="trouble"):
+class ErrorFrame(_Frame, frozen=True, tag="trouble"):
     """Something that was asked for is not done. `number` is that of the question; 0: the connection as a whole."""
 
     code: str
     message: str
-    number: Place = 0
+    number: WireNumber = 0
     again: bool = False
     """Whether the same may succeed later."""
 
 
-FromServer: TypeAlias = Welcome | Opened | Docs | News | Kept | Changed | Pong | Trouble
+FromServer: TypeAlias = Welcome | SpaceOpened | Docs | News | Observations | Changed | Pong | ErrorFrame
 
 # --- bytes ----------------------------------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from headwater.errors import AccessError
 from headwater.store.commit import Commit, Note
-from headwater.sync.frames import AskChanged, AskKept, FromServer, Open, Pull, Unwatch, Watch
+from headwater.sync.frames import AskChanged, AskObservations, FromServer, Open, Pull, Unwatch, Watch
 from headwater.values.ids import DocKey, Seq
 
 
-class Desk(Protocol):
+class ServerPort(Protocol):
     """Whoever does what a session asks for."""
 
     def send(self, frame: FromServer) -> None:
@@ -45,7 +45,7 @@ class Desk(Protocol):
     def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
         """Keep what runs have read, and forget what is kept of others."""
 
-    def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
+    def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         """Answer a question; `answered` says that it was."""
 
     def unwatch(self, asked: Unwatch) -> None:

@@ -31,25 +31,25 @@ from headwater.sync.frame_limits import (
 from headwater.sync.frames import (
     Ack,
     AskChanged,
-    AskKept,
+    AskObservations,
     Bye,
+    ErrorFrame,
     Hello,
-    Notes,
     Open,
-    Opened,
     Ping,
     Pong,
     Pull,
+    PutObservations,
+    SpaceOpened,
     Transact,
-    Trouble,
     Unwatch,
     Watch,
     Welcome,
     checked,
     read_client,
 )
-from headwater.sync.server_port import Desk
-from headwater.sync.session_scope import Reach, check_place
+from headwater.sync.server_port import ServerPort
+from headwater.sync.session_scope import SessionScope, check_place
 from headwater.values.ids import BranchId, DocKey, LocalSeq, Seq, SessionId
 
 RECEIPT: Final = "space/receipt:"
@@ -78,7 +78,7 @@ class TurnedAwayError(Exception):
     """The rest of a frame is not handled: the connection was closed, and the client comes again. Never leaves here."""
 
 
-class State(Enum):
+class ServerState(Enum):
     """How far a connection has come."""
 
     NEW = "new"
@@ -91,13 +91,13 @@ class State(Enum):
 class ServerSession:
     """One connection of a client."""
 
-    def __init__(self, desk: Desk, *, server: str, audience: str, nonce: bytes, limits: dict[str, int]) -> None:
+    def __init__(self, desk: ServerPort, *, server: str, audience: str, nonce: bytes, limits: dict[str, int]) -> None:
         self._desk = desk
         self._server = server
         self._limits = limits
         self.audience = audience
         self.nonce = nonce
-        self.state = State.NEW
+        self.state = ServerState.NEW
         self.session: SessionId = SessionId("")
         self.branch: BranchId = BranchId("")
         self.actor = ""
@@ -115,13 +115,13 @@ class ServerSession:
         # Questions without an answer, and how many documents they name.
         self.questions = 0
         self._named: deque[int] = deque()
-        self._reach = Reach()
+        self._reach = SessionScope()
 
     # -- from the client -----------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
         """A frame. What the protocol does not allow ends the connection; what is refused is told."""
-        if self.state is State.OVER:
+        if self.state is ServerState.OVER:
             return
         try:
             self._take(read_client(data), len(data))
@@ -129,11 +129,11 @@ class ServerSession:
             # The connection is closed; the client sends the frame again over the next one.
             pass
         except RemoteProtocolError as wrong:
-            self._desk.send(Trouble(wrong.code, wrong.message))
+            self._desk.send(ErrorFrame(wrong.code, wrong.message))
             self._end(Close.PROTOCOL, wrong.message)
 
     def _take(self, frame: frames.FromClient, size: int) -> None:  # noqa: C901  # one case for each kind of frame
-        if self.state is not State.OPEN:
+        if self.state is not ServerState.OPEN:
             self._greet(frame)
             return
         if not self._desk.may("read"):
@@ -144,11 +144,11 @@ class ServerSession:
                 self._answer(frame, lambda: self._transact(frame, size))
             case Watch() | Pull():
                 self._answer(frame, lambda: self._look(frame))
-            case AskKept() | AskChanged():
+            case AskObservations() | AskChanged():
                 self._answer(frame, lambda: self._ask(frame))
             case Unwatch():
                 self._desk.unwatch(frame)
-            case Notes():
+            case PutObservations():
                 # Nobody waits for an answer: what may not be kept is not.
                 with suppress(AccessError):
                     self._note(frame)
@@ -166,26 +166,26 @@ class ServerSession:
 
     def _greet(self, frame: frames.FromClient) -> None:
         match self.state, frame:
-            case State.NEW, Hello(versions):
+            case ServerState.NEW, Hello(versions):
                 if frames.VERSION not in versions:
                     spoken = ", ".join(map(str, versions[:8])) or "none"
                     message = f"this server speaks version {frames.VERSION} of the protocol; the client {spoken}"
                     raise RemoteProtocolError(message)
-                self.state = State.GREETED
+                self.state = ServerState.GREETED
                 self._desk.send(Welcome(frames.VERSION, self._server, self.nonce, self.audience, self._limits))
-            case State.GREETED, Open():
+            case ServerState.GREETED, Open():
                 if max(len(frame.session), len(frame.branch)) > NAME_BYTES_MAX:
                     raise RemoteProtocolError(f"a name of more than {NAME_BYTES_MAX} characters")
-                self.state = State.OPENING
+                self.state = ServerState.OPENING
                 self._desk.open(frame)
-            case State.NEW, _:
+            case ServerState.NEW, _:
                 raise RemoteProtocolError(f"hello is expected first; {_kind(frame)} came")
-            case State.GREETED, _:
+            case ServerState.GREETED, _:
                 raise RemoteProtocolError(f"open is expected; {_kind(frame)} came")
             case _:
                 raise RemoteProtocolError(f"{_kind(frame)} came before the space was open")
 
-    def _answer(self, frame: Transact | Watch | Pull | AskKept | AskChanged, do: object) -> None:
+    def _answer(self, frame: Transact | Watch | Pull | AskObservations | AskChanged, do: object) -> None:
         """Do it, or tell that it is not done: the connection goes on."""
         try:
             do()  # type: ignore[operator]  # a function of no arguments
@@ -195,7 +195,7 @@ class ServerSession:
             if isinstance(refused, AccessError):
                 self._desk.denied(_kind(frame), refused)
             again = isinstance(refused, ServerLimitError)
-            self._desk.send(Trouble(refused.code, refused.message, frame.number, again))
+            self._desk.send(ErrorFrame(refused.code, refused.message, frame.number, again))
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class ServerSession:
             notes.append(Note(doc, body, basis))
         return tuple(notes)
 
-    def _note(self, frame: Notes) -> None:
+    def _note(self, frame: PutObservations) -> None:
         self._need("write")
         if len(frame.notes) + len(frame.gone) > PARTS_MAX:
             raise RemoteProtocolError(f"more than {PARTS_MAX:,} notes in one frame")
@@ -290,10 +290,10 @@ class ServerSession:
             raise ServerLimitError(f"links lead to at most {PREFETCH_MAX:,} documents in one question")
         self._begin(frame)
 
-    def _ask(self, frame: AskKept | AskChanged) -> None:
+    def _ask(self, frame: AskObservations | AskChanged) -> None:
         self._need("read")
         self._check_questions()
-        if isinstance(frame, AskKept):
+        if isinstance(frame, AskObservations):
             if frame.prefix:
                 self._reach.check_prefix(frame.prefix)
             for doc in frame.besides:
@@ -304,7 +304,7 @@ class ServerSession:
                 raise ServerLimitError(f"at most {PREFETCH_MAX:,} places of a document are asked about at once")
         self._begin(frame)
 
-    def _begin(self, frame: Watch | Pull | AskKept | AskChanged) -> None:
+    def _begin(self, frame: Watch | Pull | AskObservations | AskChanged) -> None:
         named = named_in(frame)
         # One alone may be larger: what a program with many results asks when it is opened.
         most = self._limits.get("watches", WATCHES_MAX) if self._named else PARTS_MAX
@@ -342,18 +342,18 @@ class ServerSession:
 
     # -- from the desk -------------------------------------------------------------------------------------
 
-    def opened(self, frame: Opened, branch: BranchId) -> None:
+    def opened(self, frame: SpaceOpened, branch: BranchId) -> None:
         """The space is open for this client."""
         self.session, self.actor, self.space, self.branch = frame.session, frame.actor, frame.space, branch
-        self._reach = Reach(frame.actor, frame.session)
+        self._reach = SessionScope(frame.actor, frame.session)
         self._last = frame.last
-        self.state = State.OPEN
+        self.state = ServerState.OPEN
         self._desk.send(frame)
 
     def refused(self, error: HeadwaterError, code: int = Close.FORBIDDEN, *, again: bool = False) -> None:
         """It is not opened."""
-        if self.state is not State.OVER:
-            self._desk.send(Trouble(error.code, error.message, 0, again))
+        if self.state is not ServerState.OVER:
+            self._desk.send(ErrorFrame(error.code, error.message, 0, again))
             self._end(code, error.message)
 
     def answered(self) -> None:
@@ -371,37 +371,37 @@ class ServerSession:
         """It may see nothing of the space any more; or that cannot be told, and then it comes again."""
         if not self._desk.knows_rights:
             self.turned_away("the server cannot tell now what this client may do; come again")
-        if self.state is not State.OVER:
+        if self.state is not ServerState.OVER:
             message = f"space {self.space!r} may not be used any more: the token was revoked, or has expired"
-            self._desk.send(Trouble("HW404", message))
+            self._desk.send(ErrorFrame("HW404", message))
             self._end(Close.REVOKED, "revoked")
 
     def turned_away(self, reason: str) -> None:
         """Nothing can be done for it now; it keeps what it has sent, and comes again."""
-        if self.state is not State.OVER:
+        if self.state is not ServerState.OVER:
             self._end(Close.RESTART, reason)
 
     def taken_over(self) -> None:
         """Another connection goes on with the session."""
-        if self.state is not State.OVER:
-            self._desk.send(Trouble("HW404", "another connection goes on with this session"))
+        if self.state is not ServerState.OVER:
+            self._desk.send(ErrorFrame("HW404", "another connection goes on with this session"))
             self._end(Close.TAKEN, "taken over")
 
     def lost(self) -> None:
         """The connection is gone."""
-        self.state = State.OVER
+        self.state = ServerState.OVER
 
     def _end(self, code: int, reason: str) -> None:
-        self.state = State.OVER
+        self.state = ServerState.OVER
         self._desk.close(code, reason.encode()[:120].decode(errors="ignore"))
 
 
-def named_in(frame: Watch | Pull | AskKept | AskChanged) -> int:
+def named_in(frame: Watch | Pull | AskObservations | AskChanged) -> int:
     """How many documents, prefixes or places a question names."""
     match frame:
         case Watch() | Pull():
             return len(frame.docs) + len(frame.prefixes)
-        case AskKept():
+        case AskObservations():
             return len(frame.besides)
         case AskChanged():
             return len(frame.places)

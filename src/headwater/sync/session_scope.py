@@ -20,7 +20,7 @@ from headwater.values.value_limits import KEY_BYTES_MAX
 _LAST: int = 2**63 - 1
 
 
-class Reach:
+class SessionScope:
     """Of one session; nothing before it is open."""
 
     def __init__(self, actor: str = "", session: SessionId | None = None) -> None:

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from headwater.cells.pending_commit import Failure
 from headwater.store.commit import Committed, Effect, Outcome, PatchDoc, Seen, SetDoc
 from headwater.store.observations import decode_observation, docs_of
-from headwater.sync.frames import Failed, Judged, New, News, Written, encode_frame
+from headwater.sync.frames import CommitFailed, Judged, New, News, Written, encode_frame
 from headwater.values.address import Address
 from headwater.values.ids import DocKey, Seq, SessionId
 from headwater.values.link import parse_link, target
@@ -190,12 +190,12 @@ def _part(
     return Written(seq, commit.session, tuple(commit.operations[index] for index in chosen), seen, brought)
 
 
-def _judged(outcome: Outcome | Failure) -> Judged | Failed:
+def _judged(outcome: Outcome | Failure) -> Judged | CommitFailed:
     number = outcome.commit.local_seq
     if type(outcome) is Outcome:
         return Judged(number, outcome.verdict)
     assert isinstance(outcome, Failure)
-    return Failed(number, outcome.error.code, outcome.error.message)
+    return CommitFailed(number, outcome.error.code, outcome.error.message)
 
 
 def _linked(outcome: Outcome) -> dict[DocKey, None]:

@@ -34,24 +34,24 @@ IoKind = Literal["open", "read", "write", "truncate", "sync", "unlink"]
 IoHook = Callable[[IoKind, str], None]
 
 
-class Link(msgspec.Struct, frozen=True):
+class LinkOp(msgspec.Struct, frozen=True):
     """A name appeared in the directory."""
 
     name: str
     file: int
 
 
-class Unlink(msgspec.Struct, frozen=True):
+class UnlinkOp(msgspec.Struct, frozen=True):
     """A name left the directory."""
 
     name: str
 
 
-class DirSync(msgspec.Struct, frozen=True):
+class DirSyncOp(msgspec.Struct, frozen=True):
     """All changes to the directory so far are durable."""
 
 
-class Write(msgspec.Struct, frozen=True):
+class WriteOp(msgspec.Struct, frozen=True):
     """Bytes were handed to the file."""
 
     file: int
@@ -59,33 +59,33 @@ class Write(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Truncate(msgspec.Struct, frozen=True):
+class TruncateOp(msgspec.Struct, frozen=True):
     """The file was cut, or grown with zeros."""
 
     file: int
     size: int
 
 
-class Sync(msgspec.Struct, frozen=True):
+class SyncOp(msgspec.Struct, frozen=True):
     """All changes to the file so far are durable."""
 
     file: int
 
 
-class SyncFailed(msgspec.Struct, frozen=True):
+class SyncFailedOp(msgspec.Struct, frozen=True):
     """The kernel reported an error and forgot the dirty pages: no later sync brings them to the platter."""
 
     file: int
 
 
-class Mark(msgspec.Struct, frozen=True):
+class MarkOp(msgspec.Struct, frozen=True):
     """What a test wants to remember of this moment, such as "commit 7 was acknowledged"."""
 
     label: object
 
 
-Change = Write | Truncate
-Operation = Link | Unlink | DirSync | Change | Sync | SyncFailed | Mark
+FileChange = WriteOp | TruncateOp
+Operation = LinkOp | UnlinkOp | DirSyncOp | FileChange | SyncOp | SyncFailedOp | MarkOp
 
 
 class CrashImage(NamedTuple):
@@ -96,8 +96,8 @@ class CrashImage(NamedTuple):
     files: dict[str, bytes]
 
 
-def _apply(data: bytearray, change: Change) -> None:
-    if isinstance(change, Truncate):
+def _apply(data: bytearray, change: FileChange) -> None:
+    if isinstance(change, TruncateOp):
         del data[change.size :]
         data.extend(bytes(change.size - len(data)))
     else:
@@ -105,25 +105,25 @@ def _apply(data: bytearray, change: Change) -> None:
         data[change.offset : change.offset + len(change.data)] = change.data
 
 
-def _rename(directory: dict[str, int], changes: Sequence[Link | Unlink]) -> None:
+def _rename(directory: dict[str, int], changes: Sequence[LinkOp | UnlinkOp]) -> None:
     for change in changes:
-        if isinstance(change, Link):
+        if isinstance(change, LinkOp):
             directory[change.name] = change.file
         else:
             directory.pop(change.name, None)
 
 
-def _survivors(changes: Sequence[Change], rng: random.Random, keep: float) -> Iterator[Change]:
+def _survivors(changes: Sequence[FileChange], rng: random.Random, keep: float) -> Iterator[FileChange]:
     """Draw which un-synced changes of one file reached the platter; a write that did not may yet be torn."""
     for change in changes:
         if rng.random() < keep:
             yield change
-        elif isinstance(change, Write) and rng.random() < keep:
+        elif isinstance(change, WriteOp) and rng.random() < keep:
             start, end = change.offset, change.offset + len(change.data)
             while start < end:
                 stop = min(end, (start // SECTOR_BYTES + 1) * SECTOR_BYTES)
                 if rng.random() < SECTOR_CHANCE:
-                    yield Write(change.file, start, change.data[start - change.offset : stop - change.offset])
+                    yield WriteOp(change.file, start, change.data[start - change.offset : stop - change.offset])
                 start = stop
 
 
@@ -134,25 +134,25 @@ class Platter:
         """Begin with files that are already durable, numbered 1, 2, 3... as on the `Disk` itself."""
         self._directory = {name: number for number, name in enumerate(image, start=1)}
         self._durable = {number: image[name] for name, number in self._directory.items()}
-        self._pending: dict[int, list[Change]] = {}
-        self._pending_names: list[Link | Unlink] = []
+        self._pending: dict[int, list[FileChange]] = {}
+        self._pending_names: list[LinkOp | UnlinkOp] = []
 
     def apply(self, operation: Operation) -> None:
         """Move on by one operation."""
         match operation:
-            case Write() | Truncate():
+            case WriteOp() | TruncateOp():
                 self._pending.setdefault(operation.file, []).append(operation)
-            case Sync():
+            case SyncOp():
                 file = operation.file
                 self._durable[file] = self._changed(file, self._pending.pop(file, ()))
-            case SyncFailed():
+            case SyncFailedOp():
                 self._pending.pop(operation.file, None)
-            case Link() | Unlink():
+            case LinkOp() | UnlinkOp():
                 self._pending_names.append(operation)
-            case DirSync():
+            case DirSyncOp():
                 _rename(self._directory, self._pending_names)
                 self._pending_names.clear()
-            case Mark():
+            case MarkOp():
                 pass
             case _:
                 assert_never(operation)
@@ -168,7 +168,7 @@ class Platter:
             for name, file in directory.items()
         }
 
-    def _changed(self, file: int, changes: Sequence[Change]) -> bytes:
+    def _changed(self, file: int, changes: Sequence[FileChange]) -> bytes:
         before = self._durable.get(file, b"")
         if not changes:
             return before
@@ -204,7 +204,7 @@ class Disk:
 
     def mark(self, label: object) -> None:
         """Remember this moment: the images of later crash points carry the label."""
-        self.record(Mark(label))
+        self.record(MarkOp(label))
 
     def power_off(self) -> None:
         """Let nothing more reach the platter. Calls go on working, so that the dead process can be closed.
@@ -216,7 +216,7 @@ class Disk:
     def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
         """Let one bit of a file rot: to the disk, a one-byte write that nobody asked for."""
         file = self._files[name]
-        file.change(Write(file.number, offset, bytes([file.data[offset] ^ 1 << bit])))
+        file.change(WriteOp(file.number, offset, bytes([file.data[offset] ^ 1 << bit])))
 
     def files(self) -> dict[str, bytes]:
         """Return the files as running processes see them, and as they stay if only a process dies."""
@@ -232,8 +232,8 @@ class Disk:
     def crash_images(self, rng: random.Random, keeps: Sequence[float] = KEEPS) -> Iterator[CrashImage]:
         """Yield an image for each crash point and each of `keeps`, walking the history only once."""
         platter, marks = Platter(self._base), tuple[object, ...]()
-        for k, operation in enumerate([Mark(None), *self.operations]):
-            if k and isinstance(operation, Mark):
+        for k, operation in enumerate([MarkOp(None), *self.operations]):
+            if k and isinstance(operation, MarkOp):
                 marks += (operation.label,)
             platter.apply(operation)
             for keep in keeps:
@@ -252,7 +252,7 @@ class Disk:
             if not create:
                 raise apsw.CantOpenError(f"cannot open {name}: no such file, and not asked to create it")
             self._files[name] = self._new_file(name, syncs_directory=is_journal)
-            self.record(Link(name, self._files[name].number))
+            self.record(LinkOp(name, self._files[name].number))
         return self._files[name]
 
     def unlink(self, name: str) -> None:
@@ -261,12 +261,12 @@ class Disk:
         if name not in self._files:
             raise _io_error(f"cannot delete {name}: no such file", apsw.SQLITE_IOERR_DELETE_NOENT)
         del self._files[name]
-        self.record(Unlink(name))
+        self.record(UnlinkOp(name))
 
     def sync_directory(self) -> None:
         """Make links and unlinks durable."""
         if not self.lying_fsync:
-            self.record(DirSync())
+            self.record(DirSyncOp())
 
     def check_space(self, file: DiskFile, size: int) -> None:
         """Raise FullError if the file cannot grow to `size`; overwriting is always possible."""
@@ -297,7 +297,7 @@ class DiskFile:
         # As on Unix: the first sync of a new journal syncs the directory too, that of a new database not.
         self._syncs_directory = syncs_directory
 
-    def change(self, change: Change) -> None:
+    def change(self, change: FileChange) -> None:
         """Make a change that is visible at once, and durable at the next sync."""
         _apply(self.data, change)
         if self._recorded:
@@ -312,22 +312,22 @@ class DiskFile:
         written = bytes(data)
         self._disk.on_io("write", self.name)
         self._disk.check_space(self, offset + len(written))
-        self.change(Write(self.number, offset, written))
+        self.change(WriteOp(self.number, offset, written))
 
     def xTruncate(self, newsize: int) -> None:
         self._disk.on_io("truncate", self.name)
         self._disk.check_space(self, newsize)
-        self.change(Truncate(self.number, newsize))
+        self.change(TruncateOp(self.number, newsize))
 
     def xSync(self, _flags: int) -> None:
         disk = self._disk
         disk.on_io("sync", self.name)
         disk.sync_count += 1
         if disk.sync_count in disk.failing_syncs:
-            disk.record(SyncFailed(self.number))
+            disk.record(SyncFailedOp(self.number))
             raise _io_error(f"cannot sync {self.name}: sync {disk.sync_count} fails", apsw.SQLITE_IOERR_FSYNC)
         if self._recorded and not disk.lying_fsync:
-            disk.record(Sync(self.number))
+            disk.record(SyncOp(self.number))
         if self._syncs_directory:
             disk.sync_directory()
             self._syncs_directory = False

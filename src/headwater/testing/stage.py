@@ -20,7 +20,7 @@ from headwater.host.async_space import AsyncSpace
 from headwater.host.plain_space import Space
 from headwater.runtime.options import Options
 from headwater.runtime.space_runtime import BaseSpace
-from headwater.scheduler.events.event import Event
+from headwater.scheduler.events.event import EventRecord
 from headwater.testing.sim_loop import SimLoop
 
 ROUNDS_MAX: Final = 1000
@@ -255,7 +255,7 @@ class HandSpace(AsyncSpace):
         """As above."""
         self._tick(True)
 
-    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+    def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """Turn the loop until an event has ended: as much time passes as that takes."""
         if self.loop.is_running() or threading.get_ident() != self._thread:
             super().wait_for(event, timeout_ms)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from headwater.values.ids import Millis
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 
 ACTOR_MAX: Final = 200
 """Characters of a name that are kept."""
@@ -32,20 +32,20 @@ class Decision(msgspec.Struct, frozen=True):
     """Why, in the person's own words."""
 
 
-class By(msgspec.Struct, frozen=True):
+class DecidedBy(msgspec.Struct, frozen=True):
     """Who decides, and why."""
 
     actor: str
     reason: str = ""
 
 
-def record(book: Book, run: int, verb: str, by: By) -> None:
+def record(book: WorkflowTables, run: int, verb: str, by: DecidedBy) -> None:
     """Part of the transaction that does what was decided."""
     query = "insert into flow_decision(run, at, actor, verb, reason) values (?, ?, ?, ?, ?)"
     book.write(query, run, book.now, by.actor[:ACTOR_MAX], verb, by.reason[:REASON_MAX])
 
 
-def decisions(book: Book, runs: list[int]) -> list[Decision]:
+def decisions(book: WorkflowTables, runs: list[int]) -> list[Decision]:
     """Those about these runs, oldest first."""
     among = ", ".join("?" * len(runs))
     query = f"select run, at, actor, verb, reason from flow_decision where run in ({among}) order by id"

@@ -14,8 +14,8 @@ from headwater.errors import DeclarationError, TransitionError
 from headwater.workflow import run_rows
 from headwater.workflow.phases import Restart, restart_of
 from headwater.workflow.planner import Flags, flags_after_restart
-from headwater.workflow.rows import FlowRow, Outcome, RunRow, Status
-from headwater.workflow.tables import Book
+from headwater.workflow.rows import EffectOutcome, FlowRow, RunRow, RunStatus
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_rows import set_flow, set_handler
 from headwater.workflow.workflow_spec import FlowSpec
 
@@ -55,7 +55,7 @@ def check(spec: FlowSpec) -> None:
             raise DeclarationError(f"{message}: declare a consumer for it, or drop the topic", flow=name, topic=topic)
 
 
-def deploy(book: Book, spec: FlowSpec, print_: str, salt: str, *, force: bool = False) -> Deployed:
+def deploy(book: WorkflowTables, spec: FlowSpec, print_: str, salt: str, *, force: bool = False) -> Deployed:
     """Make what is kept fit the program. Raises TransitionError if that would lose something."""
     config = msgspec.msgpack.encode(spec)
     flow = book.flow_named(spec.name)
@@ -85,13 +85,15 @@ def deploy(book: Book, spec: FlowSpec, print_: str, salt: str, *, force: bool = 
     return Deployed(flow, is_new, flags, code)
 
 
-def _newest(book: Book, flow: FlowRow) -> tuple[str, bytes | None]:
+def _newest(book: WorkflowTables, flow: FlowRow) -> tuple[str, bytes | None]:
     row = book.one("select print, code from flow_version where flow = ? and version = ?", flow.id, flow.version)
     assert row is not None
     return row[0], row[1]
 
 
-def _upgrade(book: Book, flow: FlowRow, spec: FlowSpec, print_: str, config: bytes, *, first: bool) -> FlowRow:
+def _upgrade(
+    book: WorkflowTables, flow: FlowRow, spec: FlowSpec, print_: str, config: bytes, *, first: bool
+) -> FlowRow:
     version = flow.version if first else flow.version + 1
     add_version(book, flow.id, version, print_, config, None, "deployed")
     for topic in spec.topics:
@@ -120,13 +122,13 @@ def _upgrade(book: Book, flow: FlowRow, spec: FlowSpec, print_: str, config: byt
     return flow
 
 
-def _can_go_on(book: Book, flow: FlowRow) -> bool:
+def _can_go_on(book: WorkflowTables, flow: FlowRow) -> bool:
     assert flow.head is not None
-    return restart_of(Outcome(book.run(flow.head).outcome)) is not Restart.WAIT
+    return restart_of(EffectOutcome(book.run(flow.head).outcome)) is not Restart.WAIT
 
 
 def add_version(  # noqa: PLR0917  # one for each column
-    book: Book, flow: int, version: int, print_: str, config: bytes, code: bytes | None, why: str
+    book: WorkflowTables, flow: int, version: int, print_: str, config: bytes, code: bytes | None, why: str
 ) -> None:
     """One more version: what runs from now on are pinned to."""
     book.execute(
@@ -141,7 +143,7 @@ def add_version(  # noqa: PLR0917  # one for each column
     )
 
 
-def _check_loss(book: Book, flow: FlowRow, spec: FlowSpec, *, force: bool) -> None:
+def _check_loss(book: WorkflowTables, flow: FlowRow, spec: FlowSpec, *, force: bool) -> None:
     """L14: events that nobody would consume any more, and a chain that nobody could finish."""
     consumed = {topic for consumer in spec.consumers for topic in consumer.topics}
     for name, topic in book.topics(flow.id).items():
@@ -164,7 +166,7 @@ def _check_loss(book: Book, flow: FlowRow, spec: FlowSpec, *, force: bool) -> No
         return
     head = book.run(flow.head)
     there = {("producer", p.name) for p in spec.producers} | {("consumer", c.name) for c in spec.consumers}
-    if (head.kind, head.handler) in there or head.status == Status.ACTIVE:
+    if (head.kind, head.handler) in there or head.status == RunStatus.ACTIVE:
         return
     if not force:
         message = (
@@ -175,11 +177,11 @@ def _check_loss(book: Book, flow: FlowRow, spec: FlowSpec, *, force: bool) -> No
     _give_up(book, flow, head)
 
 
-def _holds(book: Book, run_id: int, topic: int) -> bool:
+def _holds(book: WorkflowTables, run_id: int, topic: int) -> bool:
     return book.one("select 1 from flow_event where reserved_by = ? and topic = ?", run_id, topic) is not None
 
 
-def _give_up(book: Book, flow: FlowRow, head: RunRow) -> FlowRow:
+def _give_up(book: WorkflowTables, flow: FlowRow, head: RunRow) -> FlowRow:
     """The chain ends here, because somebody insists. What it holds is skipped."""
     run_rows.release(book, head, "skipped", "skipped")
     run_rows.mark(book, head, cancelled=1)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from headwater.workflow.phases import Restart, restart_of
-from headwater.workflow.rows import FlowRow, Intent, Outcome, RunRow
-from headwater.workflow.tables import Book
-from headwater.workflow.wording.captions import told
+from headwater.workflow.rows import EffectOutcome, FlowRow, Intent, RunRow
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.wording.captions import run_caption
 from headwater.workflow.wording.status_document import IDLE, RUNNING, STOPPED, is_tried_later
 from headwater.workflow.wording.story import HOST
 from headwater.workflow.wording.views import FlowView
@@ -29,7 +29,7 @@ class Hosts(msgspec.Struct, frozen=True):
     """Workflows that these have."""
 
 
-def as_seen(book: Book, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
+def as_seen(book: WorkflowTables, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
     """A workflow as it is with these hosts: nothing is said to go on that nobody takes further."""
     if row.intent == Intent.ARCHIVED:
         return view
@@ -44,7 +44,7 @@ def as_seen(book: Book, row: FlowRow, view: FlowView, hosts: Hosts) -> FlowView:
     return view if said is None else msgspec.structs.replace(view, state=STOPPED, sentence=f"{said}: {HOST}.")
 
 
-def _unhosted(book: Book, row: FlowRow, view: FlowView) -> str | None:
+def _unhosted(book: WorkflowTables, row: FlowRow, view: FlowView) -> str | None:
     """What waits for a host; None: nothing does, or it is executed all the same, by a program that does no more."""
     head = None if row.head is None else book.run(row.head)
     count = sum(view.pending.values())
@@ -61,12 +61,12 @@ def _unfinished(row: FlowRow, head: RunRow | None, view: FlowView) -> str:
         return "Something failed, and its repair waits for a host"
     if is_tried_later(row, head):
         return f"{view.sentence.rstrip('. ')}. It waits for a host"
-    if restart_of(Outcome(head.outcome)) is Restart.WAIT:
-        return f"Whether {told(head)} happened is found out as soon as there is a host"
+    if restart_of(EffectOutcome(head.outcome)) is Restart.WAIT:
+        return f"Whether {run_caption(head)} happened is found out as soon as there is a host"
     return f"{head.handler} waits for a host"
 
 
-def _gone(book: Book, row: FlowRow, view: FlowView) -> str:
+def _gone(book: WorkflowTables, row: FlowRow, view: FlowView) -> str:
     """That it is not in the program, what waits in it, and what to do."""
     count = sum(view.pending.values()) + view.parked
     waits = [f"{_events(count)} in it"] if count else []

@@ -13,7 +13,7 @@ import msgspec
 from headwater.workflow.host_state import Hosts
 from headwater.workflow.operator_actions import find_flow, find_input
 from headwater.workflow.rows import FlowRow, Intent
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.story import HOST
 from headwater.workflow.wording.views import InputView
 from headwater.workflow.workflow_limits import STALE_MS
@@ -43,7 +43,7 @@ _AMONG: Final = {
 
 
 def inputs(
-    book: Book,
+    book: WorkflowTables,
     name: str | None = None,
     *,
     limit: int = 50,
@@ -90,7 +90,7 @@ def inputs(
     ]
 
 
-def input_view(book: Book, input_id: int) -> InputView:
+def input_view(book: WorkflowTables, input_id: int) -> InputView:
     """One of them. Raises NotFoundError."""
     find_input(book, input_id)
     return inputs(book, only=input_id)[0]
@@ -99,7 +99,7 @@ def input_view(book: Book, input_id: int) -> InputView:
 # --- what is next ---------------------------------------------------------------------------------------------
 
 
-def next_in_words(book: Book, row: FlowRow, hosts: Hosts) -> str:
+def next_in_words(book: WorkflowTables, row: FlowRow, hosts: Hosts) -> str:
     """What runs next of a workflow: a sentence for people who have just changed what waits."""
     if row.intent == Intent.ARCHIVED:
         return f"Nothing runs before `headwater workflow restore {row.name}`: it is archived."
@@ -121,7 +121,7 @@ def next_in_words(book: Book, row: FlowRow, hosts: Hosts) -> str:
     return f"{said}." if row.name in hosts.running else f"{said}; as soon as there is a host: {HOST}."
 
 
-def _takers(book: Book, row: FlowRow, topics: Collection[str]) -> str:
+def _takers(book: WorkflowTables, row: FlowRow, topics: Collection[str]) -> str:
     query = "select config from flow_version where flow = ? and version = ?"
     spec = msgspec.msgpack.decode(book.execute(query, row.id, row.version)[0][0], type=FlowSpec)
     return " or ".join(each.name for each in spec.consumers if set(each.topics) & set(topics))
@@ -131,7 +131,7 @@ def _events(count: int) -> str:
     return "1 event that waits" if count == 1 else f"{count:,} events that wait"
 
 
-def outputs_of(book: Book, input_id: int, limit: int = 20) -> list[str]:
+def outputs_of(book: WorkflowTables, input_id: int, limit: int = 20) -> list[str]:
     """What was done because of an input: the calls that had an effect, by the title of their plan."""
     query = (
         "select distinct run.id, run.title, run.handler from flow_cause as cause "

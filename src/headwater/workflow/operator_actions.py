@@ -11,22 +11,22 @@ from typing import Final
 
 from headwater.errors import NotFoundError
 from headwater.workflow import run_rows
-from headwater.workflow.phases import Restart, Step, restart_of
+from headwater.workflow.phases import Restart, RunStep, restart_of
 from headwater.workflow.rows import (
     INPUT,
     CallRow,
     CallStatus,
+    EffectOutcome,
+    FailureKind,
     FlowRow,
     InputRow,
     Intent,
-    Outcome,
-    Phase,
+    RunPhase,
     RunRow,
-    Status,
-    Trouble,
+    RunStatus,
 )
 from headwater.workflow.set_aside import WITH_A_RUN, held, is_held, put_aside, want_again
-from headwater.workflow.tables import NUMBER_MAX, Book
+from headwater.workflow.tables import NUMBER_MAX, WorkflowTables
 from headwater.workflow.transitions import applied, not_applied
 from headwater.workflow.wording import refusals
 from headwater.workflow.workflow_rows import set_flow, set_handler
@@ -37,7 +37,7 @@ _ANSWERED_ONLY: Final = ("ask", "indeterminate", "hung")
 _OPEN: Final = (CallStatus.NEEDS_RECONCILE, CallStatus.INDETERMINATE)
 
 
-def find_flow(book: Book, name: str) -> FlowRow:
+def find_flow(book: WorkflowTables, name: str) -> FlowRow:
     """By its name in full, or without its app's if that is clear. Raises NotFoundError."""
     flow = book.flow_named(name)
     if flow is not None:
@@ -55,7 +55,7 @@ def find_flow(book: Book, name: str) -> FlowRow:
 # --- workflows ------------------------------------------------------------------------------------------------
 
 
-def pause(book: Book, name: str) -> FlowRow:
+def pause(book: WorkflowTables, name: str) -> FlowRow:
     """D14: nothing starts; a run that is under way stops before it acts. What blocks it is not touched."""
     flow = find_flow(book, name)
     if flow.intent == Intent.PAUSED:
@@ -66,7 +66,7 @@ def pause(book: Book, name: str) -> FlowRow:
     return set_flow(book, flow, intent=Intent.PAUSED)
 
 
-def resume(book: Book, name: str) -> FlowRow:
+def resume(book: WorkflowTables, name: str) -> FlowRow:
     """Go on; whoever says so has mended what was in the way. If not, it stops again."""
     flow = find_flow(book, name)
     head = None if flow.head is None else book.run(flow.head)
@@ -81,12 +81,12 @@ def resume(book: Book, name: str) -> FlowRow:
         why = "it is not paused, and nothing blocks it; nothing is to be done"
         raise refusals.of_flow(flow, "be resumed", why)
     flow = set_flow(book, flow, intent=Intent.ACTIVE, block=None, block_kind=None, failures=0, repairs=0, repairing=0)
-    if head is not None and restart_of(Outcome(head.outcome)) is not Restart.WAIT:
+    if head is not None and restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
         flow = set_flow(book, flow, retry_at=book.now)
     return flow
 
 
-def run_now(book: Book, name: str) -> FlowRow:
+def run_now(book: WorkflowTables, name: str) -> FlowRow:
     """D11: every producer, one after the other. W14: refused while anything is under way, or in the way."""
     flow = find_flow(book, name)
     active = book.active(flow.id)
@@ -107,7 +107,7 @@ def run_now(book: Book, name: str) -> FlowRow:
     return flow
 
 
-def archive(book: Book, name: str) -> FlowRow:
+def archive(book: WorkflowTables, name: str) -> FlowRow:
     """Out of the way, with everything that is known of it."""
     flow = find_flow(book, name)
     if flow.intent == Intent.ARCHIVED:
@@ -123,7 +123,7 @@ def archive(book: Book, name: str) -> FlowRow:
     return set_flow(book, flow, intent=Intent.ARCHIVED)
 
 
-def restore(book: Book, name: str) -> FlowRow:
+def restore(book: WorkflowTables, name: str) -> FlowRow:
     """Back, paused: that it runs again is a step of its own."""
     flow = find_flow(book, name)
     if flow.intent != Intent.ARCHIVED:
@@ -135,24 +135,24 @@ def restore(book: Book, name: str) -> FlowRow:
 # --- runs -----------------------------------------------------------------------------------------------------
 
 
-def _head(book: Book, run_id: int, what: str) -> tuple[FlowRow, RunRow]:
+def _head(book: WorkflowTables, run_id: int, what: str) -> tuple[FlowRow, RunRow]:
     """The run that a chain has stopped at. Raises TransitionError for any other."""
     run = book.run(run_id)
     flow = book.flow(run.flow)
-    if flow.head != run.id or run.status in (Status.ACTIVE, Status.COMMITTED):
+    if flow.head != run.id or run.status in (RunStatus.ACTIVE, RunStatus.COMMITTED):
         raise refusals.not_open(book, run, what)
     return flow, run
 
 
-def approve(book: Book, run_id: int) -> RunRow:
+def approve(book: WorkflowTables, run_id: int) -> RunRow:
     """Yes to the plan as it was shown; or: what was in the way is mended."""
     flow, run = _head(book, run_id, "approved")
-    if run.status != Status.APPROVAL:
+    if run.status != RunStatus.APPROVAL:
         why = f"it does not wait for an approval: {refusals.waits_for_other(flow, run)}"
         raise refusals.of_run(run, "approved", why)
     if flow.retry_at is not None:
         raise refusals.of_run(run, "approved", refusals.answered(run))
-    if run.ask and run.phase == Phase.PREPARED:
+    if run.ask and run.phase == RunPhase.PREPARED:
         run = run_rows.mark(book, run, approval=plan_digest(run))
     set_flow(book, flow, block=None, block_kind=None, retry_at=book.now)
     return run
@@ -170,10 +170,10 @@ def digest_of(plan: bytes) -> bytes:
     return sha256(plan).digest()
 
 
-def reject(book: Book, run_id: int) -> RunRow:
+def reject(book: WorkflowTables, run_id: int) -> RunRow:
     """No: it is not done, what it was about is skipped, and `next` is told so."""
     flow, run = _head(book, run_id, "rejected")
-    if run.error_kind != Trouble.ASK:
+    if run.error_kind != FailureKind.ASK:
         why = f"it has no plan that waits for an answer: {refusals.waits_for_other(flow, run)}"
         raise refusals.of_run(run, "rejected", why)
     if flow.retry_at is not None:
@@ -181,21 +181,21 @@ def reject(book: Book, run_id: int) -> RunRow:
     return _decline(book, flow, run)
 
 
-def _decline(book: Book, flow: FlowRow, run: RunRow) -> RunRow:
+def _decline(book: WorkflowTables, flow: FlowRow, run: RunRow) -> RunRow:
     """What a run has planned is not done: its chain goes on with `next`, which is told so."""
-    run = run_rows.move(book, run, Step.SKIPPED)
+    run = run_rows.move(book, run, RunStep.SKIPPED)
     set_flow(book, flow, block=None, block_kind=None, retry_at=book.now)
     return run
 
 
-def retry(book: Book, run_id: int) -> RunRow:
+def retry(book: WorkflowTables, run_id: int) -> RunRow:
     """Now, not later; and as if it had not failed before."""
     if is_held(book, book.run(run_id)):
         return _take_up_again(book, book.run(run_id))
     flow, run = _head(book, run_id, "tried again")
     if flow.block_kind in _ANSWERED_ONLY:
         raise refusals.unanswered(book, flow, run, "be tried again")
-    if restart_of(Outcome(run.outcome)) is Restart.WAIT:
+    if restart_of(EffectOutcome(run.outcome)) is Restart.WAIT:
         return reconcile_again(book, run_id)
     if flow.block is None and not flow.repairing and flow.retry_at is not None and flow.retry_at <= book.now:
         why = "it is about to be tried again anyway, as soon as a host runs it; nothing more is to be done"
@@ -204,7 +204,7 @@ def retry(book: Book, run_id: int) -> RunRow:
     return run
 
 
-def _take_up_again(book: Book, run: RunRow) -> RunRow:
+def _take_up_again(book: WorkflowTables, run: RunRow) -> RunRow:
     """A run that was put aside after its effect goes on with `next`."""
     flow = book.flow(run.flow)
     if run.aside == "again":
@@ -216,33 +216,33 @@ def _take_up_again(book: Book, run: RunRow) -> RunRow:
     return book.run(run.id)
 
 
-def abandon(book: Book, run_id: int) -> RunRow:
+def abandon(book: WorkflowTables, run_id: int) -> RunRow:
     """After its effect: `next` is not called any more. Plan and result are kept, and what it was about is parked."""
     run = book.run(run_id)
     if is_held(book, run):
         raise refusals.of_run(run, "abandoned", refusals.put_aside(run))
     flow, run = _head(book, run_id, "abandoned")
-    restart = restart_of(Outcome(run.outcome))
+    restart = restart_of(EffectOutcome(run.outcome))
     if restart is not Restart.EMIT:
         raise refusals.no_effect(flow, run, is_known=restart is Restart.FRESH)
     return put_aside(book, flow, run, cancelled=1)
 
 
-def cancel(book: Book, run_id: int) -> RunRow:
+def cancel(book: WorkflowTables, run_id: int) -> RunRow:
     """Before its mutation: it does not act, and what it was about is skipped. After it, only forward."""
     run = book.run(run_id)
     if run.kind == "producer":
         why = f"it is of a producer, which changes nothing outside; pause the workflow: {_pausing(book, run)}"
         raise refusals.of_run(run, "cancelled", why)
-    if run.status == Status.ACTIVE and run.phase in (Phase.PREPARING, Phase.PREPARED) and not run.cancelled:
+    if run.status == RunStatus.ACTIVE and run.phase in (RunPhase.PREPARING, RunPhase.PREPARED) and not run.cancelled:
         return run_rows.mark(book, run, cancelled=1)
-    if run.status == Status.ACTIVE:
+    if run.status == RunStatus.ACTIVE:
         how = "it was cancelled already, and stops before it acts" if run.cancelled else refusals.at_work(run)
         raise refusals.of_run(run, "cancelled", how if run.cancelled else f"{how}; from there it only goes forward")
     flow, run = _head(book, run_id, "cancelled")
-    if restart_of(Outcome(run.outcome)) is not Restart.FRESH:
+    if restart_of(EffectOutcome(run.outcome)) is not Restart.FRESH:
         raise refusals.has_effect(run)
-    if run.error_kind == Trouble.ASK and (flow.block_kind == "ask" or run.approval is not None):
+    if run.error_kind == FailureKind.ASK and (flow.block_kind == "ask" or run.approval is not None):
         # It holds its plan and what that takes: as if it was rejected, `next` is told.
         return run_rows.mark(book, _decline(book, flow, run), cancelled=1)
     run_rows.release(book, run, "skipped", "skipped")
@@ -255,45 +255,45 @@ def cancel(book: Book, run_id: int) -> RunRow:
     return run_rows.mark(book, run, cancelled=1)
 
 
-def _pausing(book: Book, run: RunRow) -> str:
+def _pausing(book: WorkflowTables, run: RunRow) -> str:
     return f"`headwater workflow pause {book.flow(run.flow).name}`"
 
 
 # --- calls that nobody knows of -------------------------------------------------------------------------------
 
 
-def _unknown(book: Book, run_id: int) -> CallRow:
+def _unknown(book: WorkflowTables, run_id: int) -> CallRow:
     run = book.run(run_id)
     call = book.call_of(run)
     is_given_up = run.cancelled and book.flow(run.flow).head != run.id
-    if run.outcome != Outcome.UNKNOWN or call is None or call.status not in _OPEN or is_given_up:
+    if run.outcome != EffectOutcome.UNKNOWN or call is None or call.status not in _OPEN or is_given_up:
         raise refusals.not_unknown(book, run, given_up=bool(is_given_up))
     return call
 
 
-def reconcile_applied(book: Book, run_id: int, result: bytes) -> RunRow:
+def reconcile_applied(book: WorkflowTables, run_id: int, result: bytes) -> RunRow:
     """A person says that it happened, and what came of it: `next` gets that."""
     _unknown(book, run_id)
     return applied(book, run_id, result, "user_applied")
 
 
-def reconcile_not_applied(book: Book, run_id: int) -> RunRow:
+def reconcile_not_applied(book: WorkflowTables, run_id: int) -> RunRow:
     """A person says that it did not happen: it is prepared anew."""
     _unknown(book, run_id)
     return not_applied(book, run_id, "a person said that it did not happen", "user_not_applied")
 
 
-def reconcile_skip(book: Book, run_id: int) -> RunRow:
+def reconcile_skip(book: WorkflowTables, run_id: int) -> RunRow:
     """Whatever it was: go on without it."""
     _unknown(book, run_id)
     run = book.run(run_id)
     run_rows.resolve_call(book, run, "user_skip", result=None, error="skipped by a person")
-    run = run_rows.move(book, run, Step.SKIPPED)
+    run = run_rows.move(book, run, RunStep.SKIPPED)
     set_flow(book, book.flow(run.flow), block=None, block_kind=None, retry_at=book.now)
     return run
 
 
-def reconcile_again(book: Book, run_id: int) -> RunRow:
+def reconcile_again(book: WorkflowTables, run_id: int) -> RunRow:
     """Ask the connector again, as if it had not been asked."""
     call = _unknown(book, run_id)
     run = book.run(run_id)
@@ -316,7 +316,7 @@ def reconcile_again(book: Book, run_id: int) -> RunRow:
 # --- inputs ---------------------------------------------------------------------------------------------------
 
 
-def find_input(book: Book, input_id: int) -> InputRow:
+def find_input(book: WorkflowTables, input_id: int) -> InputRow:
     """Raises NotFoundError."""
     row = None if abs(input_id) > NUMBER_MAX else book.one(f"select {INPUT} from flow_input where id = ?", input_id)
     if row is None:
@@ -331,7 +331,7 @@ _CITED_IN: Final = (
 )
 
 
-def skip_input(book: Book, input_id: int) -> int:
+def skip_input(book: WorkflowTables, input_id: int) -> int:
     """What waits because of it is done with; how many events that were. What a run holds is finished by it."""
     found = find_input(book, input_id)
     # Also those that were published to another workflow because of it.
@@ -352,12 +352,12 @@ def skip_input(book: Book, input_id: int) -> int:
     return count
 
 
-def _cites(book: Book, run: RunRow, input_id: int) -> bool:
+def _cites(book: WorkflowTables, run: RunRow, input_id: int) -> bool:
     query = f"select 1 from flow_event where reserved_by = ? and {_CITING}"
     return book.one(query, run.id, input_id) is not None
 
 
-def reprocess(book: Book, name: str, input_id: int | None = None) -> int:
+def reprocess(book: WorkflowTables, name: str, input_id: int | None = None) -> int:
     """Parked events wait again: those of one input, or all of a workflow. How many that are."""
     found = None if input_id is None else find_input(book, input_id)
     flow = find_flow(book, name) if found is None else book.flow(found.flow)

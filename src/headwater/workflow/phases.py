@@ -15,12 +15,12 @@ from typing import Final
 import msgspec
 
 from headwater.errors import TransitionError
-from headwater.workflow.rows import Outcome, Phase, RunRow, Status
+from headwater.workflow.rows import EffectOutcome, RunPhase, RunRow, RunStatus
 
-_P, _S, _O = Phase, Status, Outcome
+_P, _S, _O = RunPhase, RunStatus, EffectOutcome
 
 
-class Step(StrEnum):
+class RunStep(StrEnum):
     """What can happen to a run."""
 
     PREPARED = "prepared"
@@ -39,52 +39,52 @@ class Step(StrEnum):
     APPROVED = "approved"
 
 
-class Place(msgspec.Struct, frozen=True):
+class RunPosition(msgspec.Struct, frozen=True):
     """Where a run stands."""
 
-    phase: Phase
-    status: Status
-    outcome: Outcome
+    phase: RunPhase
+    status: RunStatus
+    outcome: EffectOutcome
 
     def __str__(self) -> str:
         return f"{self.phase.value}, {self.status.value}, outcome {self.outcome.value}"
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class StepRule(msgspec.Struct, frozen=True, kw_only=True):
     """Where a step is allowed, and where it leads. What it leads nowhere with stays as it is."""
 
-    phases: tuple[Phase, ...]
-    statuses: tuple[Status, ...] = (_S.ACTIVE,)
-    outcomes: tuple[Outcome, ...]
-    phase: Phase | None = None
-    status: Status | None = None
-    outcome: Outcome | None = None
+    phases: tuple[RunPhase, ...]
+    statuses: tuple[RunStatus, ...] = (_S.ACTIVE,)
+    outcomes: tuple[EffectOutcome, ...]
+    phase: RunPhase | None = None
+    status: RunStatus | None = None
+    outcome: EffectOutcome | None = None
 
 
-_ANY: Final = tuple(Outcome)
+_ANY: Final = tuple(EffectOutcome)
 _WAITS: Final = (_S.ACTIVE, _S.RECONCILIATION, _S.CRASHED)
 _UNFINISHED: Final = (_P.PREPARING, _P.PREPARED, _P.MUTATING, _P.MUTATED, _P.EMITTING)
 
-STEPS: Final[dict[Step, tuple[Rule, ...]]] = {
-    Step.PREPARED: (Rule(phases=(_P.PREPARING,), outcomes=(_O.NONE,), phase=_P.PREPARED),),
+STEPS: Final[dict[RunStep, tuple[StepRule, ...]]] = {
+    RunStep.PREPARED: (StepRule(phases=(_P.PREPARING,), outcomes=(_O.NONE,), phase=_P.PREPARED),),
     # Unknown from here on: written before the call leaves (W6). W4: from `prepared` only, so a run calls once.
-    Step.IN_FLIGHT: (Rule(phases=(_P.PREPARED,), outcomes=(_O.NONE,), phase=_P.MUTATING, outcome=_O.UNKNOWN),),
+    RunStep.IN_FLIGHT: (StepRule(phases=(_P.PREPARED,), outcomes=(_O.NONE,), phase=_P.MUTATING, outcome=_O.UNKNOWN),),
     # What became of a call may be learnt long after the run was stopped: its status stays what it was.
-    Step.APPLIED: (
-        Rule(phases=(_P.MUTATING,), statuses=_WAITS, outcomes=(_O.UNKNOWN,), phase=_P.MUTATED, outcome=_O.APPLIED),
+    RunStep.APPLIED: (
+        StepRule(phases=(_P.MUTATING,), statuses=_WAITS, outcomes=(_O.UNKNOWN,), phase=_P.MUTATED, outcome=_O.APPLIED),
     ),
-    Step.NOT_APPLIED: (
-        Rule(phases=(_P.MUTATING,), statuses=_WAITS, outcomes=(_O.UNKNOWN,), phase=_P.MUTATED, outcome=_O.FAILED),
+    RunStep.NOT_APPLIED: (
+        StepRule(phases=(_P.MUTATING,), statuses=_WAITS, outcomes=(_O.UNKNOWN,), phase=_P.MUTATED, outcome=_O.FAILED),
     ),
-    Step.SKIPPED: (
-        Rule(
+    RunStep.SKIPPED: (
+        StepRule(
             phases=(_P.PREPARED,),
             statuses=(_S.ACTIVE, _S.APPROVAL),
             outcomes=(_O.NONE,),
             phase=_P.MUTATED,
             outcome=_O.SKIPPED,
         ),
-        Rule(
+        StepRule(
             phases=(_P.MUTATING,),
             statuses=(_S.RECONCILIATION, _S.CRASHED),
             outcomes=(_O.UNKNOWN,),
@@ -92,63 +92,65 @@ STEPS: Final[dict[Step, tuple[Rule, ...]]] = {
             outcome=_O.SKIPPED,
         ),
     ),
-    Step.EMITTING: (
-        Rule(phases=(_P.PREPARED,), outcomes=(_O.NONE,), phase=_P.EMITTING),
-        Rule(phases=(_P.MUTATED,), outcomes=(_O.APPLIED, _O.SKIPPED), phase=_P.EMITTING),
+    RunStep.EMITTING: (
+        StepRule(phases=(_P.PREPARED,), outcomes=(_O.NONE,), phase=_P.EMITTING),
+        StepRule(phases=(_P.MUTATED,), outcomes=(_O.APPLIED, _O.SKIPPED), phase=_P.EMITTING),
     ),
-    Step.COMMITTED: (
+    RunStep.COMMITTED: (
         # A producer, or a consumer that found nothing to do.
-        Rule(phases=(_P.PREPARING, _P.PREPARED), outcomes=(_O.NONE,), phase=_P.COMMITTED, status=_S.COMMITTED),
-        Rule(
+        StepRule(phases=(_P.PREPARING, _P.PREPARED), outcomes=(_O.NONE,), phase=_P.COMMITTED, status=_S.COMMITTED),
+        StepRule(
             phases=(_P.EMITTING,),
             outcomes=(_O.NONE, _O.APPLIED, _O.SKIPPED),
             phase=_P.COMMITTED,
             status=_S.COMMITTED,
         ),
     ),
-    Step.TRANSIENT: (
-        Rule(
+    RunStep.TRANSIENT: (
+        StepRule(
             phases=(_P.PREPARING, _P.PREPARED, _P.MUTATED, _P.EMITTING),
             outcomes=(_O.NONE, _O.APPLIED, _O.FAILED, _O.SKIPPED),
             status=_S.TRANSIENT,
         ),
     ),
-    Step.APPROVAL: (
-        Rule(
+    RunStep.APPROVAL: (
+        StepRule(
             phases=(_P.PREPARING, _P.PREPARED, _P.MUTATED, _P.EMITTING),
             outcomes=(_O.NONE, _O.APPLIED, _O.FAILED, _O.SKIPPED),
             status=_S.APPROVAL,
         ),
     ),
-    Step.RECONCILIATION: (Rule(phases=(_P.MUTATING,), outcomes=(_O.UNKNOWN,), status=_S.RECONCILIATION),),
+    RunStep.RECONCILIATION: (StepRule(phases=(_P.MUTATING,), outcomes=(_O.UNKNOWN,), status=_S.RECONCILIATION),),
     # Never of an unknown outcome: whoever repairs code must not be handed a call that may have happened.
-    Step.LOGIC: (
-        Rule(
+    RunStep.LOGIC: (
+        StepRule(
             phases=(_P.PREPARING, _P.PREPARED, _P.MUTATED, _P.EMITTING),
             outcomes=(_O.NONE, _O.APPLIED, _O.FAILED, _O.SKIPPED),
             status=_S.LOGIC,
         ),
     ),
-    Step.INTERNAL: (
-        Rule(
+    RunStep.INTERNAL: (
+        StepRule(
             phases=(_P.PREPARING, _P.PREPARED, _P.MUTATED, _P.EMITTING),
             outcomes=(_O.NONE, _O.APPLIED, _O.FAILED, _O.SKIPPED),
             status=_S.INTERNAL,
         ),
     ),
-    Step.CRASHED: (Rule(phases=_UNFINISHED, outcomes=_ANY, status=_S.CRASHED),),
-    Step.APPROVED: (Rule(phases=(_P.PREPARED,), statuses=(_S.APPROVAL,), outcomes=(_O.NONE,), status=_S.ACTIVE),),
+    RunStep.CRASHED: (StepRule(phases=_UNFINISHED, outcomes=_ANY, status=_S.CRASHED),),
+    RunStep.APPROVED: (
+        StepRule(phases=(_P.PREPARED,), statuses=(_S.APPROVAL,), outcomes=(_O.NONE,), status=_S.ACTIVE),
+    ),
 }
 
 
-def step(place: Place, what: Step, whose: str = "a run") -> Place:
+def apply_step(place: RunPosition, what: RunStep, whose: str = "a run") -> RunPosition:
     """Where a step leads from here. Raises TransitionError.
 
     W2: no rule leads to an earlier phase, nor away from where a run has ended.
     """
     for rule in STEPS[what]:
         if place.phase in rule.phases and place.status in rule.statuses and place.outcome in rule.outcomes:
-            return Place(rule.phase or place.phase, rule.status or place.status, rule.outcome or place.outcome)
+            return RunPosition(rule.phase or place.phase, rule.status or place.status, rule.outcome or place.outcome)
     raise TransitionError(f"{whose} cannot be {what.value}: it is {place}", place=place, step=what.value)
 
 
@@ -164,19 +166,19 @@ class Restart(Enum):
 
 
 _RESTARTS: Final = {
-    Outcome.NONE: Restart.FRESH,
-    Outcome.FAILED: Restart.FRESH,
-    Outcome.APPLIED: Restart.EMIT,
-    Outcome.SKIPPED: Restart.EMIT,
-    Outcome.UNKNOWN: Restart.WAIT,
+    EffectOutcome.NONE: Restart.FRESH,
+    EffectOutcome.FAILED: Restart.FRESH,
+    EffectOutcome.APPLIED: Restart.EMIT,
+    EffectOutcome.SKIPPED: Restart.EMIT,
+    EffectOutcome.UNKNOWN: Restart.WAIT,
 }
 
 
-def restart_of(outcome: Outcome) -> Restart:
+def restart_of(outcome: EffectOutcome) -> Restart:
     """W7: by what is known of the effect, and by nothing else."""
     return _RESTARTS[outcome]
 
 
-def place_of(run: RunRow) -> Place:
+def position_of(run: RunRow) -> RunPosition:
     """Where a run stands, from its row."""
-    return Place(Phase(run.phase), Status(run.status), Outcome(run.outcome))
+    return RunPosition(RunPhase(run.phase), RunStatus(run.status), EffectOutcome(run.outcome))

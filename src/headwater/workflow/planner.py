@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from headwater.values.ids import Millis
-from headwater.workflow.rows import FlowRow, HandlerKind, HandlerRow, Intent, TopicRow, Why
-from headwater.workflow.tables import Book
+from headwater.workflow.rows import FlowRow, HandlerKind, HandlerRow, Intent, RunCause, TopicRow
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import FlowSpec
 
 
@@ -26,7 +26,7 @@ class Flags:
     # Consumers with events that they have not looked at.
     dirty: set[str] = field(default_factory=set)
     # The chain that is not finished was taken up by somebody: that is why it goes on.
-    resumed: Why | None = None
+    resumed: RunCause | None = None
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -34,20 +34,20 @@ class Due(msgspec.Struct, frozen=True):
 
     handler: HandlerRow
     kind: HandlerKind
-    why: Why
+    why: RunCause
 
 
-class Rest(msgspec.Struct, frozen=True):
+class IdleUntil(msgspec.Struct, frozen=True):
     """Nothing to do before a time; without one: before something happens."""
 
     until: Millis | None = None
 
 
-def choose(book: Book, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | Rest:
+def choose(book: WorkflowTables, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | IdleUntil:
     """The next run that follows from none. The workflow is idle, and no chain of it is open."""
     # W14: whoever paused it, or is asked about it, is heard first.
     if flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing:
-        return Rest()
+        return IdleUntil()
     topics = book.topics(flow.id)
     rows = {(row.kind, row.name): row for row in book.handlers(flow.id)}
     waiting: list[tuple[int, int, Due]] = []
@@ -70,32 +70,34 @@ def choose(book: Book, flow: FlowRow, spec: FlowSpec, flags: Flags) -> Due | Res
             continue
         times.append(row.next_run_at)
         if row.next_run_at <= book.now:
-            why = Why.MANUAL if row.asked else Why.SCHEDULE
+            why = RunCause.MANUAL if row.asked else RunCause.SCHEDULE
             waiting.append((row.next_run_at, len(waiting), Due(row, "producer", why)))
-    return min(waiting, key=lambda each: each[:2])[2] if waiting else Rest(min(times, default=None))
+    return min(waiting, key=lambda each: each[:2])[2] if waiting else IdleUntil(min(times, default=None))
 
 
-def _consumer_due(book: Book, row: HandlerRow, topics: list[TopicRow], flags: Flags) -> tuple[int, int, Due] | None:
+def _consumer_due(
+    book: WorkflowTables, row: HandlerRow, topics: list[TopicRow], flags: Flags
+) -> tuple[int, int, Due] | None:
     pending = any(topic.pending for topic in topics)
     is_woken = row.wake_at is not None and row.wake_at <= book.now
     if pending and row.name in flags.dirty:
-        return 0, 0, Due(row, "consumer", Why.EVENT)
+        return 0, 0, Due(row, "consumer", RunCause.EVENT)
     if is_woken:
-        return 1, 0, Due(row, "consumer", Why.WAKE)
+        return 1, 0, Due(row, "consumer", RunCause.WAKE)
     if row.name in flags.fresh:
-        return 2, 0, Due(row, "consumer", Why.DEPLOY)
+        return 2, 0, Due(row, "consumer", RunCause.DEPLOY)
     return None
 
 
-def _oldest(book: Book, topics: dict[str, TopicRow], spec: FlowSpec, due: Due) -> int:
+def _oldest(book: WorkflowTables, topics: dict[str, TopicRow], spec: FlowSpec, due: Due) -> int:
     """By what those that are due for the same reason are put in order. Asked for only if there are several."""
-    if due.why is Why.WAKE:
+    if due.why is RunCause.WAKE:
         return due.handler.wake_at or 0
     consumed = [topics[name] for name in spec.consumer(due.handler.name).topics]
     return book.oldest([topic.id for topic in consumed if topic.pending]) or 0
 
 
-def flags_after_restart(book: Book, flow: FlowRow, spec: FlowSpec) -> Flags:
+def flags_after_restart(book: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> Flags:
     """What was in memory when the last host ended, as far as it matters: who has events that wait."""
     topics = book.topics(flow.id)
     return Flags(dirty={c.name for c in spec.consumers if any(topics[name].pending for name in c.topics)})

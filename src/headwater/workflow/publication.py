@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.errors import EventReusedError, NotFoundError
 from headwater.workflow.rows import FlowRow, RunRow
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Publication(msgspec.Struct, frozen=True):
     """Whether the sender promised that the same id has the same payload: another one is refused, not taken."""
 
 
-def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
+def publish(book: WorkflowTables, event: Publication, run: RunRow | None = None) -> bool:
     """Put it there; whether it is new. D8: one that waits gets the new payload, one that a run was given does not."""
     flow, topic = _topic(book, event)
     query = "select id, status, payload from flow_event where topic = ? and message = ?"
@@ -60,7 +60,7 @@ def publish(book: Book, event: Publication, run: RunRow | None = None) -> bool:
     return known is None
 
 
-def _topic(book: Book, event: Publication) -> tuple[FlowRow, int]:
+def _topic(book: WorkflowTables, event: Publication) -> tuple[FlowRow, int]:
     flow = book.flow_named(event.flow)
     topic = None if flow is None else book.topic_ids(flow.id).get(event.topic)
     if flow is None or topic is None:
@@ -72,7 +72,7 @@ def _topic(book: Book, event: Publication) -> tuple[FlowRow, int]:
     return flow, topic
 
 
-def _cause(book: Book, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
+def _cause(book: WorkflowTables, flow: FlowRow, event: Publication, event_id: int, run: RunRow | None) -> None:
     """What comes from a consumer is about all that its run was about; everything else is an input of its own."""
     if run is not None and run.kind == "consumer":
         book.write(

@@ -10,19 +10,19 @@ import msgspec
 from headwater.errors import TransitionError
 from headwater.workflow.deployment import add_version
 from headwater.workflow.rows import FlowRow
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import ERROR_MAX
 from headwater.workflow.workflow_rows import set_flow
 
 
-def _under_repair(book: Book, flow_id: int, run_id: int) -> FlowRow:
+def _under_repair(book: WorkflowTables, flow_id: int, run_id: int) -> FlowRow:
     flow = book.flow(flow_id)
     if not flow.repairing or flow.head != run_id:
         raise TransitionError(f"{flow.name} is not under repair any more", workflow=flow.name)
     return flow
 
 
-def repaired(book: Book, flow_id: int, run_id: int, handler: str, source: str) -> FlowRow:
+def repaired(book: WorkflowTables, flow_id: int, run_id: int, handler: str, source: str) -> FlowRow:
     """A new version, which the chain goes on with. What the program declares stays as it is."""
     flow = _under_repair(book, flow_id, run_id)
     row = book.one("select print, config, code from flow_version where flow = ? and version = ?", flow.id, flow.version)
@@ -36,7 +36,7 @@ def repaired(book: Book, flow_id: int, run_id: int, handler: str, source: str) -
     return set_flow(book, flow, **changes)
 
 
-def gave_up(book: Book, flow_id: int, run_id: int, text: str) -> FlowRow:
+def gave_up(book: WorkflowTables, flow_id: int, run_id: int, text: str) -> FlowRow:
     """No repair: a person has to look."""
     flow = _under_repair(book, flow_id, run_id)
     return set_flow(book, flow, repairing=0, repairs=flow.repairs + 1, block=text[:ERROR_MAX], block_kind="logic")

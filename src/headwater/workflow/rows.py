@@ -15,7 +15,7 @@ from headwater.values.ids import Millis
 HandlerKind: TypeAlias = Literal["producer", "consumer"]
 
 
-class Phase(StrEnum):
+class RunPhase(StrEnum):
     """How far a run has come. Forward only; that something went wrong is told by the status."""
 
     PREPARING = "preparing"
@@ -26,7 +26,7 @@ class Phase(StrEnum):
     COMMITTED = "committed"
 
 
-class Status(StrEnum):
+class RunStatus(StrEnum):
     """What a run waits for, or how it ended."""
 
     ACTIVE = "active"
@@ -39,7 +39,7 @@ class Status(StrEnum):
     CRASHED = "crashed"
 
 
-class Outcome(StrEnum):
+class EffectOutcome(StrEnum):
     """What is known of the one effect of a run. Unknown from the moment the call leaves until somebody knows."""
 
     NONE = "none"
@@ -49,7 +49,7 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
-class Why(StrEnum):
+class RunCause(StrEnum):
     """What a run was started for."""
 
     DEPLOY = "deploy"
@@ -64,7 +64,7 @@ class Why(StrEnum):
     FIXED = "fixed"
 
 
-class Trouble(StrEnum):
+class FailureKind(StrEnum):
     """Classes of failure. Told apart where they happen, never by the text of a message."""
 
     TRANSIENT = "transient"
@@ -141,11 +141,11 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     chain: int
     attempt: int
     crashes: int
-    why: Why
+    why: RunCause
     version: int
-    phase: Phase
-    status: Status
-    outcome: Outcome
+    phase: RunPhase
+    status: RunStatus
+    outcome: EffectOutcome
     offered: int
     taken: int
     title: str
@@ -155,7 +155,7 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     prepare_result: bytes | None
     mutation_result: bytes | None
     effect_of: int | None
-    error_kind: Trouble | None
+    error_kind: FailureKind | None
     error: str | None
     error_details: str | None
     created_at: Millis

@@ -19,10 +19,21 @@ from headwater.workflow.host_state import Hosts, as_seen
 from headwater.workflow.input_queries import input_view, inputs, outputs_of
 from headwater.workflow.operator_actions import find_flow
 from headwater.workflow.phases import Restart, restart_of
-from headwater.workflow.rows import CALL, OF_CHAIN, RUN, CallRow, FlowRow, HandlerRow, Intent, Outcome, RunRow, Status
+from headwater.workflow.rows import (
+    CALL,
+    OF_CHAIN,
+    RUN,
+    CallRow,
+    EffectOutcome,
+    FlowRow,
+    HandlerRow,
+    Intent,
+    RunRow,
+    RunStatus,
+)
 from headwater.workflow.schedule import in_words
-from headwater.workflow.tables import Book
-from headwater.workflow.wording.captions import inputs_of, listed, told
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.wording.captions import inputs_of, listed, run_caption
 from headwater.workflow.wording.status_document import sentence_of
 from headwater.workflow.wording.story import (
     HOST,
@@ -56,30 +67,30 @@ _UNANSWERED: Final = ("indeterminate", "hung")
 # --- workflows ------------------------------------------------------------------------------------------------
 
 
-def flow_names(book: Book) -> list[str]:
+def flow_names(book: WorkflowTables) -> list[str]:
     """All of this space."""
     return [row[0] for row in book.execute("select name from flow order by name")]
 
 
-def flow(book: Book, name: str, *, recent: int = 5, hosts: Hosts | None = None) -> FlowView:
+def flow(book: WorkflowTables, name: str, *, recent: int = 5, hosts: Hosts | None = None) -> FlowView:
     """One of them. Raises NotFoundError."""
     row = find_flow(book, name)
     view = _flow_view(book, row, recent)
     return view if hosts is None else as_seen(book, row, view, hosts)
 
 
-def flows(book: Book, *, archived: bool = False, hosts: Hosts | None = None) -> list[FlowView]:
+def flows(book: WorkflowTables, *, archived: bool = False, hosts: Hosts | None = None) -> list[FlowView]:
     """Those there are; archived ones if they are asked for."""
     found = [flow(book, name, recent=1, hosts=hosts) for name in flow_names(book)]
     return [view for view in found if archived or view.intent != "archived"]
 
 
-def needs_attention(book: Book) -> list[FlowView]:
+def needs_attention(book: WorkflowTables) -> list[FlowView]:
     """Workflows that wait for a person."""
     return [view for view in flows(book) if view.state == "Needs attention"]
 
 
-def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
+def _flow_view(book: WorkflowTables, row: FlowRow, recent: int) -> FlowView:
     topics = book.topics(row.id)
     active = book.active(row.id)
     head = None if row.head is None else book.run(row.head)
@@ -109,7 +120,7 @@ def _flow_view(book: Book, row: FlowRow, recent: int) -> FlowView:
         failures=row.failures,
         run=None if current is None else current.id,
         can_ask=head is not None and row.block_kind in _UNANSWERED and book.reconciles(head),
-        has_effect=head is not None and restart_of(Outcome(head.outcome)) is Restart.EMIT,
+        has_effect=head is not None and restart_of(EffectOutcome(head.outcome)) is Restart.EMIT,
         waiting=int(row.block is not None and row.intent != Intent.ARCHIVED),
         stale=_stale(book, row.id),
         runs=book.execute("select count(*) from flow_run where flow = ?", row.id)[0][0],
@@ -137,20 +148,20 @@ def _handlers(spec: FlowSpec, rows: Iterable[HandlerRow]) -> list[HandlerView]:
     return found
 
 
-def _due_at(book: Book, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
+def _due_at(book: WorkflowTables, row: FlowRow, head: RunRow | None, rows: Iterable[HandlerRow]) -> Millis | None:
     """None: not before somebody does something, or something comes in."""
     if row.intent != Intent.ACTIVE or row.block is not None:
         return None
-    if head is None or head.status == Status.ACTIVE:
+    if head is None or head.status == RunStatus.ACTIVE:
         times = [at for each in rows for at in (each.next_run_at, each.wake_at) if at is not None]
         return min(times, default=None)
-    if restart_of(Outcome(head.outcome)) is not Restart.WAIT:
+    if restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
         return row.retry_at
     call = book.call_of(head)
     return None if call is None else call.next_at
 
 
-def _stale(book: Book, flow_id: int) -> int:
+def _stale(book: WorkflowTables, flow_id: int) -> int:
     """Inputs that have waited for too long."""
     query = (
         "select count(distinct cause.input) from flow_topic as topic "
@@ -161,22 +172,22 @@ def _stale(book: Book, flow_id: int) -> int:
     return count
 
 
-def _recent(book: Book, flow_id: int, limit: int) -> list[RunLine]:
+def _recent(book: WorkflowTables, flow_id: int, limit: int) -> list[RunLine]:
     query = f"select {RUN} from flow_run where flow = ? and status = 'committed' and taken > 0 order by id desc limit ?"
     last = [RunRow(*row) for row in book.execute(query, flow_id, limit)]
-    return [RunLine(run.updated_at, told(run, book)) for run in last]
+    return [RunLine(run.updated_at, run_caption(run, book)) for run in last]
 
 
 # --- runs -----------------------------------------------------------------------------------------------------
 
 
-def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None, hosts: Hosts | None = None) -> RunView:
+def run_view(book: WorkflowTables, run: RunRow, flow_row: FlowRow | None = None, hosts: Hosts | None = None) -> RunView:
     """One, as users see it."""
     flow_row = flow_row or book.flow(run.flow)
     later = book.one("select id from flow_run where retry_of = ?", run.id)
     before = None if run.retry_of is None else book.run(run.retry_of)
     followed_by: int | None = None if later is None else later[0]
-    waits = flow_row.head == run.id and run.status != Status.ACTIVE
+    waits = flow_row.head == run.id and run.status != RunStatus.ACTIVE
     call = book.call_of(run)
     idle = _idle(flow_row, run, call, hosts, book.now) if waits else ""
     return RunView(
@@ -200,7 +211,7 @@ def run_view(book: Book, run: RunRow, flow_row: FlowRow | None = None, hosts: Ho
         chain=run.chain,
         version=run.version,
         title=run.title,
-        text=told(run, book),
+        text=run_caption(run, book),
         offered=run.offered,
         taken=run.taken,
         cancelled=bool(run.cancelled),
@@ -220,14 +231,14 @@ def _idle(row: FlowRow, head: RunRow, call: CallRow | None, hosts: Hosts | None,
         return ""
     if row.intent == Intent.PAUSED:
         return f"Goes on when the workflow is resumed: headwater workflow resume {row.name}."
-    is_asked = restart_of(Outcome(head.outcome)) is Restart.WAIT
+    is_asked = restart_of(EffectOutcome(head.outcome)) is Restart.WAIT
     at = row.retry_at if not is_asked else None if call is None else call.next_at
     is_due = bool(row.repairing) or (at is not None and at <= now)
     return f"Waits for a host: {HOST}." if is_due and hosts is not None and row.name not in hosts.running else ""
 
 
 def runs(
-    book: Book,
+    book: WorkflowTables,
     name: str | None = None,
     *,
     limit: int = 50,
@@ -277,7 +288,7 @@ def _run_row(row: tuple[Any, ...]) -> RunRow:
     return RunRow(*row)
 
 
-def run_details(book: Book, run_id: int, hosts: Hosts | None = None) -> RunDetails:
+def run_details(book: WorkflowTables, run_id: int, hosts: Hosts | None = None) -> RunDetails:
     """Everything about one. Raises NotFoundError."""
     run = book.run(run_id)
     flow_row = book.flow(run.flow)

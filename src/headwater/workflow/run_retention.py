@@ -9,21 +9,21 @@ from typing import Final
 
 from headwater.workflow.rows import RunRow
 from headwater.workflow.set_aside import HELD
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import PRUNE_EVERY
 
 BATCH: Final = 1024
 """Chains at once: twice as many as are finished meanwhile, so that a long history gets shorter."""
 
 
-def is_due(book: Book, run: RunRow) -> bool:
+def is_due(book: WorkflowTables, run: RunRow) -> bool:
     """Once in so many numbers. Which of them are a workflow's depends on who else runs: it may have only odd ones."""
     before = book.one("select max(id) from flow_run where flow = ? and id < ?", run.flow, run.id)
     assert before is not None
     return (before[0] or 0) // PRUNE_EVERY != run.id // PRUNE_EVERY
 
 
-def prune(book: Book, flow: int, keep: int) -> int:
+def prune(book: WorkflowTables, flow: int, keep: int) -> int:
     """Drop the oldest finished chains beyond the newest `keep` runs; how many runs went.
 
     The newest always stays: its number must not be given again, for the keys of calls are made of these.

@@ -17,26 +17,28 @@ import msgspec
 from headwater.errors import InvariantError, LogicError, TransitionError
 from headwater.values.causal import derive_id
 from headwater.values.ids import Millis
-from headwater.workflow.phases import Step, place_of, step
+from headwater.workflow.phases import RunStep, apply_step, position_of
 from headwater.workflow.rows import (
     RUN,
+    EffectOutcome,
     FlowRow,
     HandlerKind,
-    Outcome,
-    Phase,
     ResolvedBy,
+    RunCause,
+    RunPhase,
     RunRow,
-    Status,
-    Why,
+    RunStatus,
 )
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 
 _PARKED: Final = "select event from flow_take where run = ? and disposition = 'parked'"
 
 # --- runs -----------------------------------------------------------------------------------------------------
 
 
-def insert(book: Book, flow: FlowRow, handler: str, kind: HandlerKind, why: Why, *, offered: int = 0) -> RunRow:
+def insert(
+    book: WorkflowTables, flow: FlowRow, handler: str, kind: HandlerKind, why: RunCause, *, offered: int = 0
+) -> RunRow:
     """A new attempt that follows from none."""
     return _insert(
         book,
@@ -46,14 +48,16 @@ def insert(book: Book, flow: FlowRow, handler: str, kind: HandlerKind, why: Why,
         why=why,
         offered=offered,
         attempt=1,
-        phase=Phase.PREPARING,
-        outcome=Outcome.NONE,
+        phase=RunPhase.PREPARING,
+        outcome=EffectOutcome.NONE,
     )
 
 
-def insert_after(book: Book, flow: FlowRow, before: RunRow, why: Why, *, keeps: bool, offered: int = 0) -> RunRow:
+def insert_after(
+    book: WorkflowTables, flow: FlowRow, before: RunRow, why: RunCause, *, keeps: bool, offered: int = 0
+) -> RunRow:
     """The next attempt of a chain: from the beginning, or with what was prepared and what came of the call."""
-    crashes = before.crashes if before.status == Status.CRASHED else 0
+    crashes = before.crashes if before.status == RunStatus.CRASHED else 0
     common: dict[str, object] = {
         "handler": before.handler,
         "kind": before.kind,
@@ -65,7 +69,7 @@ def insert_after(book: Book, flow: FlowRow, before: RunRow, why: Why, *, keeps: 
         "approval": before.approval,
     }
     if not keeps:
-        return _insert(book, flow, **common, offered=offered, phase=Phase.PREPARING, outcome=Outcome.NONE)
+        return _insert(book, flow, **common, offered=offered, phase=RunPhase.PREPARING, outcome=EffectOutcome.NONE)
     taken = before.taken
     if before.aside is not None:
         # A person may have skipped some of them meanwhile.
@@ -75,7 +79,7 @@ def insert_after(book: Book, flow: FlowRow, before: RunRow, why: Why, *, keeps: 
         book,
         flow,
         **common,
-        phase=Phase.MUTATED,
+        phase=RunPhase.MUTATED,
         outcome=before.outcome,
         offered=before.offered,
         taken=taken,
@@ -88,11 +92,11 @@ def insert_after(book: Book, flow: FlowRow, before: RunRow, why: Why, *, keeps: 
     return run
 
 
-def _insert(book: Book, flow: FlowRow, **values: object) -> RunRow:
+def _insert(book: WorkflowTables, flow: FlowRow, **values: object) -> RunRow:
     values |= {
         "flow": flow.id,
         "version": flow.version,
-        "status": Status.ACTIVE,
+        "status": RunStatus.ACTIVE,
         "created_at": book.now,
         "updated_at": book.now,
     }
@@ -114,11 +118,11 @@ def _insertion(names: tuple[str, ...], *, is_first: bool) -> str:
     return f"insert into flow_run({', '.join(names)}, chain) values ({marks}, {chain}) returning {RUN}"
 
 
-def move(book: Book, run: RunRow, *steps: Step, **columns: object) -> RunRow:
+def move(book: WorkflowTables, run: RunRow, *steps: RunStep, **columns: object) -> RunRow:
     """Take steps, together, and write what belongs to them. Raises TransitionError."""
-    before = after = place_of(run)
+    before = after = position_of(run)
     for what in steps:
-        after = step(after, what, f"run {run.id} of {run.handler}")
+        after = apply_step(after, what, f"run {run.id} of {run.handler}")
     values = {"phase": after.phase, "status": after.status, "outcome": after.outcome, "updated_at": book.now, **columns}
     given = [*map(_plain, values.values()), run.id, before.phase.value, before.status.value, before.outcome.value]
     # W2: whoever was faster has moved it: then nothing of this happens.
@@ -132,7 +136,7 @@ def _update(names: tuple[str, ...]) -> str:
     return f"update flow_run set {', '.join(f'{name} = ?' for name in names)} where id = ?"
 
 
-def mark(book: Book, run: RunRow, **columns: object) -> RunRow:
+def mark(book: WorkflowTables, run: RunRow, **columns: object) -> RunRow:
     """Write what is no move: an approval, that somebody has asked to cancel it."""
     book.write(_update(tuple(columns)), *map(_plain, columns.values()), run.id)
     return book.keep_run(msgspec.structs.replace(run, **columns))
@@ -151,7 +155,7 @@ def key_of(flow: FlowRow, run_id: int) -> str:
     return derive_id("effect", flow.salt, flow.name, run_id).partition(":")[2]
 
 
-def write_call(book: Book, flow: FlowRow, run: RunRow, operation: str, params: bytes) -> str:
+def write_call(book: WorkflowTables, flow: FlowRow, run: RunRow, operation: str, params: bytes) -> str:
     """W6: the call is known before it leaves."""
     key = key_of(flow, run.id)
     book.write(
@@ -165,7 +169,7 @@ def write_call(book: Book, flow: FlowRow, run: RunRow, operation: str, params: b
     return key
 
 
-def resolve_call(book: Book, run: RunRow, by: ResolvedBy, *, result: bytes | None, error: str = "") -> None:
+def resolve_call(book: WorkflowTables, run: RunRow, by: ResolvedBy, *, result: bytes | None, error: str = "") -> None:
     """What became of it, once."""
     book.write(
         "update flow_call set status = ?, result = ?, error = ?, next_at = null, resolved_by = ?, resolved_at = ? "
@@ -179,7 +183,9 @@ def resolve_call(book: Book, run: RunRow, by: ResolvedBy, *, result: bytes | Non
     )
 
 
-def leave_call_open(book: Book, run: RunRow, next_at: Millis | None, *, tries: int = 0, error: str = "") -> None:
+def leave_call_open(
+    book: WorkflowTables, run: RunRow, next_at: Millis | None, *, tries: int = 0, error: str = ""
+) -> None:
     """Nobody knows yet. Asked again at a time; at none: only a person can tell."""
     book.execute(
         "update flow_call set status = ?, next_at = ?, tries = ?, error = ? where run = ?",
@@ -194,7 +200,7 @@ def leave_call_open(book: Book, run: RunRow, next_at: Millis | None, *, tries: i
 # --- reservations ---------------------------------------------------------------------------------------------
 
 
-def reserve(book: Book, run: RunRow, events: Iterable[int], topics: Iterable[int]) -> int:
+def reserve(book: WorkflowTables, run: RunRow, events: Iterable[int], topics: Iterable[int]) -> int:
     """W9: all of these, or the plan is refused."""
     count = 0
     allowed = list(topics)
@@ -214,7 +220,7 @@ def reserve(book: Book, run: RunRow, events: Iterable[int], topics: Iterable[int
     return count
 
 
-def _refusal(book: Book, run: RunRow, event: int, topics: list[int]) -> TransitionError | LogicError:
+def _refusal(book: WorkflowTables, run: RunRow, event: int, topics: list[int]) -> TransitionError | LogicError:
     """Why an event cannot be taken. What others did with it meanwhile is no fault of the run: it looks again."""
     among = ", ".join("?" * len(topics))
     row = book.one(f"select status, changed from flow_event where id = ? and topic in ({among})", event, *topics)
@@ -229,7 +235,7 @@ def _refusal(book: Book, run: RunRow, event: int, topics: list[int]) -> Transiti
     return LogicError(message, event=event, run=run.id)
 
 
-def release(book: Book, run: RunRow, status: str = "pending", disposition: str = "released") -> int:
+def release(book: WorkflowTables, run: RunRow, status: str = "pending", disposition: str = "released") -> int:
     """What it holds waits again, or is done with; what became of each in this run is kept."""
     again = 1 if status == "pending" else 0
     count = book.write(
@@ -247,7 +253,7 @@ def release(book: Book, run: RunRow, status: str = "pending", disposition: str =
     return count
 
 
-def _hand_over(book: Book, before: RunRow, run: RunRow) -> None:
+def _hand_over(book: WorkflowTables, before: RunRow, run: RunRow) -> None:
     """What one run of a chain holds, the next one holds. If it was put aside, that is what is still parked with it."""
     if before.aside is not None:
         parked = f"status = 'parked' and id in ({_PARKED})"

@@ -14,7 +14,7 @@ from typing import Final
 
 from headwater.workflow import run_rows
 from headwater.workflow.rows import RUN, FlowRow, Intent, RunRow
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_rows import set_flow
 
 _PARKED: Final = "select take.event from flow_take as take where take.run = {} and take.disposition = 'parked'"
@@ -31,7 +31,7 @@ WITH_A_RUN: Final = (
 """Of an event, in a query: it was put aside together with a run."""
 
 
-def put_aside(book: Book, flow: FlowRow, run: RunRow, **columns: object) -> RunRow:
+def put_aside(book: WorkflowTables, flow: FlowRow, run: RunRow, **columns: object) -> RunRow:
     """The chain ends here. What the run holds is parked, and goes on only together with this run."""
     run = run_rows.mark(book, run, aside="kept", **columns)
     run_rows.release(book, run, "parked", "parked")
@@ -40,7 +40,7 @@ def put_aside(book: Book, flow: FlowRow, run: RunRow, **columns: object) -> RunR
     return run
 
 
-def held(book: Book, flow: FlowRow, input_id: int | None = None) -> list[RunRow]:
+def held(book: WorkflowTables, flow: FlowRow, input_id: int | None = None) -> list[RunRow]:
     """Runs of a workflow that are put aside, and still hold events: all, or those that are about one input."""
     query = f"select {RUN} from flow_run as run where flow = ? and aside = 'kept' and {HELD}"
     values: list[object] = [flow.id]
@@ -54,14 +54,14 @@ def held(book: Book, flow: FlowRow, input_id: int | None = None) -> list[RunRow]
     return [RunRow(*row) for row in book.execute(f"{query} order by id", *values)]
 
 
-def is_held(book: Book, run: RunRow) -> bool:
+def is_held(book: WorkflowTables, run: RunRow) -> bool:
     """It was put aside, has not been taken up again, and events of it are parked."""
     return (
         run.aside is not None and book.one(f"select 1 from flow_run as run where id = ? and {HELD}", run.id) is not None
     )
 
 
-def want_again(book: Book, flow: FlowRow, wanted: Iterable[RunRow]) -> int:
+def want_again(book: WorkflowTables, flow: FlowRow, wanted: Iterable[RunRow]) -> int:
     """Each is taken up again, one after the other, before anything new begins; how many events that are."""
     count = 0
     for run in wanted:
@@ -71,7 +71,7 @@ def want_again(book: Book, flow: FlowRow, wanted: Iterable[RunRow]) -> int:
     return count
 
 
-def waits(book: Book, flow: FlowRow) -> RunRow | None:
+def waits(book: WorkflowTables, flow: FlowRow) -> RunRow | None:
     """The oldest run that is to be taken up again, if it can be: its handler is there, and events of it are left."""
     query = (
         f"select {RUN} from flow_run as run where flow = ? and aside = 'again' and {HELD} and exists (select 1 from "
@@ -82,7 +82,7 @@ def waits(book: Book, flow: FlowRow) -> RunRow | None:
     return None if row is None else RunRow(*row)
 
 
-def take_up(book: Book, flow: FlowRow) -> FlowRow:
+def take_up(book: WorkflowTables, flow: FlowRow) -> FlowRow:
     """If a run waits for it, it is the head of its chain again, which goes on at once."""
     run = waits(book, flow)
     if run is None:
@@ -91,6 +91,6 @@ def take_up(book: Book, flow: FlowRow) -> FlowRow:
     return set_flow(book, flow, head=run.id, retry_at=book.now)
 
 
-def _events(book: Book, run: RunRow) -> list[int]:
+def _events(book: WorkflowTables, run: RunRow) -> list[int]:
     query = f"select id from flow_event where status = 'parked' and id in ({_PARKED.format('?')})"
     return [row[0] for row in book.execute(query, run.id)]

@@ -12,21 +12,21 @@ import msgspec
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import run_rows
-from headwater.workflow.phases import Restart, Step, restart_of
+from headwater.workflow.phases import Restart, RunStep, restart_of
 from headwater.workflow.retry_policy import DEFAULT, Retry
-from headwater.workflow.rows import FlowRow, Outcome, Phase, RunRow, Status, Trouble
+from headwater.workflow.rows import EffectOutcome, FailureKind, FlowRow, RunPhase, RunRow, RunStatus
 from headwater.workflow.set_aside import put_aside
-from headwater.workflow.tables import Book
-from headwater.workflow.wording.captions import told
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.wording.captions import run_caption
 from headwater.workflow.workflow_limits import CRASHES, ERROR_MAX, REPAIRS, SERVICE_MAX
 from headwater.workflow.workflow_rows import set_flow, set_handler
 from headwater.workflow.workflow_spec import FlowSpec
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
+class RunFailure(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong in a run, classified where it happened."""
 
-    kind: Trouble
+    kind: FailureKind
     message: str
     details: str = ""
     service: str = ""
@@ -35,19 +35,19 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _STEPS = {
-    Trouble.TRANSIENT: Step.TRANSIENT,
-    Trouble.STOPPED: Step.TRANSIENT,
-    Trouble.LOGIC: Step.LOGIC,
-    Trouble.AUTH: Step.APPROVAL,
-    Trouble.PERMISSION: Step.APPROVAL,
-    Trouble.INTERNAL: Step.INTERNAL,
+    FailureKind.TRANSIENT: RunStep.TRANSIENT,
+    FailureKind.STOPPED: RunStep.TRANSIENT,
+    FailureKind.LOGIC: RunStep.LOGIC,
+    FailureKind.AUTH: RunStep.APPROVAL,
+    FailureKind.PERMISSION: RunStep.APPROVAL,
+    FailureKind.INTERNAL: RunStep.INTERNAL,
 }
 
 
 def failed(  # noqa: PLR0917  # what is known where it happens
-    book: Book,
+    book: WorkflowTables,
     run_id: int,
-    why: Failed,
+    why: RunFailure,
     spec: FlowSpec,
     retry: Retry,
     chance: float = 0.0,
@@ -63,21 +63,21 @@ def failed(  # noqa: PLR0917  # what is known where it happens
     run = active(book, run_id)
     flow = book.flow(run.flow)
     steps = [_STEPS[why.kind]]
-    if emitting and run.phase != Phase.EMITTING:
-        steps.insert(0, Step.EMITTING)
+    if emitting and run.phase != RunPhase.EMITTING:
+        steps.insert(0, RunStep.EMITTING)
     if undone:
         run_rows.resolve_call(book, run, "call", result=None, error=undone[:ERROR_MAX])
-        steps.insert(0, Step.NOT_APPLIED)
+        steps.insert(0, RunStep.NOT_APPLIED)
     run = end(book, run, steps, why)
     # W5: events are given back only if surely nothing was done about them.
-    if restart_of(Outcome(run.outcome)) is Restart.FRESH:
+    if restart_of(EffectOutcome(run.outcome)) is Restart.FRESH:
         run_rows.release(book, run)
     flow = set_flow(book, flow, head=run.id, retry_at=None)
-    if why.kind is Trouble.STOPPED:
+    if why.kind is FailureKind.STOPPED:
         set_flow(book, flow, retry_at=book.now)
-    elif why.kind is Trouble.TRANSIENT:
+    elif why.kind is FailureKind.TRANSIENT:
         _later(book, flow, run, why, spec, retry, chance)
-    elif why.kind is Trouble.LOGIC:
+    elif why.kind is FailureKind.LOGIC:
         _wrong(book, flow, run, why, spec)
     else:
         text = f"{why.service}: {why.message}" if why.service else why.message
@@ -86,7 +86,7 @@ def failed(  # noqa: PLR0917  # what is known where it happens
 
 
 def _later(  # noqa: PLR0917  # likewise
-    book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec, retry: Retry, chance: float
+    book: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, spec: FlowSpec, retry: Retry, chance: float
 ) -> None:
     """L6: when it is tried again, and how often it was, outlives the process."""
     failures = flow.failures + 1
@@ -98,7 +98,7 @@ def _later(  # noqa: PLR0917  # likewise
         set_flow(book, flow, failures=failures, block=text[:ERROR_MAX], block_kind="exhausted")
 
 
-def _wrong(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec) -> None:
+def _wrong(book: WorkflowTables, flow: FlowRow, run: RunRow, why: RunFailure, spec: FlowSpec) -> None:
     """The code is wrong: another version of it is needed, unless it is one event that it cannot deal with."""
     if _is_parked(book, flow, run, spec):
         return
@@ -109,7 +109,7 @@ def _wrong(book: Book, flow: FlowRow, run: RunRow, why: Failed, spec: FlowSpec) 
         set_flow(book, flow, block=text[:ERROR_MAX], block_kind="logic")
 
 
-def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
+def _is_parked(book: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
     """If the workflow would rather go on: the events of the run one at a time, and the one that fails alone is parked.
 
     After the effect, the run is put aside with all of them.
@@ -119,9 +119,9 @@ def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
     """
     if spec.on_poison != "park" or run.kind != "consumer":
         return False
-    if restart_of(Outcome(run.outcome)) is Restart.EMIT:
+    if restart_of(EffectOutcome(run.outcome)) is Restart.EMIT:
         # It is known which events these are. The effect is there, so they wait for this run and for nothing else.
-        book.said[flow.id] = f"{told(run, book)}: parked after it was done, {run.error}"
+        book.said[flow.id] = f"{run_caption(run, book)}: parked after it was done, {run.error}"
         put_aside(book, flow, run)
         return True
     shown = _poison(book, flow, run, spec)
@@ -135,14 +135,14 @@ def _is_parked(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> bool:
     if parks:
         for event in shown:
             book.execute("update flow_event set status = 'parked' where id = ? and status = 'pending'", event)
-        book.said[flow.id] = f"{told(run, book)}: parked, {run.error}"
+        book.said[flow.id] = f"{run_caption(run, book)}: parked, {run.error}"
         set_flow(book, flow, head=None, retry_at=None, failures=0)
     else:
         set_flow(book, flow, retry_at=book.now, failures=0)
     return True
 
 
-def _poison(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]:
+def _poison(book: WorkflowTables, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]:
     """What it may be: the events the run had taken, or was shown."""
     if run.taken:
         return [row[0] for row in book.execute("select event from flow_take where run = ?", run.id)]
@@ -150,13 +150,13 @@ def _poison(book: Book, flow: FlowRow, run: RunRow, spec: FlowSpec) -> list[int]
     return [event.id for event in pending]
 
 
-def crashed(book: Book, run: RunRow) -> RunRow:
+def crashed(book: WorkflowTables, run: RunRow) -> RunRow:
     """The host ended in the middle of it. It stays the head of its chain until it has a successor (W8)."""
     crashes = run.crashes + 1
     text = f"the host ended while {run.handler} was {run.phase}"
-    run = end(book, run, [Step.CRASHED], Failed(kind=Trouble.CRASHED, message=text), crashes=crashes)
+    run = end(book, run, [RunStep.CRASHED], RunFailure(kind=FailureKind.CRASHED, message=text), crashes=crashes)
     flow = book.flow(run.flow)
-    restart = restart_of(Outcome(run.outcome))
+    restart = restart_of(EffectOutcome(run.outcome))
     if restart is Restart.WAIT:
         run_rows.leave_call_open(book, run, book.now, error=text)
         set_flow(book, flow, head=run.id, retry_at=None)
@@ -167,7 +167,7 @@ def crashed(book: Book, run: RunRow) -> RunRow:
     return run
 
 
-def after_crash(book: Book, flow: FlowRow, run: RunRow) -> None:
+def after_crash(book: WorkflowTables, flow: FlowRow, run: RunRow) -> None:
     """L7: work that the host ends in, time after time, is taken for the reason."""
     if run.crashes >= CRASHES:
         text = f"the host has ended {run.crashes} times in a row while {run.handler} was at work"
@@ -181,23 +181,23 @@ def after_crash(book: Book, flow: FlowRow, run: RunRow) -> None:
 # --- parts ----------------------------------------------------------------------------------------------------
 
 
-def active(book: Book, run_id: int) -> RunRow:
+def active(book: WorkflowTables, run_id: int) -> RunRow:
     """A run that is being executed. Raises TransitionError: somebody else has ended it."""
     run = book.run(run_id)
-    if run.status != Status.ACTIVE:
+    if run.status != RunStatus.ACTIVE:
         raise TransitionError(f"run {run_id} of {run.handler} is not active any more: it is {run.status}", run=run_id)
     return run
 
 
-def unknown(book: Book, run_id: int) -> RunRow:
+def unknown(book: WorkflowTables, run_id: int) -> RunRow:
     """A run whose call nobody knows of. Raises TransitionError: somebody was faster, and what they said counts."""
     run = book.run(run_id)
-    if run.outcome != Outcome.UNKNOWN:
+    if run.outcome != EffectOutcome.UNKNOWN:
         raise TransitionError(f"what became of run {run_id} is known already: {run.outcome}", run=run_id)
     return run
 
 
-def end(book: Book, run: RunRow, steps: list[Step], why: Failed, **more: object) -> RunRow:
+def end(book: WorkflowTables, run: RunRow, steps: list[RunStep], why: RunFailure, **more: object) -> RunRow:
     """Take steps that end it, and keep why."""
     columns = {"error_kind": why.kind, "error": why.message[:ERROR_MAX], "error_details": why.details[:ERROR_MAX]}
     if why.service:
@@ -208,10 +208,17 @@ def end(book: Book, run: RunRow, steps: list[Step], why: Failed, **more: object)
 
 
 def stop(  # what is known where it happens
-    book: Book, run: RunRow, what: Step, kind: Trouble, message: str, *, block: str | None, details: str = ""
+    book: WorkflowTables,
+    run: RunRow,
+    what: RunStep,
+    kind: FailureKind,
+    message: str,
+    *,
+    block: str | None,
+    details: str = "",
 ) -> RunRow:
     """The run waits, and holds what it has."""
-    run = end(book, run, [what], Failed(kind=kind, message=message, details=details))
+    run = end(book, run, [what], RunFailure(kind=kind, message=message, details=details))
     flow = book.flow(run.flow)
     text = None if block is None else message[:ERROR_MAX]
     set_flow(book, flow, head=run.id, retry_at=None, block=text, block_kind=block)

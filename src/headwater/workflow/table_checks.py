@@ -17,26 +17,26 @@ from typing import Final
 import msgspec
 
 from headwater.errors import InvariantError
-from headwater.workflow.phases import STEPS, Place, Restart, place_of, restart_of, step
+from headwater.workflow.phases import STEPS, Restart, RunPosition, apply_step, position_of, restart_of
 from headwater.workflow.rows import (
     CALL,
     FLOW,
     RUN,
     CallRow,
     CallStatus,
+    EffectOutcome,
     FlowRow,
-    Outcome,
-    Phase,
+    RunPhase,
     RunRow,
-    Status,
+    RunStatus,
 )
 from headwater.workflow.run_rows import key_of
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import WAKE_MAX_MS
 from headwater.workflow.workflow_spec import FlowSpec
 
 _OPEN: Final = (CallStatus.IN_FLIGHT, CallStatus.NEEDS_RECONCILE, CallStatus.INDETERMINATE)
-_ORDER: Final = list(Phase)
+_ORDER: Final = list(RunPhase)
 
 
 def broken(invariant: str, what: str, record: object) -> InvariantError:
@@ -52,7 +52,7 @@ class Take(msgspec.Struct, frozen=True):
     disposition: str
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredEvent(msgspec.Struct, frozen=True):
     """An event, as it is kept."""
 
     id: int
@@ -66,7 +66,7 @@ class Kept(msgspec.Struct, frozen=True):
 class Rows:
     """All of them, by what they are looked up by."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: WorkflowTables) -> None:
         self.flows = {row[0]: FlowRow(*row) for row in book.execute(f"select {FLOW} from flow")}
         self.runs = {row[0]: RunRow(*row) for row in book.execute(f"select {RUN} from flow_run order by id")}
         self.calls = [CallRow(*row) for row in book.execute(f"select {CALL} from flow_call")]
@@ -80,13 +80,13 @@ class Rows:
                 self.after.setdefault(run.retry_of, []).append(run)
 
 
-def events(book: Book) -> list[Kept]:
+def events(book: WorkflowTables) -> list[StoredEvent]:
     """All there are."""
     query = "select id, topic, payload, status, reserved_by, attempt from flow_event order by id"
-    return [Kept(*row) for row in book.execute(query)]
+    return [StoredEvent(*row) for row in book.execute(query)]
 
 
-def spec_of(book: Book, flow: FlowRow, version: int | None = None) -> FlowSpec:
+def spec_of(book: WorkflowTables, flow: FlowRow, version: int | None = None) -> FlowSpec:
     """What a version of a workflow was declared as; without a number: the newest."""
     wanted = flow.version if version is None else version
     row = book.one("select config from flow_version where flow = ? and version = ?", flow.id, wanted)
@@ -98,11 +98,11 @@ def spec_of(book: Book, flow: FlowRow, version: int | None = None) -> FlowSpec:
 # --- over the rows, at any time -------------------------------------------------------------------------------
 
 
-def w1_single(book: Book, rows: Rows | None = None) -> None:
+def w1_single(book: WorkflowTables, rows: Rows | None = None) -> None:
     """One run of a workflow is active at most, and no other than the chain that is not finished."""
     rows = rows or Rows(book)
     for flow in rows.flows.values():
-        active = [run for run in rows.runs.values() if run.flow == flow.id and run.status == Status.ACTIVE]
+        active = [run for run in rows.runs.values() if run.flow == flow.id and run.status == RunStatus.ACTIVE]
         if len(active) > 1:
             raise broken("W1", f"{len(active)} runs of {flow.name} are active", active)
         for run in active:
@@ -110,11 +110,14 @@ def w1_single(book: Book, rows: Rows | None = None) -> None:
                 raise broken("W1", f"it is active, and what {flow.name} has to finish is run {flow.head}", run)
 
 
-def _places() -> frozenset[Place]:
+def _places() -> frozenset[RunPosition]:
     """Where a run can come to, by the table of steps alone."""
-    found: set[Place] = set()
-    todo = [Place(Phase.PREPARING, Status.ACTIVE, Outcome.NONE)]
-    todo += [Place(Phase.MUTATED, Status.ACTIVE, outcome) for outcome in (Outcome.APPLIED, Outcome.SKIPPED)]
+    found: set[RunPosition] = set()
+    todo = [RunPosition(RunPhase.PREPARING, RunStatus.ACTIVE, EffectOutcome.NONE)]
+    todo += [
+        RunPosition(RunPhase.MUTATED, RunStatus.ACTIVE, outcome)
+        for outcome in (EffectOutcome.APPLIED, EffectOutcome.SKIPPED)
+    ]
     while todo:
         place = todo.pop()
         if place not in found:
@@ -124,28 +127,28 @@ def _places() -> frozenset[Place]:
                     place.phase in rule.phases and place.status in rule.statuses and place.outcome in rule.outcomes
                     for rule in rules
                 ):
-                    todo.append(step(place, what))
+                    todo.append(apply_step(place, what))
     return frozenset(found)
 
 
 PLACES: Final = _places()
 
 
-def w2_forward(book: Book, rows: Rows | None = None) -> None:
+def w2_forward(book: WorkflowTables, rows: Rows | None = None) -> None:
     """A run stands where the steps lead: phase, status and outcome fit each other."""
     for run in (rows or Rows(book)).runs.values():
-        if place_of(run) not in PLACES:
-            raise broken("W2", f"no step leads to where it is ({place_of(run)})", run)
+        if position_of(run) not in PLACES:
+            raise broken("W2", f"no step leads to where it is ({position_of(run)})", run)
 
 
-def w3_checkpoint(book: Book, rows: Rows | None = None) -> None:
+def w3_checkpoint(book: WorkflowTables, rows: Rows | None = None) -> None:
     """What was prepared is kept from `prepared` on; what came of the call, together with the outcome and the call."""
     rows = rows or Rows(book)
     for run in rows.runs.values():
-        if run.kind == "consumer" and run.phase != Phase.PREPARING and run.prepare_result is None:
+        if run.kind == "consumer" and run.phase != RunPhase.PREPARING and run.prepare_result is None:
             raise broken("W3", "it is prepared, and what was prepared is not there", run)
         call = rows.call_of.get(run.call)
-        is_applied = run.outcome == Outcome.APPLIED
+        is_applied = run.outcome == EffectOutcome.APPLIED
         kept = call is not None and call.status == CallStatus.APPLIED and call.result == run.mutation_result
         if is_applied != (run.mutation_result is not None) or (is_applied and not kept):
             raise broken("W3", f"its outcome, its result and its call do not say the same ({call})", run)
@@ -153,7 +156,7 @@ def w3_checkpoint(book: Book, rows: Rows | None = None) -> None:
             raise broken("W3", f"its call is known to have happened ({call})", run)
 
 
-def w4_one_call(book: Book, rows: Rows | None = None) -> None:
+def w4_one_call(book: WorkflowTables, rows: Rows | None = None) -> None:
     """A run makes one call at most, under a key of its own; one that goes on from another's makes none."""
     rows = rows or Rows(book)
     for run_id, count in Counter(call.run for call in rows.calls).items():
@@ -165,7 +168,7 @@ def w4_one_call(book: Book, rows: Rows | None = None) -> None:
             raise broken("W4", f"a call stands under it that is not its own ({call})", run)
 
 
-def w5_effect_once(book: Book, rows: Rows | None = None) -> None:
+def w5_effect_once(book: WorkflowTables, rows: Rows | None = None) -> None:
     """Of the calls that were about an event, one can have happened; if it is consumed after a call, that one has."""
     rows = rows or Rows(book)
     about: dict[int, list[int]] = {}
@@ -182,12 +185,12 @@ def w5_effect_once(book: Book, rows: Rows | None = None) -> None:
         if take.disposition != "consumed":
             continue
         run = rows.runs[take.run]
-        has_called = run.outcome != Outcome.NONE or run.id in rows.call_of
+        has_called = run.outcome != EffectOutcome.NONE or run.id in rows.call_of
         if has_called and about.get(take.event) != [run.call]:
             raise broken("W5", f"it is consumed by run {run.id}, whose call did not happen", rows.events[take.event])
 
 
-def w6_intent(book: Book, rows: Rows | None = None) -> None:
+def w6_intent(book: WorkflowTables, rows: Rows | None = None) -> None:
     """Whatever a run may have done outside, a call tells of it: from before it left, until it is known."""
     rows = rows or Rows(book)
     for run in rows.runs.values():
@@ -195,34 +198,34 @@ def w6_intent(book: Book, rows: Rows | None = None) -> None:
         status = None if call is None else call.status
         is_given_up = call is not None and call.resolved_by == "user_skip"
         fits = {
-            Outcome.NONE: status is None,
-            Outcome.UNKNOWN: status in _OPEN,
-            Outcome.APPLIED: status == CallStatus.APPLIED,
-            Outcome.FAILED: status == CallStatus.FAILED and not is_given_up,
-            Outcome.SKIPPED: status is None or is_given_up,
+            EffectOutcome.NONE: status is None,
+            EffectOutcome.UNKNOWN: status in _OPEN,
+            EffectOutcome.APPLIED: status == CallStatus.APPLIED,
+            EffectOutcome.FAILED: status == CallStatus.FAILED and not is_given_up,
+            EffectOutcome.SKIPPED: status is None or is_given_up,
         }
-        if not fits[Outcome(run.outcome)]:
+        if not fits[EffectOutcome(run.outcome)]:
             raise broken("W6", f"its outcome is {run.outcome}, and its call {call}", run)
 
 
-def w7_reset(book: Book, rows: Rows | None = None) -> None:
+def w7_reset(book: WorkflowTables, rows: Rows | None = None) -> None:
     """A chain goes on by the outcome: from `next` with copies, from the beginning, or not before it is known."""
     rows = rows or Rows(book)
     for run in rows.runs.values():
         before = None if run.retry_of is None else rows.runs.get(run.retry_of)
-        if run.outcome == Outcome.UNKNOWN:
+        if run.outcome == EffectOutcome.UNKNOWN:
             _check_unknown(run, rows.flows[run.flow], rows.call_of.get(run.id))
         if before is None:
             if run.effect_of is not None:
                 raise broken("W7", "it goes on from a call, and from no run", run)
             continue
-        match restart_of(Outcome(before.outcome)):
+        match restart_of(EffectOutcome(before.outcome)):
             case Restart.WAIT:
                 raise broken("W7", f"it follows run {before.id}, of which nobody knows what became", run)
             case Restart.EMIT:
                 copied = (before.call, before.outcome, before.prepare_result, before.mutation_result)
                 is_so = (run.call, run.outcome, run.prepare_result, run.mutation_result) == copied
-                if not is_so or _ORDER.index(Phase(run.phase)) < _ORDER.index(Phase.MUTATED):
+                if not is_so or _ORDER.index(RunPhase(run.phase)) < _ORDER.index(RunPhase.MUTATED):
                     raise broken("W7", f"it does not go on from what run {before.id} came to", run)
             case Restart.FRESH:
                 if run.effect_of is not None:
@@ -231,9 +234,9 @@ def w7_reset(book: Book, rows: Rows | None = None) -> None:
 
 def _check_unknown(run: RunRow, flow: FlowRow, call: CallRow | None) -> None:
     """Never failed, never repaired; what nobody can find out is a person's to say, and they are told."""
-    if run.status not in (Status.ACTIVE, Status.RECONCILIATION, Status.CRASHED):
+    if run.status not in (RunStatus.ACTIVE, RunStatus.RECONCILIATION, RunStatus.CRASHED):
         raise broken("W7", "nobody knows what became of its call, and it is told as failed", run)
-    if run.status != Status.ACTIVE and (call is None or call.status == CallStatus.IN_FLIGHT):
+    if run.status != RunStatus.ACTIVE and (call is None or call.status == CallStatus.IN_FLIGHT):
         raise broken("W7", f"it has stopped, and nobody asks what became of its call ({call})", run)
     if run.cancelled or call is None or call.status != CallStatus.INDETERMINATE:
         return
@@ -241,7 +244,7 @@ def _check_unknown(run: RunRow, flow: FlowRow, call: CallRow | None) -> None:
         raise broken("W7", f"only a person can tell what became of it, and {flow.name} does not ask one", run)
 
 
-def w8_recovery(book: Book, rows: Rows | None = None, alive: Collection[int] | None = None) -> None:
+def w8_recovery(book: WorkflowTables, rows: Rows | None = None, alive: Collection[int] | None = None) -> None:
     """Chains are lines. Each ends in a commit, in a run that is alive or was given up, or in what is to be finished."""
     rows = rows or Rows(book)
     chains: dict[int, list[RunRow]] = {}
@@ -258,32 +261,32 @@ def w8_recovery(book: Book, rows: Rows | None = None, alive: Collection[int] | N
         head = None if flow.head is None else rows.runs.get(flow.head)
         if flow.head is not None and (head is None or head.flow != flow.id or head.id in rows.after):
             raise broken("W8", f"what it has to finish is no end of a chain ({head})", flow)
-        if head is not None and head.status == Status.COMMITTED:
+        if head is not None and head.status == RunStatus.COMMITTED:
             raise broken("W8", "what it has to finish is finished", flow)
 
 
-def _check_end(book: Book, rows: Rows, last: RunRow, alive: Collection[int] | None) -> None:
+def _check_end(book: WorkflowTables, rows: Rows, last: RunRow, alive: Collection[int] | None) -> None:
     flow = rows.flows[last.flow]
-    if last.status == Status.ACTIVE:
+    if last.status == RunStatus.ACTIVE:
         if alive is not None and last.id not in alive:
             raise broken("W8", "nobody executes it, and it is active", last)
     elif flow.head == last.id:
         _check_seen(flow, last, rows.call_of.get(last.call))
-    elif last.status != Status.COMMITTED and not _is_given_up(book, flow, last):
+    elif last.status != RunStatus.COMMITTED and not _is_given_up(book, flow, last):
         raise broken("W8", f"it has no successor, and {flow.name} does not know that it has to finish it", last)
 
 
 def _check_seen(flow: FlowRow, head: RunRow, call: CallRow | None) -> None:
     """It goes on at a time, or somebody is told."""
-    waits = restart_of(Outcome(head.outcome)) is Restart.WAIT
+    waits = restart_of(EffectOutcome(head.outcome)) is Restart.WAIT
     at = flow.retry_at if not waits else None if call is None else call.next_at
     if flow.block is None and not flow.repairing and at is None:
         raise broken("W8", f"it has stopped, nothing takes it up again, and nobody is told ({flow})", head)
 
 
-def _is_given_up(book: Book, flow: FlowRow, run: RunRow) -> bool:
+def _is_given_up(book: WorkflowTables, flow: FlowRow, run: RunRow) -> bool:
     """By a person; or its event was parked, if the workflow is declared so."""
-    is_fresh = run.kind == "consumer" and restart_of(Outcome(run.outcome)) is Restart.FRESH
+    is_fresh = run.kind == "consumer" and restart_of(EffectOutcome(run.outcome)) is Restart.FRESH
     return (
         bool(run.cancelled)
         or run.aside is not None
@@ -291,7 +294,7 @@ def _is_given_up(book: Book, flow: FlowRow, run: RunRow) -> bool:
     )
 
 
-def w9_reserve(book: Book, rows: Rows | None = None) -> None:
+def w9_reserve(book: WorkflowTables, rows: Rows | None = None) -> None:
     """An event is consumed with the commit of its run; a run that has not ended holds what it took, and nobody else."""
     rows = rows or Rows(book)
     by_event: dict[int, list[Take]] = {}
@@ -317,18 +320,22 @@ def w9_reserve(book: Book, rows: Rows | None = None) -> None:
 
 def _check_take(take: Take, rows: Rows) -> None:
     run, event = rows.runs[take.run], rows.events[take.event]
-    is_committed = run.status == Status.COMMITTED
+    is_committed = run.status == RunStatus.COMMITTED
     match take.disposition:
         case "reserved":
-            is_asked = run.status == Status.APPROVAL and run.phase == Phase.PREPARED
-            keeps = is_asked or restart_of(Outcome(run.outcome)) is not Restart.FRESH
-            is_open = run.status == Status.ACTIVE or (keeps and rows.flows[run.flow].head == run.id)
+            is_asked = run.status == RunStatus.APPROVAL and run.phase == RunPhase.PREPARED
+            keeps = is_asked or restart_of(EffectOutcome(run.outcome)) is not Restart.FRESH
+            is_open = run.status == RunStatus.ACTIVE or (keeps and rows.flows[run.flow].head == run.id)
             fits = event.reserved_by == run.id and is_open
         case "consumed":
-            fits = is_committed and event.status == "consumed" and run.outcome in (Outcome.NONE, Outcome.APPLIED)
+            fits = (
+                is_committed
+                and event.status == "consumed"
+                and run.outcome in (EffectOutcome.NONE, EffectOutcome.APPLIED)
+            )
         case "skipped":
             fits = event.status == "skipped" and (
-                bool(run.cancelled) or (is_committed and run.outcome == Outcome.SKIPPED)
+                bool(run.cancelled) or (is_committed and run.outcome == EffectOutcome.SKIPPED)
             )
         case "parked":
             # Put aside after the effect: from there it is only finished, or skipped.
@@ -340,12 +347,12 @@ def _check_take(take: Take, rows: Rows) -> None:
             fits = any(other.run in heirs and other.event == event.id for other in rows.takes)
         case _:
             # Given back: only if surely nothing was done (W5).
-            fits = not is_committed and restart_of(Outcome(run.outcome)) is Restart.FRESH
+            fits = not is_committed and restart_of(EffectOutcome(run.outcome)) is Restart.FRESH
     if not fits:
         raise broken("W9", f"{take} does not fit {event}", run)
 
 
-def _check_counts(book: Book, rows: Rows) -> None:
+def _check_counts(book: WorkflowTables, rows: Rows) -> None:
     found = Counter((event.topic, event.status) for event in rows.events.values())
     for topic, pending, parked in book.execute("select id, pending, parked from flow_topic"):
         if (pending, parked) != (found[topic, "pending"], found[topic, "parked"]):
@@ -354,7 +361,7 @@ def _check_counts(book: Book, rows: Rows) -> None:
             )
 
 
-def w12_wake_at(book: Book, rows: Rows | None = None) -> None:
+def w12_wake_at(book: WorkflowTables, rows: Rows | None = None) -> None:
     """When a consumer is woken is a day ahead at most, by the times of its runs, one of which has asked for it."""
     rows = rows or Rows(book)
     for flow in rows.flows.values():
@@ -365,13 +372,13 @@ def w12_wake_at(book: Book, rows: Rows | None = None) -> None:
                 raise broken("W12", f"it is {latest}, and that is more than a day ahead", row)
 
 
-ANY_TIME: Final[tuple[Callable[[Book, Rows], None], ...]] = (
+ANY_TIME: Final[tuple[Callable[[WorkflowTables, Rows], None], ...]] = (
     *(w1_single, w2_forward, w3_checkpoint, w4_one_call, w5_effect_once, w6_intent, w7_reset),
     *(w9_reserve, w12_wake_at),
 )
 
 
-def check_all(book: Book, alive: Collection[int] | None = None) -> None:
+def check_all(book: WorkflowTables, alive: Collection[int] | None = None) -> None:
     """All that must hold between two transactions. `alive`: the runs that somebody executes, if that is known."""
     wrong = book.relearn()
     if wrong:

@@ -12,10 +12,10 @@ from headwater.errors import HeadwaterError
 from headwater.store.commit import Committed, Operation, Tables, Verdict
 from headwater.values.ids import DocKey, Millis
 from headwater.values.tree import Maybe
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording import status_document
 
-Part: TypeAlias = Callable[[Book], Any]
+Part: TypeAlias = Callable[[WorkflowTables], Any]
 """One transition. It may be called more than once, if the disk has refused what it was part of."""
 
 
@@ -23,7 +23,10 @@ class Ride:
     """What a commit takes along."""
 
     def __init__(
-        self, now: Callable[[], Millis], hear: Callable[[Ride], None], mark: Callable[[Book], None] = lambda _: None
+        self,
+        now: Callable[[], Millis],
+        hear: Callable[[Ride], None],
+        mark: Callable[[WorkflowTables], None] = lambda _: None,
     ) -> None:
         self._now = now
         # Told when it is decided; and before that, when it has been done but may yet come to nothing.
@@ -32,7 +35,7 @@ class Ride:
         self.parts: list[Part] = []
         # What each part came to.
         self.answers: list[Any] = []
-        self.book: Book | None = None
+        self.book: WorkflowTables | None = None
         # decided(): what became of it.
         self.is_decided = False
         self.error: HeadwaterError | None = None
@@ -40,7 +43,7 @@ class Ride:
 
     def ride(self, tables: Tables, look: Callable[[DocKey], Maybe]) -> Sequence[Operation]:
         """All parts, in order; then the status documents follow."""
-        book = self.book = Book(tables, self._now(), look)
+        book = self.book = WorkflowTables(tables, self._now(), look)
         try:
             self.answers = [part(book) for part in list(self.parts)]
         except HeadwaterError as error:

@@ -32,7 +32,7 @@ from headwater.workflow.rows import (
     HandlerKind,
     HandlerRow,
     RunRow,
-    Status,
+    RunStatus,
     TopicRow,
 )
 from headwater.workflow.workflow_spec import FlowSpec
@@ -59,7 +59,7 @@ def _nothing(_doc: DocKey) -> Maybe:
     return ABSENT
 
 
-class Book:
+class WorkflowTables:
     """The tables, at one moment."""
 
     def __init__(self, tables: Tables, now: Millis, look: Callable[[DocKey], Maybe] = _nothing) -> None:
@@ -151,7 +151,7 @@ class Book:
 
     def keep_run(self, run: RunRow) -> RunRow:
         """It is so now."""
-        if run.status == Status.ACTIVE:
+        if run.status == RunStatus.ACTIVE:
             self.known[_ACTIVE, run.flow] = run.id
             self.known[_RUN, run.id] = run
         elif self.known.pop((_RUN, run.id), None) is not None:

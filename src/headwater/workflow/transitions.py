@@ -19,30 +19,30 @@ import msgspec
 from headwater.errors import TransitionError
 from headwater.values.ids import Millis
 from headwater.workflow import run_rows
-from headwater.workflow.phases import Restart, Step, restart_of
-from headwater.workflow.planner import Due, Flags, Rest, choose
+from headwater.workflow.phases import Restart, RunStep, restart_of
+from headwater.workflow.planner import Due, Flags, IdleUntil, choose
 from headwater.workflow.retry_policy import DEFAULT
 from headwater.workflow.rows import (
     CallRow,
+    EffectOutcome,
     EventRow,
+    FailureKind,
     FlowRow,
     HandlerKind,
     HandlerRow,
     Intent,
-    Outcome,
-    Phase,
     ResolvedBy,
+    RunCause,
+    RunPhase,
     RunRow,
-    Status,
-    Trouble,
-    Why,
+    RunStatus,
 )
 from headwater.workflow.run_retention import is_due, prune
 from headwater.workflow.schedule import next_after
 from headwater.workflow.set_aside import take_up, waits
-from headwater.workflow.stopping import Failed, active, after_crash, crashed, failed, stop, unknown
-from headwater.workflow.tables import Book
-from headwater.workflow.wording.captions import told
+from headwater.workflow.stopping import RunFailure, active, after_crash, crashed, failed, stop, unknown
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.wording.captions import run_caption
 from headwater.workflow.workflow_limits import ERROR_MAX, PAGE, WAKE_MAX_MS
 from headwater.workflow.workflow_rows import set_flow, set_handler
 from headwater.workflow.workflow_spec import FlowSpec
@@ -68,7 +68,7 @@ class Repair(msgspec.Struct, frozen=True):
     run: RunRow
 
 
-class Ask(msgspec.Struct, frozen=True):
+class ReconcileCall(msgspec.Struct, frozen=True):
     """A call whose outcome nobody knows is to be asked about now."""
 
     flow: FlowRow
@@ -76,10 +76,10 @@ class Ask(msgspec.Struct, frozen=True):
     call: CallRow
 
 
-Next: TypeAlias = Begun | Ask | Repair | Rest
+Next: TypeAlias = Begun | ReconcileCall | Repair | IdleUntil
 
 
-def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
+def begin(book: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> Next:
     """The next run of a workflow, as the planner has it; or when to look again.
 
     W1: never a second one beside a run that is active, nor a new one while a chain is not finished.
@@ -87,16 +87,16 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
     flow = book.flow_named(name)
     assert flow is not None
     if book.active(flow.id) is not None:
-        return Rest()
-    flow = _mend_clock(book, flow, spec)
+        return IdleUntil()
+    flow = _correct_clock(book, flow, spec)
     if flow.head is None:
         flow = take_up(book, flow)
     if flow.head is not None:
         return _go_on(book, flow, book.run(flow.head), spec, flags)
     due = choose(book, flow, spec, flags)
-    if isinstance(due, Rest) and _mend_times(book, flow, spec):
+    if isinstance(due, IdleUntil) and _correct_times(book, flow, spec):
         due = choose(book, flow, spec, flags)
-    if isinstance(due, Rest):
+    if isinstance(due, IdleUntil):
         return due
     events, offered = _shown(book, flow, due.handler, due.kind, spec)
     run = run_rows.insert(book, flow, due.handler.name, due.kind, due.why, offered=offered)
@@ -104,7 +104,7 @@ def begin(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Next:
     return Begun(flow, run, due.handler.state, tuple(events))
 
 
-def begin_after(book: Book, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
+def begin_after(book: WorkflowTables, handler: str, name: str, spec: FlowSpec, flags: Flags) -> Next:
     """The same, in the transaction that ends a run of `handler`: what that has left is not noted in the flags yet.
 
     Empty: the run took nothing, and has left what it left.
@@ -118,29 +118,29 @@ def begin_after(book: Book, handler: str, name: str, spec: FlowSpec, flags: Flag
     return begin(book, name, spec, Flags(flags.fresh, dirty, flags.resumed))
 
 
-def peek(book: Book, name: str, spec: FlowSpec, flags: Flags) -> Rest:
+def peek(book: WorkflowTables, name: str, spec: FlowSpec, flags: Flags) -> IdleUntil:
     """When something is due; nothing is begun."""
     flow = book.flow_named(name)
     assert flow is not None
     if book.active(flow.id) is not None or flow.intent != Intent.ACTIVE or flow.block is not None:
-        return Rest()
+        return IdleUntil()
     if flow.head is None:
         due = choose(book, flow, spec, flags)
-        return due if isinstance(due, Rest) and waits(book, flow) is None else Rest(book.now)
+        return due if isinstance(due, IdleUntil) and waits(book, flow) is None else IdleUntil(book.now)
     head = book.run(flow.head)
     if flow.repairing:
-        return Rest(book.now)
-    if restart_of(Outcome(head.outcome)) is not Restart.WAIT:
-        return Rest(flow.retry_at)
+        return IdleUntil(book.now)
+    if restart_of(EffectOutcome(head.outcome)) is not Restart.WAIT:
+        return IdleUntil(flow.retry_at)
     call = book.call_of(head)
-    return Rest(None if call is None else call.next_at)
+    return IdleUntil(None if call is None else call.next_at)
 
 
-def _mend_clock(book: Book, flow: FlowRow, spec: FlowSpec) -> FlowRow:
+def _correct_clock(book: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> FlowRow:
     """W11: if the clock was set back, what was due soon is not due in hours."""
     if flow.updated_at <= book.now:
         return flow
-    _mend_times(book, flow, spec)
+    _correct_times(book, flow, spec)
     # From here on by the clock as it is now.
     retry_at = flow.retry_at
     if retry_at is not None and retry_at > book.now:
@@ -150,7 +150,7 @@ def _mend_clock(book: Book, flow: FlowRow, spec: FlowSpec) -> FlowRow:
     return set_flow(book, flow, retry_at=retry_at)
 
 
-def _mend_times(book: Book, flow: FlowRow, spec: FlowSpec) -> bool:
+def _correct_times(book: WorkflowTables, flow: FlowRow, spec: FlowSpec) -> bool:
     """The same for handlers; whether it was so.
 
     Told by the times themselves, each of which has a latest that it can be: the workflow may not have been written for
@@ -170,7 +170,7 @@ def _mend_times(book: Book, flow: FlowRow, spec: FlowSpec) -> bool:
     return is_mended
 
 
-def _begins(book: Book, due: Due) -> None:
+def _begins(book: WorkflowTables, due: Due) -> None:
     """D17: a time that a consumer has asked for is used up when its run begins."""
     if due.kind == "consumer" and due.handler.wake_at is not None and due.handler.wake_at <= book.now:
         set_handler(book, due.handler, wake_at=None)
@@ -178,7 +178,9 @@ def _begins(book: Book, due: Due) -> None:
         set_handler(book, due.handler, asked=0)
 
 
-def _shown(book: Book, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec) -> tuple[list[EventRow], int]:
+def _shown(
+    book: WorkflowTables, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: FlowSpec
+) -> tuple[list[EventRow], int]:
     """The first events that a handler is shown, and how many it is shown."""
     if kind == "producer":
         return [], 0
@@ -189,28 +191,28 @@ def _shown(book: Book, flow: FlowRow, row: HandlerRow, kind: HandlerKind, spec: 
 
 
 def _go_on(  # noqa: PLR0911  # one for each way to stop
-    book: Book, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags
+    book: WorkflowTables, flow: FlowRow, head: RunRow, spec: FlowSpec, flags: Flags
 ) -> Next:
     """The chain that is not finished."""
     # W14: as in the planner.
     if flow.intent != Intent.ACTIVE or flow.block is not None:
-        return Rest()
+        return IdleUntil()
     if flow.repairing:
         return Repair(flow, head)
-    restart = restart_of(Outcome(head.outcome))
+    restart = restart_of(EffectOutcome(head.outcome))
     if restart is Restart.WAIT:
         return _ask(book, flow, head)
     if flow.retry_at is None:
-        return Rest()
+        return IdleUntil()
     if flow.retry_at > book.now:
-        return Rest(flow.retry_at)
+        return IdleUntil(flow.retry_at)
     row = book.handler(flow.id, head.kind, head.handler)
     if row.gone:
-        return Rest()
-    is_approved = head.error_kind == Trouble.ASK and head.phase == Phase.PREPARED and head.approval is not None
+        return IdleUntil()
+    is_approved = head.error_kind == FailureKind.ASK and head.phase == RunPhase.PREPARED and head.approval is not None
     if is_approved and head.version == flow.version:
         # L10: the very plan that a person has approved, by the code that made it: the same attempt goes on.
-        run = run_rows.move(book, head, Step.APPROVED, error_kind=None, error=None, error_details=None)
+        run = run_rows.move(book, head, RunStep.APPROVED, error_kind=None, error=None, error_details=None)
         set_flow(book, flow, retry_at=None)
         return Begun(flow, run, row.state, tuple(book.events_of(run)))
     keeps = restart is Restart.EMIT
@@ -222,24 +224,26 @@ def _go_on(  # noqa: PLR0911  # one for each way to stop
     set_flow(book, flow, head=run.id, retry_at=None)
     if keeps:
         return Begun(flow, run, row.state, tuple(book.events_of(run)), book.call_of(run))
-    _begins(book, Due(row, head.kind, Why.RETRY))
+    _begins(book, Due(row, head.kind, RunCause.RETRY))
     return Begun(flow, run, row.state, tuple(events))
 
 
-def _why(book: Book, head: RunRow) -> Why:
-    call = book.call_of(head) if head.status == Status.CRASHED and head.outcome != Outcome.NONE else None
-    if head.status == Status.RECONCILIATION or (call is not None and call.resolved_by != "call"):
-        return Why.RECONCILED
-    return {Status.CRASHED: Why.RECOVERY, Status.APPROVAL: Why.APPROVED}.get(Status(head.status), Why.RETRY)
+def _why(book: WorkflowTables, head: RunRow) -> RunCause:
+    call = book.call_of(head) if head.status == RunStatus.CRASHED and head.outcome != EffectOutcome.NONE else None
+    if head.status == RunStatus.RECONCILIATION or (call is not None and call.resolved_by != "call"):
+        return RunCause.RECONCILED
+    return {RunStatus.CRASHED: RunCause.RECOVERY, RunStatus.APPROVAL: RunCause.APPROVED}.get(
+        RunStatus(head.status), RunCause.RETRY
+    )
 
 
-def _ask(book: Book, flow: FlowRow, head: RunRow) -> Next:
+def _ask(book: WorkflowTables, flow: FlowRow, head: RunRow) -> Next:
     call = book.call_of(head)
     if call is None or call.next_at is None:
-        return Rest()
+        return IdleUntil()
     if call.next_at > book.now:
-        return Rest(call.next_at)
-    return Ask(flow, head, call)
+        return IdleUntil(call.next_at)
+    return ReconcileCall(flow, head, call)
 
 
 # --- on its way -----------------------------------------------------------------------------------------------
@@ -258,7 +262,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The operation that the plan itself is handed to, and nothing in between: then it leaves with this."""
 
 
-def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
+def prepared(book: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     """W3, W9: the plan, what it takes and when to wake are kept together."""
     run = active(book, run_id)
     flow = book.flow(run.flow)
@@ -274,20 +278,20 @@ def prepared(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
         # What was approved before was another plan.
         columns["approval"] = None
     if plan.acts is None or asks or not taken or run.cancelled or flow.intent != Intent.ACTIVE:
-        return run_rows.move(book, run, Step.PREPARED, **columns)
+        return run_rows.move(book, run, RunStep.PREPARED, **columns)
     # W6, as in `in_flight`: with the plan, because nobody has a say in between.
     run_rows.write_call(book, flow, run, plan.acts, plan.result)
-    return run_rows.move(book, run, Step.PREPARED, Step.IN_FLIGHT, **columns)
+    return run_rows.move(book, run, RunStep.PREPARED, RunStep.IN_FLIGHT, **columns)
 
 
-def ask(book: Book, run_id: int) -> RunRow:
+def ask(book: WorkflowTables, run_id: int) -> RunRow:
     """A person is asked before the mutation. What was taken stays taken: it is this plan that is approved, or not."""
     run = active(book, run_id)
     what = run.title or f"the next step of {run.handler}"
-    return stop(book, run, Step.APPROVAL, Trouble.ASK, f"waits for an approval of: {what}", block="ask")
+    return stop(book, run, RunStep.APPROVAL, FailureKind.ASK, f"waits for an approval of: {what}", block="ask")
 
 
-def in_flight(book: Book, run_id: int, operation: str, params: bytes) -> RunRow:
+def in_flight(book: WorkflowTables, run_id: int, operation: str, params: bytes) -> RunRow:
     """W6: that a call is about to leave is on disk before it does. From here on its outcome is unknown.
 
     Whoever paused the workflow or cancelled the run before this, has prevented it.
@@ -297,45 +301,45 @@ def in_flight(book: Book, run_id: int, operation: str, params: bytes) -> RunRow:
     if flow.intent != Intent.ACTIVE:
         raise TransitionError(f"{flow.name} was paused before run {run_id} acted", stopped=True)
     if run.cancelled:
-        return run_rows.move(book, run, Step.SKIPPED)
+        return run_rows.move(book, run, RunStep.SKIPPED)
     run_rows.write_call(book, flow, run, operation, params)
-    return run_rows.move(book, run, Step.IN_FLIGHT)
+    return run_rows.move(book, run, RunStep.IN_FLIGHT)
 
 
-def skipped(book: Book, run_id: int) -> RunRow:
+def skipped(book: WorkflowTables, run_id: int) -> RunRow:
     """Nothing was called, because somebody cancelled the run."""
-    return run_rows.move(book, active(book, run_id), Step.SKIPPED)
+    return run_rows.move(book, active(book, run_id), RunStep.SKIPPED)
 
 
-def applied(book: Book, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
+def applied(book: WorkflowTables, run_id: int, result: bytes, by: ResolvedBy = "call") -> RunRow:
     """The effect is there."""
     run = unknown(book, run_id)
     run_rows.resolve_call(book, run, by, result=result)
-    run = run_rows.move(book, run, Step.APPLIED, mutation_result=result)
-    if run.status != Status.ACTIVE:
+    run = run_rows.move(book, run, RunStep.APPLIED, mutation_result=result)
+    if run.status != RunStatus.ACTIVE:
         _known_now(book, run, by)
     return run
 
 
-def not_applied(book: Book, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
+def not_applied(book: WorkflowTables, run_id: int, error: str, by: ResolvedBy = "call") -> RunRow:
     """The effect is surely not there. What the run held waits again."""
     run = unknown(book, run_id)
     run_rows.resolve_call(book, run, by, result=None, error=error[:ERROR_MAX])
-    run = run_rows.move(book, run, Step.NOT_APPLIED)
-    if run.status != Status.ACTIVE:
+    run = run_rows.move(book, run, RunStep.NOT_APPLIED)
+    if run.status != RunStatus.ACTIVE:
         run_rows.release(book, run)
         _known_now(book, run, by)
     return run
 
 
-def _known_now(book: Book, run: RunRow, by: ResolvedBy) -> None:
+def _known_now(book: WorkflowTables, run: RunRow, by: ResolvedBy) -> None:
     """The chain goes on. L7: what is called again and again, and never has an effect, is not called for ever."""
     flow = set_flow(book, book.flow(run.flow), block=None, block_kind=None)
     if by.startswith("user"):
         set_flow(book, flow, retry_at=book.now, failures=0)
-    elif run.status == Status.CRASHED:
+    elif run.status == RunStatus.CRASHED:
         after_crash(book, flow, run)
-    elif run.outcome == Outcome.APPLIED:
+    elif run.outcome == EffectOutcome.APPLIED:
         set_flow(book, flow, retry_at=book.now)
     elif flow.failures < DEFAULT.tries:
         wait = DEFAULT.delay_ms(flow.failures + 1)
@@ -345,36 +349,36 @@ def _known_now(book: Book, run: RunRow, by: ResolvedBy) -> None:
         set_flow(book, flow, failures=flow.failures + 1, block=text[:ERROR_MAX], block_kind="exhausted")
 
 
-def uncertain(book: Book, run_id: int, error: str, next_at: Millis | None, details: str = "") -> RunRow:
+def uncertain(book: WorkflowTables, run_id: int, error: str, next_at: Millis | None, details: str = "") -> RunRow:
     """Nobody knows, and the run cannot wait for it. Events stay with it (D4)."""
     active(book, run_id)
     run = unknown(book, run_id)
     run_rows.leave_call_open(book, run, next_at, error=error[:ERROR_MAX])
     block = None if next_at is not None else "indeterminate"
-    message = f"nobody knows whether {told(run)} happened: {error}"
-    return stop(book, run, Step.RECONCILIATION, Trouble.INDETERMINATE, message, block=block, details=details)
+    message = f"nobody knows whether {run_caption(run)} happened: {error}"
+    return stop(book, run, RunStep.RECONCILIATION, FailureKind.INDETERMINATE, message, block=block, details=details)
 
 
-def hung(book: Book, run_id: int, error: str) -> RunRow:
+def hung(book: WorkflowTables, run_id: int, error: str) -> RunRow:
     """A call has not come back in time, and may still have its effect: nobody is asked about it before it has ended."""
     run = uncertain(book, run_id, error, book.now)
     set_flow(book, book.flow(run.flow), block=error[:ERROR_MAX], block_kind="hung")
     return run
 
 
-def came_back(book: Book, run_id: int | None = None) -> None:
+def came_back(book: WorkflowTables, run_id: int | None = None) -> None:
     """A call that was late has ended: that of one run by itself; or, of any run, with the process that made it."""
     for flow_id, head in book.execute("select id, head from flow where block_kind = 'hung'"):
         if run_id in (None, head):
             set_flow(book, book.flow(flow_id), block=None, block_kind=None)
 
 
-def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
+def still_uncertain(book: WorkflowTables, run_id: int, error: str, tries: int, next_at: Millis | None) -> RunRow:
     """It was asked about once more, in vain. Without a next time, only a person can tell."""
     run = unknown(book, run_id)
     run_rows.leave_call_open(book, run, next_at, tries=tries, error=error[:ERROR_MAX])
     if next_at is None:
-        text = f"nobody knows whether {told(run)} happened"
+        text = f"nobody knows whether {run_caption(run)} happened"
         set_flow(book, book.flow(run.flow), block=text, block_kind="indeterminate")
     return run
 
@@ -382,35 +386,35 @@ def still_uncertain(book: Book, run_id: int, error: str, tries: int, next_at: Mi
 # --- the end --------------------------------------------------------------------------------------------------
 
 
-def consumed(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
+def consumed(book: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
     """W9: what the run took is consumed with its commit, or never."""
     run = active(book, run_id)
-    if run.cancelled and run.taken and run.outcome == Outcome.NONE:
+    if run.cancelled and run.taken and run.outcome == EffectOutcome.NONE:
         # Somebody was faster: it has nothing to call, so this was its last moment.
         raise TransitionError(f"run {run_id} was cancelled before it had ended", run=run_id, cancelled=True)
     row = book.handler(run.flow, "consumer", run.handler)
-    if run.outcome == Outcome.SKIPPED:
+    if run.outcome == EffectOutcome.SKIPPED:
         run_rows.release(book, run, "skipped", "skipped")
     else:
         run_rows.release(book, run, "consumed", "consumed")
     _widen(book, run, row, spec)
     if state is not None:
         set_handler(book, row, state=state)
-    run = run_rows.move(book, run, *([] if run.phase == Phase.EMITTING else [Step.EMITTING]), Step.COMMITTED)
+    run = run_rows.move(book, run, *([] if run.phase == RunPhase.EMITTING else [RunStep.EMITTING]), RunStep.COMMITTED)
     if run.taken:
-        book.said[run.flow] = told(run, book)
+        book.said[run.flow] = run_caption(run, book)
     return _finished(book, run, spec)
 
 
-def idle(book: Book, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
+def idle(book: WorkflowTables, run_id: int, plan: Prepared, spec: FlowSpec) -> RunRow:
     """`prepare` found nothing to do: only when to wake is kept."""
     prepared(book, run_id, plan, spec)
-    run = run_rows.move(book, book.run(run_id), Step.COMMITTED)
+    run = run_rows.move(book, book.run(run_id), RunStep.COMMITTED)
     _widen(book, run, book.handler(run.flow, "consumer", run.handler), spec)
     return _finished(book, run, spec)
 
 
-def _widen(book: Book, run: RunRow, row: HandlerRow, spec: FlowSpec) -> None:
+def _widen(book: WorkflowTables, run: RunRow, row: HandlerRow, spec: FlowSpec) -> None:
     """After poison few events are shown: more again when these are done, and all when these alone are not enough."""
     if row.span is None or not run.offered:
         return
@@ -424,7 +428,7 @@ def _widen(book: Book, run: RunRow, row: HandlerRow, spec: FlowSpec) -> None:
         book.published |= dict.fromkeys((run.flow, topic) for topic in consumer.topics)
 
 
-def produced(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
+def produced(book: WorkflowTables, run_id: int, state: bytes | None, spec: FlowSpec) -> RunRow:
     """What it published is part of the same transaction, and so is when it runs next."""
     run = active(book, run_id)
     row = book.handler(run.flow, "producer", run.handler)
@@ -432,11 +436,11 @@ def produced(book: Book, run_id: int, state: bytes | None, spec: FlowSpec) -> Ru
     # W11: counted from now, so that times that were missed come to one.
     next_at = None if schedule is None else next_after(schedule, book.now)
     set_handler(book, row, next_run_at=next_at, state=row.state if state is None else state)
-    run = run_rows.move(book, run, Step.COMMITTED)
+    run = run_rows.move(book, run, RunStep.COMMITTED)
     return _finished(book, run, spec)
 
 
-def _finished(book: Book, run: RunRow, spec: FlowSpec) -> RunRow:
+def _finished(book: WorkflowTables, run: RunRow, spec: FlowSpec) -> RunRow:
     """The chain is done, and with it what was counted of it."""
     flow = book.flow(run.flow)
     if flow.head is not None or flow.failures or flow.repairs:
@@ -449,12 +453,12 @@ def _finished(book: Book, run: RunRow, spec: FlowSpec) -> RunRow:
 
 
 __all__ = [
-    "Ask",
     "Begun",
-    "Failed",
     "Next",
     "Prepared",
+    "ReconcileCall",
     "Repair",
+    "RunFailure",
     "applied",
     "ask",
     "begin",

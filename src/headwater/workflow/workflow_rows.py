@@ -8,10 +8,10 @@ from __future__ import annotations
 import msgspec
 
 from headwater.workflow.rows import FlowRow, HandlerRow
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 
 
-def set_flow(book: Book, flow: FlowRow, **columns: object) -> FlowRow:
+def set_flow(book: WorkflowTables, flow: FlowRow, **columns: object) -> FlowRow:
     """Write fields of a workflow; its status follows."""
     sets = ", ".join(f"{name} = ?" for name in columns)
     values = [str(value) if isinstance(value, str) else value for value in columns.values()]
@@ -21,7 +21,7 @@ def set_flow(book: Book, flow: FlowRow, **columns: object) -> FlowRow:
     return msgspec.structs.replace(flow, **columns)
 
 
-def set_handler(book: Book, row: HandlerRow, **columns: object) -> None:
+def set_handler(book: WorkflowTables, row: HandlerRow, **columns: object) -> None:
     """Write fields of a handler."""
     sets = ", ".join(f"{name} = ?" for name in columns)
     where = "flow = ? and kind = ? and name = ?"

@@ -8,8 +8,8 @@ import pytest
 
 import headwater as hw
 from headwater.errors import EventFailedError, UsageError
-from headwater.scheduler.inspect.trace import Started
-from headwater.testing.invariants.scheduler_invariants import Watch
+from headwater.scheduler.inspect.trace import RunStarted
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
 from tests.runtime.pieces.kit import Told, check_held, held, stored
 
 told = Told()
@@ -155,11 +155,11 @@ def test_a_parent_runs_before_its_children_in_a_pass_that_concerns_both() -> Non
             hw.start(child, "c")
 
     with app.open("memory:") as space:
-        watch = Watch(space.scheduler)
+        watch = SchedulerWatch(space.scheduler)
         tick.value = 1
         tick.value = 2
         assert told.taken() == [("outer", 0), ("inner", 0), ("outer", 1), ("inner", 1), ("outer", 2)]
-        names = [record.node.partition("#")[0] for record in watch.records if isinstance(record, Started)]
+        names = [record.node.partition("#")[0] for record in watch.records if isinstance(record, RunStarted)]
         assert names == ["outer", "inner", "outer"]
         watch.check()
         watch.end()

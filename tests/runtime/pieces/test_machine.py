@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 import headwater as hw
 from headwater.errors import EventFailedError
 from headwater.testing import probe
-from headwater.testing.invariants.scheduler_invariants import Watch
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch
 from tests.runtime.pieces.kit import Told, check_held, stored
 
 KEYS = st.sampled_from("abc")
@@ -114,7 +114,7 @@ class Pieces(RuleBasedStateMachine):
         self.t.space.pieces  # noqa: B018  # so that there are some
         # That it stands there is a change, too.
         self.scale.value = 1
-        self.watch = Watch(self.t.space.scheduler)
+        self.watch = SchedulerWatch(self.t.space.scheduler)
         self.believed: dict[str, Believed] = {}
         self.now = {"scale": 1, "child_x": 0}
         self.children: list[str] = []
@@ -283,7 +283,7 @@ class Pieces(RuleBasedStateMachine):
         """A new process: children come by themselves, others are started again, with what they had."""
         self.watch.end()
         self.t.restart()
-        self.watch = Watch(self.t.space.scheduler)
+        self.watch = SchedulerWatch(self.t.space.scheduler)
         before = self.running()
         for piece in self.believed.values():
             piece.is_running = False

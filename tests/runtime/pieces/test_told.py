@@ -12,7 +12,7 @@ from headwater.cli.main import cli
 from headwater.errors import UserCodeError
 from headwater.inspect.live_queries import look
 from headwater.inspect.records import VERSION, Ask
-from headwater.scheduler.inspect.trace import Started
+from headwater.scheduler.inspect.trace import RunStarted
 from tests.runtime.pieces.kit import stored
 
 
@@ -90,8 +90,8 @@ def test_an_error_names_the_piece() -> None:
 
 def test_a_trace_leads_to_the_piece() -> None:
     with hw.App("t").open("memory:") as space:
-        found: list[Started] = []
-        space.scheduler.trace.listen(lambda record: found.append(record) if isinstance(record, Started) else None)
+        found: list[RunStarted] = []
+        space.scheduler.trace.listen(lambda record: found.append(record) if isinstance(record, RunStarted) else None)
         kitchen, _ = two(space)
         names = {node.id: node.title for node in space.scheduler.registry.nodes}
         assert [names[record.node] for record in found] == [

@@ -12,7 +12,7 @@ from headwater.errors import UserCodeError
 from headwater.host.async_opening import AsyncOpening
 from headwater.runtime.options import Options
 from headwater.testing import SimLoop, simulate
-from headwater.testing.invariants.scheduler_invariants import Watch, check
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check
 from headwater.testing.sim_clock import START_MS
 from headwater.values.ids import Millis
 
@@ -119,7 +119,7 @@ class World:
 
         async def whole() -> T:
             async with self.aopen() as space:
-                watch = Watch(space.scheduler)
+                watch = SchedulerWatch(space.scheduler)
                 done = await main(space)
                 await space.settle()
                 check(space.scheduler)

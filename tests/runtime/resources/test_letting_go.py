@@ -6,7 +6,7 @@ import gc
 
 import headwater as hw
 from headwater.declare.resources.source import Source
-from headwater.scheduler.scheduler_limits import KEPT_MAX
+from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from tests.runtime.resources.outside import World
 
 
@@ -28,19 +28,19 @@ def test_what_nobody_looks_at_any_more_goes_from_memory_fresh_or_not() -> None:
         find(query.value)
 
     async def main(space: hw.AsyncSpace) -> None:
-        for number in range(2 * KEPT_MAX + 500):
+        for number in range(2 * UNREAD_MAX + 500):
             query.value = number
             await space.settle()
         await space.synced()
         space.keep()
-        assert sources() < 2 * KEPT_MAX
-        assert space.stats.documents < 2 * KEPT_MAX
-        assert space.runs(find) == 2 * KEPT_MAX + 500
+        assert sources() < 2 * UNREAD_MAX
+        assert space.stats.documents < 2 * UNREAD_MAX
+        assert space.runs(find) == 2 * UNREAD_MAX + 500
         # What was let go of is read again.
         world.asked()
         assert find(1) == hw.Ready(1)
         await space.settle()
-        assert space.runs(find) == 2 * KEPT_MAX + 500
+        assert space.runs(find) == 2 * UNREAD_MAX + 500
 
     world.run(main)
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from headwater.core import Attempt, Node, NodeSpec, Scheduler, SetDoc, doc_key, freeze
 from headwater.errors import UserCodeError
-from headwater.scheduler.graph.node import Kind
+from headwater.scheduler.graph.node import NodeKind
 from headwater.store.resumption import listing, overlapping_writes
 from headwater.testing.invariants.restore_invariants import i7_restart_equivalence
-from headwater.testing.invariants.scheduler_invariants import Watch, check, check_trace
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check, check_trace
 from headwater.values.address import Depth
 from headwater.values.ids import MAIN, DocKey, Seq
 from headwater.values.tree import Path as TreePath
@@ -54,7 +54,7 @@ class Life:
         self.scheduler = Scheduler(
             self.here.replica, now=lambda: 1000.0, perform=self._perform, report=self.errors.append
         )
-        self.watch = Watch(self.scheduler)
+        self.watch = SchedulerWatch(self.scheduler)
         self.nodes: dict[str, Node] = {plan.name: self._add(plan) for plan in self.plans}
         if resume:
             nodes = list(self.nodes.values())
@@ -72,7 +72,7 @@ class Life:
             NodeSpec(
                 name=plan.name,
                 fn=lambda tx: finished(plan, TxLook(tx, (lambda name: self._call(plan, name)) if plan.calls else None)),
-                kind=Kind.EFFECT if plan.effect else Kind.COMPUTATION,
+                kind=NodeKind.EFFECT if plan.effect else NodeKind.COMPUTATION,
                 outputs=() if plan.effect else (doc_key(plan.name), *map(doc_key, plan.sides())),
                 side_write_envelope=((doc_key(BIG), ()),) if plan.materializes else (),
                 eager=plan.eager,

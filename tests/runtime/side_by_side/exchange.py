@@ -11,17 +11,17 @@ from headwater.cells.transaction import Transaction
 from headwater.core import NodeKind, NodeSpec, SetDoc, doc_key, freeze
 from headwater.errors import UserCodeError
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import Restored
+from headwater.scheduler.inspect.trace import NodeRestored
 from headwater.scheduler.passes.attempt import Attempt
 from headwater.scheduler.passes.steps import Call
-from headwater.scheduler.scheduler import Scheduler, perform_plainly
+from headwater.scheduler.scheduler import Scheduler, perform_directly
 from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.commit import Outcome, Submission
 from headwater.store.document import Found
 from headwater.store.engine import Engine
 from headwater.store.resumption import listing, overlapping_writes
 from headwater.testing import SimClock
-from headwater.testing.invariants.scheduler_invariants import Watch, check
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check
 from headwater.values.address import Depth
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from headwater.values.tree import ABSENT, Path
@@ -50,7 +50,7 @@ class Runtime:
         self.waits: set[str] = set()
         self.under_way: list[Attempt] = []
         self.scheduler = Scheduler(self.replica, now=lambda: 0.0, perform=self._perform, report=self.errors.append)
-        self.watch = Watch(self.scheduler)
+        self.watch = SchedulerWatch(self.scheduler)
         self.nodes: dict[str, Node] = {}
 
     def _perform(self, attempt: Call) -> None:
@@ -58,7 +58,7 @@ class Runtime:
             attempt.suspended = True
             self.under_way.append(attempt)
         else:
-            perform_plainly(attempt)
+            perform_directly(attempt)
 
     def begin_reading(self, name: str) -> None:
         """What is under way reads something, and goes on waiting."""
@@ -70,7 +70,7 @@ class Runtime:
         """What is under way comes to its end."""
         for attempt in self.under_way:
             attempt.suspended = False
-            perform_plainly(attempt)
+            perform_directly(attempt)
             self.scheduler.resume(attempt)
         self.under_way.clear()
 
@@ -140,7 +140,7 @@ class Runtime:
         names = [
             record.node.partition("#")[0]
             for record in self.watch.records
-            if isinstance(record, Restored) and record.outcome == "adopted"
+            if isinstance(record, NodeRestored) and record.outcome == "adopted"
         ]
         told, self._told = names[getattr(self, "_told", 0) :], len(names)
         return told

@@ -24,11 +24,11 @@ from headwater.core import (
 )
 from headwater.errors import UserCodeError
 from headwater.scheduler.events.lanes import Parking
-from headwater.scheduler.inspect.trace import Parked
+from headwater.scheduler.inspect.trace import EventParked
 from headwater.scheduler.passes.steps import Call
-from headwater.scheduler.scheduler import perform_plainly
+from headwater.scheduler.scheduler import perform_directly
 from headwater.scheduler.scheduler_limits import FAILED_MAX
-from headwater.testing.invariants.scheduler_invariants import Watch, check, check_trace
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check, check_trace
 from headwater.values.ids import MAIN
 from tests.support.hub import Hub
 from tests.support.naive import NOTHING, plain
@@ -114,7 +114,7 @@ class Clerk:
             space="office",
             keep_failed=keep_failed,
         )
-        self.watch = Watch(self.scheduler)
+        self.watch = SchedulerWatch(self.scheduler)
 
     # -- documents -----------------------------------------------------------------------------------------
 
@@ -176,13 +176,13 @@ class Clerk:
             call.suspended = True
             self.under_way.append(call)
         else:
-            perform_plainly(call)
+            perform_directly(call)
 
     def finish(self, call: Call) -> None:
         """What was under way has come to its end."""
         call.suspended = False
         try:
-            perform_plainly(call)
+            perform_directly(call)
         except RetryImmediately:
             self.under_way.remove(call)
             self.scheduler.again(call)
@@ -210,7 +210,7 @@ class Clerk:
     @property
     def reasons(self) -> list[str]:
         """Why events were parked, ever."""
-        return [record.reason for record in self.watch.records if isinstance(record, Parked)]
+        return [record.reason for record in self.watch.records if isinstance(record, EventParked)]
 
     # -- time ----------------------------------------------------------------------------------------------
 

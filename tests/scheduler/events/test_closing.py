@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.core import Transaction
-from headwater.scheduler.events.failed_events import kept
+from headwater.scheduler.events.failed_events import stored
 from tests.scheduler.events.office import CONFIRMED, FAILED, PENDING, QUEUED, Clerk, Office, look, put
 from tests.scheduler.events.waiting import held, noter, send, standing
 
@@ -122,7 +122,7 @@ def test_what_another_space_has_sent_and_confirmed_is_left_for_the_next(office: 
     assert event.state is QUEUED
     ann.leave()
     office.decide()
-    assert standing(ann) == [1] and kept(ann.replica) == []
+    assert standing(ann) == [1] and stored(ann.replica) == []
 
 
 def test_what_was_to_be_delivered_again_stays_among_the_failed_when_it_is_closed(office: Office, ann: Clerk) -> None:
@@ -136,7 +136,7 @@ def test_what_was_to_be_delivered_again_stays_among_the_failed_when_it_is_closed
     ann.run()
     assert ann.leave() == 2
     office.decide()
-    assert standing(ann) == [2] and [record["payload"] for record in kept(ann.replica)] == [1]
+    assert standing(ann) == [2] and [record["payload"] for record in stored(ann.replica)] == [1]
     assert PENDING not in {event.state for event in ann.sent}
     ann.errors.clear()
 

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.core import Transaction, doc_key, freeze
 from headwater.errors import NotFoundError
-from headwater.scheduler.events.failed_events import kept
+from headwater.scheduler.events.failed_events import stored
 from headwater.values.value_limits import DOCUMENT_BYTES_MAX
 from tests.scheduler.events.office import CONFIRMED, FAILED, WALL_MS, Clerk, Office, failing, put, states
 
@@ -30,7 +30,7 @@ def test_a_failed_event_is_kept_with_payload_cause_and_traceback(office: Office,
     event = ann.send("bad", {"deep": [1, 2]})
     ann.run()
     office.decide()
-    [record] = kept(ann.replica)
+    [record] = stored(ann.replica)
     assert record["event"] == event.id
     assert record["stream"] == "bad"
     assert record["payload"] == freeze({"deep": [1, 2]})
@@ -49,7 +49,7 @@ def test_a_result_that_cannot_be_stored_fails_the_event(office: Office, ann: Cle
     event = ann.send("odd")
     ann.run()
     office.decide()
-    assert (event.state, ann.see("half"), len(kept(ann.replica))) == (FAILED, None, 1)
+    assert (event.state, ann.see("half"), len(stored(ann.replica))) == (FAILED, None, 1)
     assert "object" in event.reason
 
 
@@ -60,7 +60,7 @@ def test_a_commit_that_is_too_large_fails_the_event(office: Office, ann: Clerk) 
     office.decide()
     assert states(event, after) == ["failed", "confirmed"]
     assert ann.see("big") == "x" * 10
-    [record] = kept(ann.replica)
+    [record] = stored(ann.replica)
     assert "bytes" in str(record["reason"]) and record["attempts"] == 1, "trying again would be of no use"
     office.rest()
 
@@ -83,7 +83,7 @@ def test_a_handler_that_ends_its_transaction_itself_fails_the_event(office: Offi
     event = ann.send("own")
     ann.run()
     office.decide()
-    assert (event.state, len(ann.errors), len(kept(ann.replica))) == (FAILED, 1, 1)
+    assert (event.state, len(ann.errors), len(stored(ann.replica))) == (FAILED, 1, 1)
     assert "by tx.abort() or tx.commit()" in str(ann.errors[0])
 
 
@@ -101,7 +101,7 @@ def test_an_interrupted_handler_fails_its_event_and_the_others_wait(office: Offi
     assert ann.run() == ["add 1"]
     office.decide()
     assert (ann.see("half"), after.state) == (None, CONFIRMED)
-    assert "KeyboardInterrupt" in str(kept(ann.replica)[0]["reason"])
+    assert "KeyboardInterrupt" in str(stored(ann.replica)[0]["reason"])
 
 
 def test_an_event_whose_handler_was_removed_fails_and_is_kept(office: Office, ann: Clerk) -> None:
@@ -110,7 +110,7 @@ def test_an_event_whose_handler_was_removed_fails_and_is_kept(office: Office, an
     ann.scheduler.remove_handler(handler)
     ann.run()
     office.decide()
-    assert (event.state, kept(ann.replica)[0]["payload"]) == (FAILED, 1)
+    assert (event.state, stored(ann.replica)[0]["payload"]) == (FAILED, 1)
     with pytest.raises(NotFoundError, match="nobody handles stream add"):
         ann.send("add", 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import NotFoundError, StoreFullError
-from headwater.scheduler.events.failed_events import kept
+from headwater.scheduler.events.failed_events import stored
 from tests.scheduler.events.office import CONFIRMED, FAILED, REFUSED, WALL_MS, Clerk, Office, failing, states
 
 # --- keeping --------------------------------------------------------------------------------------------------
@@ -19,7 +19,7 @@ def test_no_more_than_so_many_are_kept_and_the_oldest_go(office: Office) -> None
         ann.run()
         office.advance(1)
     office.decide()
-    assert [record["payload"] for record in kept(ann.replica)] == [2, 3, 4]
+    assert [record["payload"] for record in stored(ann.replica)] == [2, 3, 4]
     assert len(ann.see("events:failed")) == 3
     heads = office.space.values()
     assert sum("failed:" in doc for doc in heads) == 3
@@ -34,7 +34,7 @@ def test_of_events_that_fail_at_the_same_time_the_first_goes_first(office: Offic
     office.wall -= 5000
     ann.send("bad", "with a clock that was put back")
     ann.run()
-    assert [record["payload"] for record in kept(ann.replica)] == [3, 4, "with a clock that was put back"]
+    assert [record["payload"] for record in stored(ann.replica)] == [3, 4, "with a clock that was put back"]
 
 
 def test_events_that_fail_in_two_places_at_once_are_both_kept(office: Office, ann: Clerk) -> None:
@@ -45,7 +45,7 @@ def test_events_that_fail_in_two_places_at_once_are_both_kept(office: Office, an
         clerk.run()
     office.rest()
     for clerk in (ann, bob):
-        assert sorted(str(record["payload"]) for record in kept(clerk.replica)) == ["1", "2"]
+        assert sorted(str(record["payload"]) for record in stored(clerk.replica)) == ["1", "2"]
     assert len(ann.errors) == len(bob.errors) == 1
 
 
@@ -65,7 +65,7 @@ def test_events_that_fail_in_two_places_where_there_is_no_room_are_kept_as_if_on
         clerk.run()
         office.advance(1)
     office.rest()
-    assert [record["payload"] for record in kept(bob.replica)] == [2, 3, 4]
+    assert [record["payload"] for record in stored(bob.replica)] == [2, 3, 4]
 
 
 def test_that_a_failed_event_cannot_be_kept_is_told_with_its_payload(office: Office, ann: Clerk) -> None:
@@ -94,7 +94,7 @@ def test_a_failed_event_is_delivered_again_as_the_same_event(office: Office, ann
     ann.run()
     office.decide()
     assert (again.state, again.result, ann.see("half")) == (CONFIRMED, 5, True)
-    assert kept(ann.replica) == [] and ann.see(f"failed:{first.letters}") is None
+    assert stored(ann.replica) == [] and ann.see(f"failed:{first.letters}") is None
     with pytest.raises(NotFoundError, match="there is no"):
         ann.scheduler.redeliver(first.id)
 
@@ -109,7 +109,7 @@ def test_a_failed_event_that_fails_again_is_kept_once_and_as_it_is_now(office: O
     ann.run()
     office.decide()
     assert again.state is FAILED
-    [record] = kept(ann.replica)
+    [record] = stored(ann.replica)
     assert (record["event"], record["at"]) == (first.id, WALL_MS + 5000)
     assert len(ann.errors) == 2
 
@@ -124,7 +124,7 @@ def test_a_failed_event_is_delivered_again_in_another_process(office: Office, an
     again = bob.scheduler.redeliver(first.letters)
     bob.run()
     office.decide()
-    assert (again.id, again.result, kept(ann.replica)) == (first.id, "done", [])
+    assert (again.id, again.result, stored(ann.replica)) == (first.id, "done", [])
 
 
 def test_a_failed_event_that_two_deliver_again_is_handled_once(office: Office, ann: Clerk) -> None:
@@ -141,7 +141,7 @@ def test_a_failed_event_that_two_deliver_again_is_handled_once(office: Office, a
     ann.run()
     office.rest()
     assert states(*events) == ["confirmed", "refused"]
-    assert events[1].result == "by bob" and kept(bob.replica) == []
+    assert events[1].result == "by bob" and stored(bob.replica) == []
 
 
 def test_an_event_that_waits_to_be_delivered_again_is_not_taken_twice(ann: Clerk) -> None:
@@ -164,11 +164,11 @@ def test_a_failed_event_that_was_handled_elsewhere_is_kept_no_longer_once_that_i
     # He has not heard yet that she has failed.
     bob.run()
     office.decide()
-    assert len(kept(ann.replica)) == 1
+    assert len(stored(ann.replica)) == 1
     again = ann.scheduler.redeliver(first.id)
     ann.run()
     office.decide()
-    assert (again.state, again.result, kept(ann.replica)) == (REFUSED, "by bob", [])
+    assert (again.state, again.result, stored(ann.replica)) == (REFUSED, "by bob", [])
 
 
 def test_a_dropped_event_is_gone(office: Office, ann: Clerk) -> None:
@@ -178,7 +178,7 @@ def test_a_dropped_event_is_gone(office: Office, ann: Clerk) -> None:
     office.decide()
     ann.scheduler.drop_event(events[0].id)
     office.decide()
-    assert [record["payload"] for record in kept(ann.replica)] == [2]
+    assert [record["payload"] for record in stored(ann.replica)] == [2]
     for ask in (ann.scheduler.drop_event, ann.scheduler.redeliver):
         with pytest.raises(NotFoundError, match="there is no"):
             ask(events[0].id)
@@ -195,7 +195,7 @@ def test_an_event_that_two_drop_at_once_is_dropped(office: Office, ann: Clerk) -
     refused: list[object] = []
     bob.replica.on_rejected = lambda *told: refused.append(told)
     office.rest()
-    assert kept(ann.replica) == kept(bob.replica) == []
+    assert stored(ann.replica) == stored(bob.replica) == []
 
 
 def test_an_event_that_is_delivered_again_and_dropped_meanwhile_is_handled(office: Office, ann: Clerk) -> None:
@@ -211,7 +211,7 @@ def test_an_event_that_is_delivered_again_and_dropped_meanwhile_is_handled(offic
     office.rest()
     office.advance(1)
     office.rest()
-    assert (again.state, kept(ann.replica)) == (CONFIRMED, [])
+    assert (again.state, stored(ann.replica)) == (CONFIRMED, [])
 
 
 def test_a_failed_event_that_its_sender_sends_again_is_kept_no_longer_once_it_is_handled(
@@ -223,7 +223,7 @@ def test_a_failed_event_that_its_sender_sends_again_is_kept_no_longer_once_it_is
         ann.send("bad", 1, outside=("shop", "1"))
         ann.run()
         office.decide()
-        assert len(kept(ann.replica)) == (not ok)
+        assert len(stored(ann.replica)) == (not ok)
 
 
 def test_where_none_are_kept_that_is_not_promised(office: Office) -> None:
@@ -232,6 +232,6 @@ def test_where_none_are_kept_that_is_not_promised(office: Office) -> None:
     ann.send("bad", 1)
     ann.run()
     office.decide()
-    assert (kept(ann.replica), ann.see("events:failed")) == ([], None)
+    assert (stored(ann.replica), ann.see("events:failed")) == ([], None)
     [error] = ann.errors
     assert "It is kept" not in str(error) and error.facts["payload"] == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.core import Transaction, doc_key
-from headwater.scheduler.events.failed_events import kept
+from headwater.scheduler.events.failed_events import stored
 from headwater.scheduler.events.outbox import OUTBOX
 from headwater.scheduler.events.outcomes import HANDLED
 from tests.scheduler.events.office import CONFIRMED, FAILED, QUEUED, REFUSED, WALL_MS, Clerk, Office, states
@@ -79,7 +79,7 @@ def test_a_follow_up_that_fails_is_taken_out_and_kept_in_one_step(office: Office
     [keeping] = office.hub.queue
     assert {operation.doc for operation in keeping.commit.operations} >= {OUTBOX, doc_key("events:failed")}
     office.decide()
-    assert (event.state, ann.see("events:outbox"), len(kept(ann.replica))) == (FAILED, {}, 1)
+    assert (event.state, ann.see("events:outbox"), len(stored(ann.replica))) == (FAILED, {}, 1)
     ann.errors.clear()
 
 
@@ -232,7 +232,7 @@ def test_what_one_has_handled_is_not_left_among_the_failed_of_another(office: Of
         clerk.scheduler.resume_events()
     fay.run()
     office.decide()
-    assert len(kept(fay.replica)) == 1
+    assert len(stored(fay.replica)) == 1
     assert eve.scheduler.idle() is None
     office.decide()
-    assert eve.log == ["note 1"] and kept(eve.replica) == []
+    assert eve.log == ["note 1"] and stored(eve.replica) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.core import Event, Node, RetryImmediately, Transaction, doc_key
-from headwater.scheduler.scheduler_limits import LOOKED_MAX, RUNS_MAX
+from headwater.scheduler.scheduler_limits import HANDLER_READS_MAX, RUNS_MAX
 from tests.scheduler.events.office import PENDING, QUEUED, Clerk, Office, look, put, states
 
 
@@ -166,7 +166,7 @@ def test_what_an_abandoned_call_has_sent_is_not_handled(shop: Clerk) -> None:
 
 def test_a_handler_that_reads_very_much_waits_quietly_for_the_last_of_it(ann: Clerk) -> None:
     """What it reads is remembered only so far: what it waits for must be among that, or it is called for ever."""
-    many = LOOKED_MAX + 10
+    many = HANDLER_READS_MAX + 10
     ann.put(price=1)
     for number in range(many):
         node = ann.sum(f"n{number}", "price")

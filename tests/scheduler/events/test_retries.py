@@ -6,7 +6,7 @@ import pytest
 
 from headwater.core import Event, RetryImmediately, Transaction
 from headwater.errors import StoreFullError
-from headwater.scheduler.events.outcomes import TAKEN_BACK
+from headwater.scheduler.events.outcomes import ROLLED_BACK
 from headwater.scheduler.scheduler_limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
 from tests.scheduler.events.office import CONFIRMED, FAILED, PENDING, QUEUED, Clerk, Office, look, put, states
 
@@ -20,7 +20,7 @@ def waits(clerk: Clerk, event: Event) -> float:
     """How long it is until the event is tried again."""
     clerk.run()
     parking = clerk.parked
-    assert parking is not None and parking.reason == TAKEN_BACK and parking.until == event.not_before
+    assert parking is not None and parking.reason == ROLLED_BACK and parking.until == event.not_before
     return event.not_before - clerk.office.time
 
 

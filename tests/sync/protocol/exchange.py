@@ -31,14 +31,14 @@ from headwater.store.engine import Engine
 from headwater.sync.client_session import ClientSession, Item
 from headwater.sync.frames import (
     AskChanged,
-    AskKept,
+    AskObservations,
     FromClient,
     FromServer,
     Open,
-    Opened,
     Ping,
     Proof,
     Pull,
+    SpaceOpened,
     Transact,
     Unwatch,
     Watch,
@@ -148,7 +148,8 @@ class Desk:
         place.watches.enter(self)
         last = place.engine.last_of(ANN)
         self.talk.opened(
-            Opened(asked.space, ANN, _proof(place.times), place.head, asked.actor, "own", last), BranchId(asked.branch)
+            SpaceOpened(asked.space, ANN, _proof(place.times), place.head, asked.actor, "own", last),
+            BranchId(asked.branch),
         )
         place.times += 1
 
@@ -159,7 +160,7 @@ class Desk:
         self._place.engine.note(notes)
         self._place.engine.let_go(MAIN, gone)
 
-    def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
+    def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         found = answer(self._place.engine, self, asked)
         self.talk.answered()
         if found.watches:

@@ -125,7 +125,7 @@ def test_codes_of_closing_are_those_in_the_code_and_say_which_are_final() -> Non
 def test_states_are_those_in_the_code() -> None:
     shown = table_below(PAGE, ("state", "what may come", "then"))
     names = {name for row in shown for name in (row[0], *row[2].split(", or "))}
-    assert names == {state.value for state in talk.State}
+    assert names == {state.value for state in talk.ServerState}
 
 
 def test_limits_are_those_in_the_code() -> None:

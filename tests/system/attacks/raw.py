@@ -12,15 +12,15 @@ from typing import Any, Self, TypeVar
 from headwater.sync.frames import (
     SUBPROTOCOL,
     VERSION,
+    ErrorFrame,
     FromClient,
     FromServer,
     Hello,
     News,
     Open,
-    Opened,
     Proof,
+    SpaceOpened,
     Transact,
-    Trouble,
     Welcome,
     encode_frame,
     read_server,
@@ -46,7 +46,7 @@ class Answer:
 class ClosedError(Exception):
     """The server has ended the connection; what it said last is in `troubles`."""
 
-    def __init__(self, code: int, reason: str, troubles: list[Trouble]) -> None:
+    def __init__(self, code: int, reason: str, troubles: list[ErrorFrame]) -> None:
         super().__init__(code, reason, troubles)
         self.code = code
         self.reason = reason
@@ -127,7 +127,7 @@ class Raw:
     answer: Answer
     data: bytearray = field(default_factory=bytearray)
     welcome: Welcome | None = None
-    opened: Opened | None = None
+    opened: SpaceOpened | None = None
     # What came while something else was waited for.
     heard: list[FromServer] = field(default_factory=list)
 
@@ -191,7 +191,7 @@ class Raw:
             except (ConnectionResetError, BrokenPipeError):
                 more = b""
             if not more:
-                raise ClosedError(0, "", [each for each in self.heard if isinstance(each, Trouble)])
+                raise ClosedError(0, "", [each for each in self.heard if isinstance(each, ErrorFrame)])
             self.data += more
         found = bytes(self.data[:size])
         del self.data[:size]
@@ -215,7 +215,7 @@ class Raw:
                 return found
             if opcode == CLOSE:
                 code = int.from_bytes(data[:2], "big")
-                troubles = [each for each in self.heard if isinstance(each, Trouble)]
+                troubles = [each for each in self.heard if isinstance(each, ErrorFrame)]
                 raise ClosedError(code, data[2:].decode(), troubles)
 
     def expect(self, kind: type[F]) -> F:
@@ -250,10 +250,10 @@ class Raw:
         resume: bytes = b"",
         proof: Proof | None = None,
         branch: str = "main",
-    ) -> Opened:
+    ) -> SpaceOpened:
         """Open a space. Raises ClosedError."""
         self.say(Open(space, BranchId(branch), actor, SessionId(session), resume, proof=proof))
-        self.opened = self.expect(Opened)
+        self.opened = self.expect(SpaceOpened)
         return self.opened
 
     def write(self, number: int, *operations: Any, **fields: Any) -> Any:
@@ -265,7 +265,7 @@ class Raw:
         """What became of a commit: its verdict, or what is said instead."""
         while True:
             found = self.hear()
-            if isinstance(found, Trouble) and found.number == number:
+            if isinstance(found, ErrorFrame) and found.number == number:
                 return found
             if isinstance(found, News):
                 for new in found.news:

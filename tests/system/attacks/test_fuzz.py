@@ -18,19 +18,19 @@ from headwater.host.system_clock import SystemClock
 from headwater.store.commit import Commit, Committed, Note, SetDoc, encode_operations
 from headwater.sync.frames import (
     AskChanged,
-    AskKept,
+    AskObservations,
     FromServer,
     Open,
-    Opened,
     Ping,
     Pong,
     Pull,
+    SpaceOpened,
     Unwatch,
     Watch,
     encode_frame,
 )
-from headwater.sync.server_port import Desk
-from headwater.sync.server_session import Close, ServerSession, State
+from headwater.sync.server_port import ServerPort
+from headwater.sync.server_session import Close, ServerSession, ServerState
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from tests.server.running import ServeProcess, settle_in
 from tests.system.attacks.mutants import HELLO, mutants, odd_websocket
@@ -57,7 +57,7 @@ class FuzzDesk:
         self.talk = ServerSession(self._typed(), server="s", audience="a", nonce=bytes(32), limits={})
         self.submitted = 0
 
-    def _typed(self) -> Desk:
+    def _typed(self) -> ServerPort:
         return self
 
     def send(self, frame: FromServer) -> None:
@@ -77,7 +77,7 @@ class FuzzDesk:
 
     def open(self, asked: Open) -> None:
         # As if whatever was shown was good: what comes after that is the point here.
-        self.talk.opened(Opened(asked.space, SessionId("s"), b"", self.head, "ann", "write"), MAIN)
+        self.talk.opened(SpaceOpened(asked.space, SessionId("s"), b"", self.head, "ann", "write"), MAIN)
 
     def submit(self, commit: Commit, notes: tuple[Note, ...]) -> None:
         self.submitted += 1
@@ -91,7 +91,7 @@ class FuzzDesk:
     def note(self, notes: tuple[Note, ...], gone: tuple[DocKey, ...]) -> None:
         assert all(each.startswith(OWN) for each in (*gone, *(note.doc for note in notes)))
 
-    def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
+    def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         if isinstance(asked, Watch | Pull):
             assert all((each if isinstance(each, str) else each[0]).startswith(OWN) for each in asked.docs)
             assert all(prefix.startswith(OWN) for prefix in asked.prefixes)
@@ -118,7 +118,7 @@ def fresh(rng: random.Random) -> FuzzDesk:
         desk.talk.receive(HELLO)
     if far > 1:
         desk.talk.receive(OPEN)
-        assert desk.talk.state is State.OPEN
+        assert desk.talk.state is ServerState.OPEN
     return desk
 
 
@@ -131,7 +131,7 @@ def test_whatever_comes_is_answered_or_ends_the_connection() -> None:
             desk.talk.receive(frame)
         except Exception as error:  # noqa: BLE001  # whatever it is
             pytest.fail(f"HEADWATER_SEED={seed}, frame {number}, {frame!r} in {desk.talk.state}: {error!r}")
-        if desk.talk.state is State.OVER:
+        if desk.talk.state is ServerState.OVER:
             assert desk.code in CODES, f"HEADWATER_SEED={seed}, frame {number}, {frame!r}: closed with {desk.code}"
             assert desk.sent, "it is said why"
             submitted += desk.submitted

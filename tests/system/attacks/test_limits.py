@@ -19,13 +19,13 @@ from headwater.store.commit import Committed, Read, SetDoc
 from headwater.sync.frame_limits import PARTS_MAX, PENDING_MAX, PREFIXES_MAX, QUESTIONS_MAX, WATCHES_MAX
 from headwater.sync.frames import (
     Docs,
+    ErrorFrame,
     Judged,
     News,
     Ping,
     Pong,
     Pull,
     Transact,
-    Trouble,
     Unwatch,
     Watch,
     Written,
@@ -83,7 +83,7 @@ def test_a_million_watches_in_pieces_are_a_hundred_thousand(served: Served) -> N
             docs = tuple((doc(f"{number}.{index}"), 0) for index in range(piece))
             raw.say(Watch(number + 1, docs))
             answers.append(raw.hear())
-        refused = [each for each in answers if isinstance(each, Trouble)]
+        refused = [each for each in answers if isinstance(each, ErrorFrame)]
         assert len(refused) == 100 - WATCHES_MAX // piece
         assert {(each.code, each.again) for each in refused} == {("HW406", True)}
         room = served.house.rooms[space]
@@ -103,7 +103,7 @@ def test_watches_that_are_asked_for_at_once_are_counted_together(served: Served)
             for number in range(6):
                 raw.say(Watch(number + 1, tuple((doc(f"{number}.{index}"), 0) for index in range(25_000))))
             for _ in range(2):
-                assert raw.expect(Trouble).code == "HW406"
+                assert raw.expect(ErrorFrame).code == "HW406"
         for _ in range(4):
             raw.expect(Docs)
 
@@ -116,9 +116,9 @@ def test_prefixes_have_a_bound(served: Served) -> None:
             raw.say(Watch(number + 1, (), (f"space/{number}",)))
             assert isinstance(raw.hear(), Docs)
         raw.say(Watch(1000, (), ("space/a",)))
-        assert raw.expect(Trouble).code == "HW406"
+        assert raw.expect(ErrorFrame).code == "HW406"
         raw.say(Pull(1001, (), tuple(f"space/{number}" for number in range(PREFIXES_MAX + 1))))
-        assert raw.expect(Trouble).code == "HW406"
+        assert raw.expect(ErrorFrame).code == "HW406"
 
 
 def test_questions_have_a_bound(served: Served) -> None:
@@ -128,7 +128,7 @@ def test_questions_have_a_bound(served: Served) -> None:
         with standing_still(served, space):
             for number in range(QUESTIONS_MAX + 10):
                 raw.say(Pull(number + 1, (doc("a"),)))
-            assert [raw.expect(Trouble).code for _ in range(10)] == ["HW406"] * 10
+            assert [raw.expect(ErrorFrame).code for _ in range(10)] == ["HW406"] * 10
         assert {raw.expect(Docs).number for _ in range(QUESTIONS_MAX)} == set(range(1, QUESTIONS_MAX + 1))
 
 
@@ -165,7 +165,7 @@ def test_a_hundred_thousand_commits_at_once_wait_in_the_network_and_not_in_memor
                 )
                 raw.line.sendall(data)
                 eventually(lambda: len(heard) >= 100_000 - PENDING_MAX)
-                refused = [each for each in heard if isinstance(each, Trouble)]
+                refused = [each for each in heard if isinstance(each, ErrorFrame)]
                 assert len(refused) == 100_000 - PENDING_MAX
                 assert {(each.code, each.again) for each in refused} == {("HW406", True)}
                 room = served.house.rooms[space]
@@ -186,7 +186,7 @@ def test_commits_that_wait_are_bounded_in_bytes_too(served: Served) -> None:
         with standing_still(served, space):
             for number in range(1, 15):
                 raw.say(Transact(number, (SetDoc(doc(f"{number}"), "x" * (12 << 20)),)))
-            assert raw.expect(Trouble).code == "HW406"
+            assert raw.expect(ErrorFrame).code == "HW406"
         raw.line.close()
     assert is_served(served)
 
@@ -217,7 +217,7 @@ def test_a_commit_has_a_bounded_number_of_parts(served: Served) -> None:
     with served.enter(served.space()) as raw:
         reads = (Read(doc("a"), (), Seq(0)),) * (PARTS_MAX + 1)
         found = raw.write(1, SetDoc(doc("a"), 1), reads=reads)
-        assert isinstance(found, Trouble)
+        assert isinstance(found, ErrorFrame)
         assert found.code == "HW406"
         assert isinstance(raw.write(2, SetDoc(doc("a"), 1)), Committed)
 
@@ -236,7 +236,7 @@ def test_an_answer_that_is_larger_than_a_frame_is_refused(served: Served, monkey
         for number in range(1, 6):
             assert isinstance(raw.write(number, SetDoc(doc(f"{number}"), bytes(240 << 10))), Committed)
         raw.say(Pull(9, tuple(doc(f"{number}") for number in range(1, 6))))
-        assert raw.expect(Trouble).code == "HW406"
+        assert raw.expect(ErrorFrame).code == "HW406"
         raw.say(Pull(10, (doc("1"), doc("2"))))
         assert len(raw.expect(Docs).docs) == 2
 

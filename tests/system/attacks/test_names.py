@@ -9,7 +9,7 @@ import pytest
 
 from headwater.host.space_files import file_name
 from headwater.store.commit import Committed, SetDoc
-from headwater.sync.frames import Docs, Opened, Pull
+from headwater.sync.frames import Docs, Pull, SpaceOpened
 from tests.system.attacks.raw import ClosedError, Raw
 from tests.system.attacks.served import Served, doc
 
@@ -83,7 +83,7 @@ def is_broken(served: Served, space: str) -> str:
 
 def is_served(served: Served) -> bool:
     with served.enter(served.space()) as raw:
-        return isinstance(raw.opened, Opened)
+        return isinstance(raw.opened, SpaceOpened)
 
 
 def test_a_link_in_the_store_is_not_followed(served: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

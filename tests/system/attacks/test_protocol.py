@@ -18,7 +18,19 @@ from headwater.store.commit import (
     SetDoc,
 )
 from headwater.sync.frame_limits import OFFLINE_MAX
-from headwater.sync.frames import Ack, AskChanged, Docs, Failed, Notes, Ping, Pong, Pull, Transact, Trouble, Watch
+from headwater.sync.frames import (
+    Ack,
+    AskChanged,
+    CommitFailed,
+    Docs,
+    ErrorFrame,
+    Ping,
+    Pong,
+    Pull,
+    PutObservations,
+    Transact,
+    Watch,
+)
 from headwater.values.ids import LocalSeq, Seq
 from tests.system.attacks.raw import Raw
 from tests.system.attacks.served import Served, doc
@@ -31,7 +43,7 @@ def test_a_number_that_is_used_twice_for_two_things_is_refused(served: Served) -
         first = raw.write(1, SetDoc(doc("a"), 1))
         assert isinstance(first, Committed)
         other = raw.write(1, SetDoc(doc("a"), 2))
-        assert isinstance(other, Failed)
+        assert isinstance(other, CommitFailed)
         assert other.code == "HW401"
         # And the same thing twice is done once.
         assert raw.write(1, SetDoc(doc("a"), 1)) == first
@@ -211,7 +223,7 @@ def test_a_chain_of_links_is_followed_as_far_as_was_asked_and_no_further(served:
         assert len(followed(raw, Pull(2, (doc("n0"),), (), None, 100))) == 101
         assert len(followed(raw, Watch(3, ((doc("n0"), 0),), (), None, 5))) <= 6
         raw.say(Pull(4, (doc("n0"),), (), None, 2**62))
-        assert raw.expect(Trouble).code == "HW406"
+        assert raw.expect(ErrorFrame).code == "HW406"
 
 
 def test_a_link_to_what_is_no_document_leads_nowhere(served: Served) -> None:
@@ -238,7 +250,7 @@ def test_an_ack_may_come_late_and_twice(served: Served) -> None:
 
 def test_notes_about_documents_of_others_are_passed_over(served: Served) -> None:
     with served.enter(served.space(), actor="ann") as raw:
-        raw.say(Notes(((doc("x", "user:bob"), b"", (), ()),), (doc("y", "user:bob"),)))
+        raw.say(PutObservations(((doc("x", "user:bob"), b"", (), ()),), (doc("y", "user:bob"),)))
         raw.say(Ping(1))
         raw.expect(Pong)
 

@@ -22,16 +22,16 @@ from headwater.store.commit import (
 from headwater.store.observations import encode_observation
 from headwater.sync.frames import (
     AskChanged,
-    AskKept,
+    AskObservations,
     Docs,
-    Kept,
+    ErrorFrame,
     News,
-    Notes,
+    Observations,
     Ping,
     Pong,
     Pull,
+    PutObservations,
     Transact,
-    Trouble,
     Watch,
     Written,
 )
@@ -46,10 +46,10 @@ SECRET = "the name of the rose"  # noqa: S105  # a value
 BOBS = doc("diary", "user:bob")
 
 
-def refusal(raw: Raw, frame: Any) -> Trouble:
+def refusal(raw: Raw, frame: Any) -> ErrorFrame:
     raw.say(frame)
     found = raw.hear()
-    assert isinstance(found, Trouble), found
+    assert isinstance(found, ErrorFrame), found
     return found
 
 
@@ -91,13 +91,13 @@ def test_who_may_read_writes_nothing(served: Served) -> None:
             found = refusal(raw, frame)
             assert (found.code, found.number) == ("HW403", frame.number)
         # What runs have read is kept for others: that is a way of writing, too.
-        raw.say(Notes(((doc("a"), body, (), ()),), (doc("a"),)))
+        raw.say(PutObservations(((doc("a"), body, (), ()),), (doc("a"),)))
         settled(raw)
     with served.enter(space) as owner:
         assert owner.opened is not None
         assert owner.opened.seq == 1
-        owner.say(AskKept(1, "space/"))
-        assert owner.expect(Kept).rows == ()
+        owner.say(AskObservations(1, "space/"))
+        assert owner.expect(Observations).rows == ()
 
 
 @pytest.mark.parametrize("can", ["read", "write"])
@@ -253,7 +253,7 @@ def test_somebody_elses_document_is_answered_like_one_that_is_not_there(
         Watch(1, ((key, 0),)),
         Watch(1, ((key, 2),)),
         AskChanged(1, key, (((), False),), 0),
-        AskKept(1, "space/", (key,)),
+        AskObservations(1, "space/", (key,)),
         Transact(1, (SetDoc(key, 1),)),
         Transact(1, (DeleteDoc(key),)),
         Transact(1, (PatchDoc(key, (Replace((), 1),)),)),
@@ -284,7 +284,7 @@ def test_documents_of_others_are_not_found_by_how_they_begin(shared: tuple[Serve
         with served.enter(space, "read", "ann") as ann:
             assert refusal(ann, frame).message == "there are no such documents"
     with served.enter(space, "read", "ann") as ann:
-        ann.say(AskKept(1, prefix))
+        ann.say(AskObservations(1, prefix))
         assert SECRET not in repr(ann.hear())
 
 
@@ -351,27 +351,27 @@ def test_what_a_run_of_somebody_elses_has_read_is_not_told(shared: tuple[Served,
         assert isinstance(bob.write(1, SetDoc(BOBS, SECRET)), Committed)
         assert isinstance(bob.write(2, SetDoc(doc("sum"), 5), seen=(0, body)), Committed)
         assert isinstance(bob.write(3, SetDoc(doc("sum2"), 5), SetDoc(doc("x"), 1), seen=(0, body)), Committed)
-        bob.say(Notes(((doc("sum3"), body, (), ()),)))
+        bob.say(PutObservations(((doc("sum3"), body, (), ()),)))
         settled(bob)
         heard = settled(ann)
         assert "diary" not in repr(heard)
-        ann.say(AskKept(5, "space/", (doc("sum"),)))
-        found = ann.expect(Kept)
+        ann.say(AskObservations(5, "space/", (doc("sum"),)))
+        found = ann.expect(Observations)
         assert "diary" not in repr(found)
         assert not [key for key in found.places if not key.startswith("space/")]
         # Bob himself is told.
-        bob.say(AskKept(6, "space/"))
-        assert {row[0] for row in bob.expect(Kept).rows} == {doc("sum"), doc("sum2"), doc("sum3")}
+        bob.say(AskObservations(6, "space/"))
+        assert {row[0] for row in bob.expect(Observations).rows} == {doc("sum"), doc("sum2"), doc("sum3")}
 
 
 def test_nobody_learns_of_a_document_by_saying_that_a_run_has_read_it(shared: tuple[Served, str]) -> None:
     served, space = shared
     body = encode_observation(b"code", [(BOBS, (), 0)])
     with served.enter(space, "write", "ann") as ann:
-        ann.say(Notes(((doc("mine", "user:ann"), body, (), ()),)))
+        ann.say(PutObservations(((doc("mine", "user:ann"), body, (), ()),)))
         assert isinstance(ann.write(1, SetDoc(doc("probe", "user:ann"), 1), seen=(0, body)), Committed)
-        ann.say(AskKept(2, "user:ann/", (doc("mine", "user:ann"), doc("probe", "user:ann"))))
-        found = ann.expect(Kept)
+        ann.say(AskObservations(2, "user:ann/", (doc("mine", "user:ann"), doc("probe", "user:ann"))))
+        found = ann.expect(Observations)
         assert found.rows == ()
         assert BOBS not in found.places
 
@@ -384,10 +384,10 @@ def test_what_is_no_record_of_a_run_is_not_kept_and_breaks_nothing(shared: tuple
         assert isinstance(
             ann.write(1, SetDoc(doc("a"), 1), seen=(0, body), notes=((doc("b"), body, (), ()),)), Committed
         )
-        ann.say(Notes(((doc("c"), body, (), ()),)))
+        ann.say(PutObservations(((doc("c"), body, (), ()),)))
         settled(ann)
-        ann.say(AskKept(2, "space/"))
-        assert ann.expect(Kept).rows == ()
+        ann.say(AskObservations(2, "space/"))
+        assert ann.expect(Observations).rows == ()
 
 
 def test_a_conflict_names_only_what_its_own_commit_has_read(shared: tuple[Served, str]) -> None:

@@ -14,7 +14,7 @@ from headwater.access.rights import Right
 from headwater.server.authenticator import Doorman
 from headwater.server.server_limits import GUESSES_BURST
 from headwater.store.commit import Committed, SetDoc
-from headwater.sync.frames import Docs, News, Ping, Pong, Transact, Trouble, Watch
+from headwater.sync.frames import Docs, ErrorFrame, News, Ping, Pong, Transact, Watch
 from headwater.values.ids import Seq
 from tests.system.attacks.raw import ClosedError, Raw, ask, knock
 from tests.system.attacks.served import Served, doc
@@ -186,7 +186,7 @@ def test_a_right_that_was_lowered_is_lowered_at_once(served: Served) -> None:
         grants.write_file(served.folder, lowered)
         eventually(lambda: served.server.access.right(grant.id, space) is Right.READ)
         refused = writer.write(2, SetDoc(doc("a"), 2))
-        assert isinstance(refused, Trouble)
+        assert isinstance(refused, ErrorFrame)
         assert refused.code == "HW403"
         # Reading goes on.
         writer.say(Watch(3, ((doc("a"), 0),)))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from headwater.store.commit import Committed, Conflict, PatchDoc, Refused, SetDoc
-from headwater.sync.frames import Docs, Pull, Transact, Trouble
+from headwater.sync.frames import Docs, ErrorFrame, Pull, Transact
 from headwater.values.ids import DocKey
 from headwater.values.patch import Add, AddUnique, Append, Increment, Move, Remove, RemoveByValue, Replace, Splice
 from headwater.values.value_limits import DEPTH_MAX, KEY_BYTES_MAX
@@ -245,7 +245,7 @@ def test_a_place_that_is_none_changes_nothing(served: Served, op: Any) -> None:
     with served.enter(served.space()) as raw:
         assert isinstance(raw.write(1, SetDoc(doc("a"), BASE)), Committed)
         verdict = raw.write(2, SetDoc(doc("b"), 1), PatchDoc(doc("a"), (op,)))
-        assert isinstance(verdict, Conflict | Refused | Trouble)
+        assert isinstance(verdict, Conflict | Refused | ErrorFrame)
         # All or nothing.
         assert told(raw, 3, doc("a"), doc("b")) == {doc("a"): BASE, doc("b"): None}
 

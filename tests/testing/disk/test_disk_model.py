@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.testing import Disk, DiskVFS
-from headwater.testing.disk import KEEPS, DirSync, Link, Mark, Sync, Unlink, Write
+from headwater.testing.disk import KEEPS, DirSyncOp, LinkOp, MarkOp, SyncOp, UnlinkOp, WriteOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -111,7 +111,7 @@ def test_rollback_journal_needs_extra_because_full_leaves_its_deletion_unsynced(
 
 def test_lying_fsync_loses_and_corrupts() -> None:
     disk = recorded_run(*SAFE, lying_fsync=True)
-    assert not any(isinstance(operation, Sync | DirSync) for operation in disk.operations)
+    assert not any(isinstance(operation, SyncOp | DirSyncOp) for operation in disk.operations)
     found = verdicts(disk)
     assert found["lost"] > 0
     assert found["corrupt"] > 0
@@ -135,7 +135,7 @@ def test_enumerated_images_equal_those_built_one_by_one() -> None:
     images = disk.crash_images(rng, keeps=(0.5,))
     for k in range(len(disk.operations) + 1):
         twin.setstate(rng.getstate())
-        marks = tuple(operation.label for operation in disk.operations[:k] if isinstance(operation, Mark))
+        marks = tuple(operation.label for operation in disk.operations[:k] if isinstance(operation, MarkOp))
         assert next(images) == (k, marks, disk.crash_image(k, twin, 0.5))
     assert next(images, None) is None
 
@@ -168,7 +168,7 @@ def test_new_name_is_lost_until_the_directory_is_synced() -> None:
     file.xWrite(b"data", 0)
     file.xSync(0)
     disk.sync_directory()
-    assert disk.operations == [Link("/a", 1), Write(1, 0, b"data"), Sync(1), DirSync()]
+    assert disk.operations == [LinkOp("/a", 1), WriteOp(1, 0, b"data"), SyncOp(1), DirSyncOp()]
     assert [disk.crash_image(k, rng, keep=0.0) for k in range(5)] == [{}, {}, {}, {}, {"/a": b"data"}]
     assert disk.crash_image(1, rng, keep=1.0) == {"/a": b""}
 
@@ -178,7 +178,7 @@ def test_first_sync_of_a_new_journal_also_syncs_the_directory() -> None:
     journal = disk.open("/a-wal", is_journal=True)
     journal.xSync(0)
     journal.xSync(0)
-    assert disk.operations == [Link("/a-wal", 1), Sync(1), DirSync(), Sync(1)]
+    assert disk.operations == [LinkOp("/a-wal", 1), SyncOp(1), DirSyncOp(), SyncOp(1)]
 
 
 def test_directory_changes_survive_as_a_prefix() -> None:
@@ -186,7 +186,7 @@ def test_directory_changes_survive_as_a_prefix() -> None:
     disk.unlink("/a")
     disk.open("/b")
     disk.open("/a")
-    assert disk.operations == [Unlink("/a"), Link("/b", 2), Link("/a", 3)]
+    assert disk.operations == [UnlinkOp("/a"), LinkOp("/b", 2), LinkOp("/a", 3)]
     images = [disk.crash_image(3, random.Random(seed)) for seed in range(50)]
     possible = [{"/a": b"old"}, {}, {"/b": b""}, {"/a": b"", "/b": b""}]
     assert all(image in possible for image in images)
@@ -252,7 +252,7 @@ def test_same_seed_records_the_same_operations() -> None:
         return list(disk.operations)
 
     first = operations()
-    assert any(isinstance(operation, Write) for operation in first)
+    assert any(isinstance(operation, WriteOp) for operation in first)
     assert first == operations()
 
 
@@ -369,7 +369,7 @@ def test_hook_sees_every_access_and_can_cut_the_power_inside_one() -> None:
         for number in range(3):
             commit_rows(connection, number)
     assert set(seen) >= {"open", "read", "write", "sync", "unlink"}
-    assert sum(isinstance(operation, Write) for operation in disk.operations) == 19
+    assert sum(isinstance(operation, WriteOp) for operation in disk.operations) == 19
 
 
 def test_temporary_files_make_no_crash_points() -> None:

@@ -23,10 +23,10 @@ from headwater.core import (
 )
 from headwater.core import Event as SentEvent
 from headwater.errors import UserCodeError
-from headwater.scheduler.inspect.trace import Dispatched, Ended, Record
+from headwater.scheduler.inspect.trace import EventDispatched, EventEnded, TraceRecord
 from headwater.store.commit import Entry, decode_entry
 from headwater.testing.invariants.event_invariants import i11_log
-from headwater.testing.invariants.scheduler_invariants import Watch, check
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check
 from headwater.values.ids import MAIN, Seq
 from tests.support.hub import Hub
 from tests.support.naive import NOTHING, plain
@@ -51,7 +51,7 @@ class Side:
             report=self.errors.append,
             wall_ms=lambda: rig.time,
         )
-        self.watch = Watch(self.scheduler)
+        self.watch = SchedulerWatch(self.scheduler)
 
     def _perform(self, attempt: Attempt | Handling) -> None:
         try:
@@ -95,7 +95,7 @@ class Side:
         start = len(self.records)
         self.scheduler.idle()
         self.check()
-        return [record.node.partition(":")[2] for record in self.records[start:] if isinstance(record, Dispatched)]
+        return [record.node.partition(":")[2] for record in self.records[start:] if isinstance(record, EventDispatched)]
 
     # -- what is so ----------------------------------------------------------------------------------------
 
@@ -104,13 +104,13 @@ class Side:
         return default if value is NOTHING else value
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[TraceRecord]:
         return self.watch.records
 
     @property
     def ends(self) -> list[tuple[str, str]]:
         """The stream and end of every event that has come to one."""
-        ended = [record for record in self.records if isinstance(record, Ended)]
+        ended = [record for record in self.records if isinstance(record, EventEnded)]
         return [(record.node.partition(":")[2], record.state) for record in ended]
 
     def check(self) -> None:

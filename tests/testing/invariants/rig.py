@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from headwater.core import ABSENT, Node, NodeKind, NodeSpec, Scheduler, SetDoc, Transaction, doc_key, freeze, open_space
 from headwater.errors import UserCodeError
-from headwater.scheduler.inspect.trace import Record, Started
+from headwater.scheduler.inspect.trace import RunStarted, TraceRecord
 from headwater.testing import SimClock
-from headwater.testing.invariants.scheduler_invariants import Watch, check, check_trace
+from headwater.testing.invariants.scheduler_invariants import SchedulerWatch, check, check_trace
 from tests.support.naive import NOTHING, plain
 
 
@@ -23,7 +23,7 @@ class Rig:
         self.replica = self.storage.attach()
         self.errors: list[UserCodeError] = []
         self.scheduler = Scheduler(self.replica, now=self.now, report=self.errors.append)
-        self.watch = Watch(self.scheduler)
+        self.watch = SchedulerWatch(self.scheduler)
 
     def now(self) -> float:
         return float(self.clock.now_ms())
@@ -65,7 +65,7 @@ class Rig:
         start = len(self.records)
         self.scheduler.idle()
         self.check()
-        return [record.node.partition("#")[0] for record in self.records[start:] if isinstance(record, Started)]
+        return [record.node.partition("#")[0] for record in self.records[start:] if isinstance(record, RunStarted)]
 
     def advance(self, ms: int) -> list[str]:
         self.clock.advance(ms)
@@ -74,7 +74,7 @@ class Rig:
     # -- claims --------------------------------------------------------------------------------------------
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[TraceRecord]:
         return self.watch.records
 
     def check(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.core import Transaction, doc_key
-from headwater.scheduler.inspect.trace import Invalidated, Started, TakenBack
+from headwater.scheduler.inspect.trace import NodeInvalidated, RunDiscarded, RunStarted
 from tests.testing.invariants.rig import Rig, look
 
 
@@ -79,7 +79,7 @@ def test_every_run_but_the_first_has_its_reason_in_the_trace() -> None:
             rig.settle()
         since: dict[str, bool] = {}
         for record in rig.records:
-            if isinstance(record, Invalidated | TakenBack):
+            if isinstance(record, NodeInvalidated | RunDiscarded):
                 since[record.node] = True
-            elif isinstance(record, Started):
+            elif isinstance(record, RunStarted):
                 assert record.first or since.pop(record.node, False), record

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.core import Transaction, doc_key, freeze
 from headwater.errors import InvariantError
-from headwater.scheduler.inspect.trace import Dispatched, Parked
+from headwater.scheduler.inspect.trace import EventDispatched, EventParked
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.testing.invariants.event_invariants import i4_order
 from tests.testing.invariants.event_rig import EventRig
@@ -421,7 +421,7 @@ def sent_and_handled(count: int) -> list[Any]:
 
 def test_trace_in_which_two_events_have_changed_places_is_refused() -> None:
     records = sent_and_handled(3)
-    first, second, _ = (index for index, record in enumerate(records) if isinstance(record, Dispatched))
+    first, second, _ = (index for index, record in enumerate(records) if isinstance(record, EventDispatched))
     records[first], records[second] = records[second], records[first]
     with pytest.raises(InvariantError, match="I4: its handler is called before that of"):
         i4_order(records)
@@ -429,9 +429,9 @@ def test_trace_in_which_two_events_have_changed_places_is_refused() -> None:
 
 def test_trace_in_which_an_event_that_came_back_is_passed_over_is_refused() -> None:
     records = sent_and_handled(2)
-    second = max(index for index, record in enumerate(records) if isinstance(record, Dispatched))
-    first = next(record for record in records if isinstance(record, Dispatched))
-    records.insert(second, Parked(0.0, first.node, first.event, "somebody was faster", 1.0))
+    second = max(index for index, record in enumerate(records) if isinstance(record, EventDispatched))
+    first = next(record for record in records if isinstance(record, EventDispatched))
+    records.insert(second, EventParked(0.0, first.node, first.event, "somebody was faster", 1.0))
     with pytest.raises(InvariantError, match="I4: its handler is called before that of"):
         i4_order(records)
 

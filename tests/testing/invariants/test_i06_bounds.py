@@ -8,7 +8,7 @@ import pytest
 
 from headwater.core import Node, RetryImmediately, Transaction, doc_key
 from headwater.errors import UserCodeError
-from headwater.scheduler.inspect.trace import Restless
+from headwater.scheduler.inspect.trace import NodeRestless
 from headwater.scheduler.scheduler_limits import BACKOFF_MAX_MS, BACKOFF_MS, RUNS_MAX
 from tests.support.limits import small_limits
 from tests.testing.invariants.rig import Rig, look
@@ -93,7 +93,7 @@ def test_node_that_asks_to_be_run_again_is_stopped_too() -> None:
 
         rig.effect("again", again)
         assert rig.settle() == ["again"] * RUNS_MAX
-        assert any(isinstance(record, Restless) for record in rig.records)
+        assert any(isinstance(record, NodeRestless) for record in rig.records)
 
 
 def test_caller_of_one_that_only_asks_to_be_run_again_is_told() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import InvariantError
-from headwater.scheduler.inspect.trace import Invalidated, Registered, Restored, Started
+from headwater.scheduler.inspect.trace import NodeInvalidated, NodeRegistered, NodeRestored, RunStarted
 from headwater.store.backend import ObservationRow
 from headwater.testing.invariants.restore_invariants import i7_runs
 from headwater.values.address import doc_key
@@ -298,11 +298,11 @@ def test_checker_finds_a_restored_node_with_the_row_of_another() -> None:
 
 def test_checker_of_the_trace_finds_a_restored_node_that_starts_without_a_reason() -> None:
     told = [
-        Registered(1.0, "f0#1", "computation"),
-        Restored(1.0, "f0#1", "restored", ""),
-        Started(2.0, "f0#1", 1, 1, 1, "live", (), first=True),
+        NodeRegistered(1.0, "f0#1", "computation"),
+        NodeRestored(1.0, "f0#1", "restored", ""),
+        RunStarted(2.0, "f0#1", 1, 1, 1, "live", (), first=True),
     ]
     with pytest.raises(InvariantError, match="I7"):
         i7_runs(told)
-    i7_runs([*told[:2], Invalidated(1.5, "f0#1", "c0", "commit", ""), told[2]])
-    i7_runs([told[0], Restored(1.0, "f0#1", "fresh", "nothing is kept of it"), told[2]])
+    i7_runs([*told[:2], NodeInvalidated(1.5, "f0#1", "c0", "commit", ""), told[2]])
+    i7_runs([told[0], NodeRestored(1.0, "f0#1", "fresh", "nothing is kept of it"), told[2]])

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.core import Transaction, doc_key
 from headwater.errors import InvariantError
-from headwater.scheduler.inspect.trace import Decided, Dispatched, Ended, Sent
+from headwater.scheduler.inspect.trace import EventDispatched, EventEnded, EventSent, OriginDecided
 from headwater.testing.invariants.event_invariants import i10_lineage_gated
 from tests.support.hub import FULL
 from tests.testing.invariants.event_rig import EventRig, Side
@@ -299,7 +299,7 @@ def followed() -> list[Any]:
 
 def test_trace_in_which_the_follow_up_of_a_failed_attempt_is_confirmed_is_refused() -> None:
     records = [
-        msgspec.structs.replace(record, came_to_be=False) if isinstance(record, Decided) else record
+        msgspec.structs.replace(record, came_to_be=False) if isinstance(record, OriginDecided) else record
         for record in followed()
     ]
     with pytest.raises(InvariantError, match="I10: it is confirmed, and what sent it is not"):
@@ -308,9 +308,9 @@ def test_trace_in_which_the_follow_up_of_a_failed_attempt_is_confirmed_is_refuse
 
 def test_trace_in_which_the_follow_up_of_a_failed_attempt_is_handled_again_is_refused() -> None:
     records = followed()
-    follow = next(record for record in records if isinstance(record, Sent) and record.origin)
-    again = next(record for record in records if isinstance(record, Dispatched) and record.event == follow.event)
-    at = next(index for index, record in enumerate(records) if isinstance(record, Decided))
+    follow = next(record for record in records if isinstance(record, EventSent) and record.origin)
+    again = next(record for record in records if isinstance(record, EventDispatched) and record.event == follow.event)
+    at = next(index for index, record in enumerate(records) if isinstance(record, OriginDecided))
     records[at:] = [msgspec.structs.replace(records[at], came_to_be=False), again]
     with pytest.raises(InvariantError, match="I10: its handler is called, and what sent it was taken back"):
         i10_lineage_gated(records)
@@ -318,8 +318,8 @@ def test_trace_in_which_the_follow_up_of_a_failed_attempt_is_handled_again_is_re
 
 def test_trace_in_which_a_follow_up_is_confirmed_before_its_parent_is_refused() -> None:
     records = followed()
-    decided = next(index for index, record in enumerate(records) if isinstance(record, Decided))
-    ended = max(index for index, record in enumerate(records) if isinstance(record, Ended))
+    decided = next(index for index, record in enumerate(records) if isinstance(record, OriginDecided))
+    ended = max(index for index, record in enumerate(records) if isinstance(record, EventEnded))
     records[decided], records[ended] = records[ended], records[decided]
     with pytest.raises(InvariantError, match="I10: it is confirmed, and what sent it is not"):
         i10_lineage_gated(records)

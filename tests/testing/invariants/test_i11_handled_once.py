@@ -9,7 +9,7 @@ import pytest
 
 from headwater.core import DeleteDoc, Transaction, doc_key, freeze
 from headwater.errors import HandlerTakenError, InvariantError
-from headwater.scheduler.inspect.trace import Ended, Sent
+from headwater.scheduler.inspect.trace import EventEnded, EventSent
 from headwater.store.commit import CommitEntry, SetDoc
 from headwater.testing.invariants.event_invariants import i11_at_most_once, i11_log
 from headwater.values.ids import MAIN, LocalSeq, Millis, SessionId
@@ -264,12 +264,12 @@ def test_trace_in_which_an_event_is_confirmed_twice_is_refused() -> None:
 def test_trace_in_which_an_event_ends_twice_is_refused() -> None:
     records = handled()
     with pytest.raises(InvariantError, match="I11: it has come to its end before"):
-        i11_at_most_once([*records, next(record for record in records if isinstance(record, Ended))])
+        i11_at_most_once([*records, next(record for record in records if isinstance(record, EventEnded))])
 
 
 def test_trace_in_which_two_handlers_share_an_event_is_refused() -> None:
     records = handled()
-    sent = next(record for record in records if isinstance(record, Sent))
+    sent = next(record for record in records if isinstance(record, EventSent))
     with pytest.raises(InvariantError, match="I11: it is for handler:count, too"):
         i11_at_most_once([*records, msgspec.structs.replace(sent, node="handler:other")])
 

@@ -10,7 +10,7 @@ import pytest
 from headwater.core import Event, EventState, Handler, Node, RetryImmediately, Transaction, doc_key
 from headwater.errors import InvariantError
 from headwater.scheduler.events.lanes import Lane
-from headwater.scheduler.graph.node import Status
+from headwater.scheduler.graph.node import NodeStatus
 from headwater.scheduler.passes.gates import Gate
 from headwater.testing.invariants.event_invariants import EVENT_FIELDS, HANDLER_FIELDS, LANE_FIELDS
 from headwater.testing.invariants.scheduler_invariants import AT_REST, FIELDS
@@ -95,5 +95,5 @@ def test_node_that_never_comes_to_an_end_is_not_current_to_those_who_have_read_w
 
         node = rig.computation("late", late, side_write_envelope=envelope)
         rig.settle()
-        assert node.status is Status.NEVER_RAN
+        assert node.status is NodeStatus.NEVER_RAN
         assert node in rig.scheduler.invalidation.invalid

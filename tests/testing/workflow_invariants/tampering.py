@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import InvariantError
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from tests.workflow.world import World
 
 UNGUARDED = (
@@ -21,7 +21,7 @@ UNGUARDED = (
 def tamper(world: World, query: str, *values: object) -> None:
     """Write, whatever it is."""
 
-    def write(book: Book) -> None:
+    def write(book: WorkflowTables) -> None:
         for statement in UNGUARDED:
             book.execute(statement)
         for (name,) in book.execute("select name from sqlite_schema where type = 'trigger'"):
@@ -39,7 +39,7 @@ def set_to(world: World, table: str, changes: str, *values: object, where: str =
 def copy_run(world: World, run: int, **changes: object) -> None:
     """One more row, as that of a run, but for some columns."""
 
-    def write(book: Book) -> None:
+    def write(book: WorkflowTables) -> None:
         [columns] = book.execute("select group_concat(name) from pragma_table_info('flow_run') where name <> 'id'")
         names = [name for name in columns[0].split(",") if name not in changes]
         given = ", ".join([*names, *changes])
@@ -51,7 +51,7 @@ def copy_run(world: World, run: int, **changes: object) -> None:
     world.space.flows.look(write)
 
 
-def is_found(world: World, claim: Callable[[Book], object], text: str) -> None:
+def is_found(world: World, claim: Callable[[WorkflowTables], object], text: str) -> None:
     """The claim does not hold any more, and says so with the record."""
     with pytest.raises(InvariantError, match=text):
         world.space.flows.look(claim)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from headwater.workflow import transitions
-from headwater.workflow.planner import Rest
+from headwater.workflow.planner import IdleUntil
 from headwater.workflow.table_checks import check_all, w1_single
 from tests.testing.workflow_invariants.tampering import copy_run, is_found, rows, tamper
 from tests.workflow.world import Behaviour, World
@@ -26,7 +26,7 @@ def test_nothing_begins_beside_a_run_that_is_active(world: World, phase: str) ->
     world.publish("a1")
     world.publish("a2")
     world.drain(Behaviour(prepare="one", meanwhile=(phase, lambda: found.append(begins(world)))), limit=1)
-    assert found == [Rest()]
+    assert found == [IdleUntil()]
     assert len(world.flow.runs()) == 1
 
 
@@ -46,7 +46,7 @@ def test_nothing_new_begins_while_a_run_has_stopped_and_is_not_finished(world: W
     world.publish("a1")
     world.drain(stop, limit=1)
     world.publish("a2")
-    assert begins(world) == Rest(world.space.workflows.wake_at)
+    assert begins(world) == IdleUntil(world.space.workflows.wake_at)
     assert len(world.flow.runs()) == 1
     world.check()
 

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.errors import InvariantError
 from headwater.testing.invariants.workflow_invariants import w13_order
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from tests.testing.workflow_invariants.tampering import copy_run
 from tests.workflow.world import MINUTE, Behaviour, World
 
@@ -67,7 +67,7 @@ def test_producer_that_goes_before_a_consumer_whose_time_has_come_is_found(world
     copy_run(world, 1, chain=2, handler="poll", kind="producer", why="schedule")
     world.clock.advance(5 * MINUTE)
 
-    def look(book: Book) -> None:
+    def look(book: WorkflowTables) -> None:
         w13_order(book, book.run(2))
 
     with pytest.raises(InvariantError, match="W13: Act is to be woken, and this producer runs first: RunRow"):

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.events.event import Event, HandlerSpec
-from headwater.scheduler.events.event import Handler as HandlerRecord
+from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
 from headwater.scheduler.scheduler import Scheduler
 from headwater.values.tree import Value
 
@@ -53,17 +52,17 @@ class EventPort(Home):
         """This space, and its transaction around the running code."""
 
     @abstractmethod
-    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None = None) -> Event:
+    def send(self, stream: str, payload: Value, outside: tuple[str, str] | None = None) -> EventRecord:
         """Send an event to the handler of a stream."""
 
     @abstractmethod
-    def wait_for(self, event: Event, timeout_ms: float | None) -> None:
+    def wait_for(self, event: EventRecord, timeout_ms: float | None) -> None:
         """Block until an event has ended. Raises EventTimeoutError."""
 
     @abstractmethod
-    async def until(self, event: Event) -> None:
+    async def until(self, event: EventRecord) -> None:
         """Wait until an event has ended, in async code."""
 
     @abstractmethod
-    def when_ended(self, event: Event, callback: Callable[[Event], object], named: object = None) -> None:
+    def when_ended(self, event: EventRecord, callback: Callable[[EventRecord], object], named: object = None) -> None:
         """Call back once, when an event has ended."""

@@ -19,8 +19,7 @@ from headwater.declare.functions.enclosing_piece import Within
 from headwater.declare.functions.function_code import is_async, signature_of
 from headwater.declare.functions.function_options import milliseconds
 from headwater.errors import DeclarationError, HandlerTakenError, NotFoundError, UsageError
-from headwater.scheduler.events.event import Handler as HandlerRecord
-from headwater.scheduler.events.event import HandlerSpec
+from headwater.scheduler.events.event import HandlerRecord, HandlerSpec
 from headwater.scheduler.scheduler_limits import BACKLOG_MAX
 from headwater.values.duration import Duration
 from headwater.values.hints import schema_of

@@ -19,7 +19,7 @@ from headwater.errors import (
     PoisonedError,
     UnconfirmedError,
 )
-from headwater.scheduler.events.event import Event, State
+from headwater.scheduler.events.event import EventRecord, EventState
 from headwater.scheduler.events.outcomes import HANDLED
 from headwater.scheduler.events.receipts import REUSED
 from headwater.values.codec import to_json
@@ -35,7 +35,7 @@ class Ticket(Generic[R_co]):
 
     __slots__ = ("_event", "_result", "_space")
 
-    def __init__(self, space: EventPort, event: Event, result: Sealed) -> None:
+    def __init__(self, space: EventPort, event: EventRecord, result: Sealed) -> None:
         self._space = space
         self._event = event
         self._result = result
@@ -87,12 +87,12 @@ class Ticket(Generic[R_co]):
     def _answer(self) -> R_co:
         event = self._event
         title = event.handler.title
-        if event.state is State.CONFIRMED or event.reason is HANDLED:
+        if event.state is EventState.CONFIRMED or event.reason is HANDLED:
             return cast("R_co", self._result.unseal(self._space, self._space.untracked, event.result))
         if isinstance(event.error, UnconfirmedError | PoisonedError):
             message = f"it is not known whether {event.id} was handled by {title}: {event.error.message}"
             raise UnconfirmedError(f"{message}. Look before you send it again", event=event.id) from event.error
-        if event.state is State.FAILED:
+        if event.state is EventState.FAILED:
             message = f"{title} did not handle {event.id}: {event.reason}. Nothing of it was written"
             where = self._space.scheduler.outcomes.where
             kept = f"it is kept, see `headwater events show {event.id}{where}`"
@@ -101,11 +101,11 @@ class Ticket(Generic[R_co]):
             failed = EventFailedError(f"{message}; {kept}", event=event.id)
             failed.__cause__ = event.error
             raise failed
-        if event.rejection is not None and event.state is State.REJECTED:
+        if event.rejection is not None and event.state is EventState.REJECTED:
             raise rejected(event.id, title, event.rejection.reason, to_json(event.rejection.facts))
         if event.reason is REUSED:
             raise reused(event.id, title)
-        if event.state is State.REFUSED:
+        if event.state is EventState.REFUSED:
             raise EventRefusedError(f"{event.id} was not handled by {title}: {event.reason}", event=event.id)
         message = f"{event.id} was not handled by {title}: space {self._space.name!r} was closed before its turn"
         raise ClosedError(f"{message}. It is handled when the space is opened again", event=event.id)

@@ -23,7 +23,7 @@ from headwater.declare.functions.function_port import FunctionPort
 from headwater.declare.functions.instances import Instance, Instances, key_of, label_of
 from headwater.declare.functions.invocation import Invocation
 from headwater.errors import DeclarationError, HeadwaterError, NotReadyError, UsageError
-from headwater.scheduler.graph.node import Kind, Node, NodeSpec
+from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
 from headwater.store.observations import Arguments
 from headwater.values.address import Depth, doc_key
 from headwater.values.guess import check_untyped
@@ -151,7 +151,7 @@ class Computed(Generic[P, R]):
         return NodeSpec(
             name=name,
             fn=fn,
-            kind=Kind.COMPUTATION,
+            kind=NodeKind.COMPUTATION,
             outputs=(doc_key(doc), *sides),
             side_write_envelope=envelope,
             eager=declared.eager,

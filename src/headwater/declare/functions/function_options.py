@@ -15,7 +15,7 @@ from headwater.cells.document_operations import place_anywhere, place_of, told_a
 from headwater.cells.reading import Readable
 from headwater.cells.space_port import Home
 from headwater.errors import DeclarationError, UsageError
-from headwater.scheduler.graph.node import OnInvalid, Place
+from headwater.scheduler.graph.node import DocPath, OnInvalid
 from headwater.values.duration import Duration, to_ms
 from headwater.values.ids import DocKey
 from headwater.values.schema import short
@@ -55,7 +55,7 @@ class Declared:
                     return option, _named(each)
         return None
 
-    def write_surface(self, home: Home) -> tuple[tuple[DocKey, ...], tuple[Place, ...]]:
+    def write_surface(self, home: Home) -> tuple[tuple[DocKey, ...], tuple[DocPath, ...]]:
         """The documents it writes besides its result, and the places below which it may write anywhere."""
         places = [(place_of(each, home)[0]) for each in self.writes]
         return tuple(dict.fromkeys(places)), tuple(place_of(each, home) for each in self.materializes)

@@ -21,7 +21,7 @@ from headwater.cells.reading import Readable
 from headwater.errors import HeadwaterError, UsageError
 from headwater.scheduler.graph.node import Node, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.scheduler_limits import KEPT_MAX
+from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.values.author_text import safe_repr
 from headwater.values.causal import derive_id
 from headwater.values.codec import encode
@@ -74,7 +74,7 @@ class Instances:
         self._calls += 1
         spec.on_unread = lambda: self.release([key])
         instance = self._found[key] = Instance(self._scheduler.register(spec), cell, self._calls)
-        if len(self._found) > KEPT_MAX and len(self._found) % KEPT_MAX == 1:
+        if len(self._found) > UNREAD_MAX and len(self._found) % UNREAD_MAX == 1:
             self._thin_out(instance)
         return instance
 
@@ -85,7 +85,7 @@ class Instances:
         done = [each.node for each in found.values() if each is not fresh and each.node.runs]
         unread = self._scheduler.unread(done)
         idle = sorted((key for key, each in found.items() if each.node in unread), key=lambda key: found[key].used)
-        self.release(idle[: max(len(idle) - KEPT_MAX, 0)])
+        self.release(idle[: max(len(idle) - UNREAD_MAX, 0)])
         # Those that only they have read.
         self._scheduler.sweep()
 

@@ -13,7 +13,7 @@ from headwater.declare.functions.function_code import is_async
 from headwater.declare.functions.function_options import Declared
 from headwater.declare.functions.function_port import FunctionPort
 from headwater.errors import UsageError
-from headwater.scheduler.graph.node import Kind, Node, NodeSpec
+from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
 from headwater.values.address import doc_key
 
 
@@ -56,7 +56,7 @@ class Sink:
         return NodeSpec(
             name=self.name,
             fn=self.__wrapped__,
-            kind=Kind.EFFECT,
+            kind=NodeKind.EFFECT,
             is_async=is_async(self.__wrapped__),
             on_invalid=declared.on_invalid,
             timeout_ms=declared.timeout_ms,

@@ -27,8 +27,8 @@ from headwater.errors import (
     TransientError,
 )
 from headwater.values.author_text import clean, message_of, traceback_text
-from headwater.workflow.rows import Trouble
-from headwater.workflow.transitions import Failed
+from headwater.workflow.rows import FailureKind
+from headwater.workflow.transitions import RunFailure
 from headwater.workflow.workflow_limits import RETRY_AFTER_MAX_MS, SERVICE_MAX
 
 T = TypeVar("T")
@@ -69,19 +69,19 @@ _CLIENTS: Final[dict[str, tuple[str, ...]]] = {
 _BUSY: Final = (408, 425, 429)
 """Statuses below 500 that say: later."""
 
-_ORDER: Final = (Trouble.INTERNAL, Trouble.LOGIC, Trouble.AUTH, Trouble.TRANSIENT)
+_ORDER: Final = (FailureKind.INTERNAL, FailureKind.LOGIC, FailureKind.AUTH, FailureKind.TRANSIENT)
 """Of several errors at once, what the worst is."""
 
 
-def classified(error: BaseException, on: tuple[type[BaseException], ...], now: int) -> Failed:
+def classified(error: BaseException, on: tuple[type[BaseException], ...], now: int) -> RunFailure:
     """All that is known of a failure."""
     kind = kind_of(error, on)
-    return Failed(
+    return RunFailure(
         kind=kind,
         message=text_of(error),
         details=traceback_text(error),
         service=_total(lambda: clean(error.service, SERVICE_MAX), "") if isinstance(error, ApprovalError) else "",
-        after_ms=_total(lambda: _after_ms(error, now), 0) if kind is Trouble.TRANSIENT else 0,
+        after_ms=_total(lambda: _after_ms(error, now), 0) if kind is FailureKind.TRANSIENT else 0,
     )
 
 
@@ -95,24 +95,28 @@ def _total(work: Callable[[], T], otherwise: T) -> T:
 
 def kind_of(  # noqa: PLR0911  # one for each class
     error: BaseException, on: tuple[type[BaseException], ...]
-) -> Trouble:
+) -> FailureKind:
     """Which class an error is of."""
     match error:
         case LateError():
-            return Trouble.TRANSIENT
+            return FailureKind.TRANSIENT
         case _ if on and isinstance(error, on):
-            return Trouble.TRANSIENT
+            return FailureKind.TRANSIENT
         case TransientError():
-            return Trouble.TRANSIENT
+            return FailureKind.TRANSIENT
         case ApprovalError():
-            return Trouble.AUTH
+            return FailureKind.AUTH
         case InternalError() | InvariantError():
-            return Trouble.INTERNAL
+            return FailureKind.INTERNAL
         case BaseExceptionGroup():
             kinds = {kind_of(each, on) for each in error.exceptions}
             return next(kind for kind in _ORDER if kind in kinds)
         case _:
-            return Trouble.TRANSIENT if _total(lambda: is_of_the_network(error), otherwise=False) else Trouble.LOGIC
+            return (
+                FailureKind.TRANSIENT
+                if _total(lambda: is_of_the_network(error), otherwise=False)
+                else FailureKind.LOGIC
+            )
 
 
 # --- the network ----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from headwater.declare.workflows.connector import Connector, Operation
 from headwater.declare.workflows.failure_classes import kind_of
 from headwater.errors import PhaseError
 from headwater.runtime.error_report import log
-from headwater.workflow.rows import FlowRow, RunRow, Trouble
+from headwater.workflow.rows import FailureKind, FlowRow, RunRow
 from headwater.workflow.run_rows import key_of
 
 P = ParamSpec("P")
@@ -110,7 +110,7 @@ class Run:
             raise
 
     def _read_failed(self, error: BaseException) -> None:
-        if isinstance(error, Exception) and kind_of(error, self._on) is not Trouble.LOGIC:
+        if isinstance(error, Exception) and kind_of(error, self._on) is not FailureKind.LOGIC:
             self.failed = self.failed or error
 
     def _check(self, operation: Operation[P, R]) -> None:

@@ -23,7 +23,7 @@ from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
 from headwater.values.tree import Value, freeze
 from headwater.workflow.publication import Publication, publish
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 
 if TYPE_CHECKING:
     from headwater.declare.workflows.workflow import Workflow
@@ -94,7 +94,7 @@ class Topic(Generic[T]):
         # A number of a run means something in its own file only.
         run_id = None if run is None or not _shares(_outermost(frame), hub) else run.id
 
-        def part(book: Book) -> bool:
+        def part(book: WorkflowTables) -> bool:
             return publish(book, event, None if run_id is None else book.run(run_id))
 
         if tx is None and frame is not None and _shares(frame, hub):

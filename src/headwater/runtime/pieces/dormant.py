@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.declare.events.handler import Handler
 from headwater.declare.patterns.piece import Build, Piece
-from headwater.scheduler.graph.node import Kind, Node, NodeSpec
+from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
 
 if TYPE_CHECKING:
     from headwater.runtime.space_runtime import BaseSpace
@@ -117,4 +117,4 @@ class Sleeping:
 
 
 def _is_wanted_by_itself(spec: NodeSpec) -> bool:
-    return spec.kind is Kind.EFFECT or spec.eager or bool(spec.side_write_envelope)
+    return spec.kind is NodeKind.EFFECT or spec.eager or bool(spec.side_write_envelope)

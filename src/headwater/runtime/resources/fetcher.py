@@ -22,8 +22,8 @@ from headwater.host.request_loop import Performing
 from headwater.machine import machine
 from headwater.runtime.resources.freshness import Ageing
 from headwater.runtime.resources.results import Answers
-from headwater.scheduler.graph.node import Kind, Node, NodeSpec
-from headwater.scheduler.scheduler_limits import KEPT_MAX
+from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
+from headwater.scheduler.scheduler_limits import UNREAD_MAX
 from headwater.values.ids import DocKey
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Fetcher:
                 NodeSpec(
                     name=source.label,
                     fn=source.call,
-                    kind=Kind.COMPUTATION,
+                    kind=NodeKind.COMPUTATION,
                     outputs=(source.doc,),
                     is_fed=True,
                     # Whoever reads it is run by each opening: only that run says which arguments are wanted.
@@ -119,7 +119,7 @@ class Fetcher:
             self._gone.pop(source.doc, None)
             self._calls += 1
             source.used = self._calls
-            if len(sources) > KEPT_MAX and len(sources) % KEPT_MAX == 1:
+            if len(sources) > UNREAD_MAX and len(sources) % UNREAD_MAX == 1:
                 self._thin_out(resource, source)
             return source
 
@@ -129,7 +129,7 @@ class Fetcher:
         unread = self._space.scheduler.unread([each.node for each in sources.values() if each is not fresh])
         idle = [key for key, each in sources.items() if each.node in unread and not each.is_wanted and not each.request]
         idle.sort(key=lambda key: sources[key].used)
-        for key in idle[: max(len(idle) - KEPT_MAX, 0)]:
+        for key in idle[: max(len(idle) - UNREAD_MAX, 0)]:
             self._remove(resource, sources.pop(key))
 
     def _remove(self, resource: object, source: Source) -> None:

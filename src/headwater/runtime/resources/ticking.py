@@ -7,7 +7,7 @@ that is not observed costs nothing.
 from __future__ import annotations
 
 from headwater.runtime.timers import Timer, Timers
-from headwater.scheduler.graph.node import Kind, Node, NodeSpec
+from headwater.scheduler.graph.node import Node, NodeKind, NodeSpec
 from headwater.scheduler.scheduler import Scheduler
 from headwater.values.address import doc_key
 from headwater.values.duration import written_ms
@@ -30,7 +30,7 @@ class Ticking:
             NodeSpec(
                 name=f"clock({written_ms(every_ms)})",
                 fn=self.tick_ms,
-                kind=Kind.COMPUTATION,
+                kind=NodeKind.COMPUTATION,
                 outputs=(self.doc,),
                 is_fed=True,
                 # Whoever reads it is run by each opening: it is later by then.

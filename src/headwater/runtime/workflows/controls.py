@@ -16,10 +16,10 @@ from headwater.errors import TransitionError, UsageError
 from headwater.values.codec import encode
 from headwater.values.tree import freeze
 from headwater.workflow import operator_actions, run_queries
-from headwater.workflow.decisions import By, record
+from headwater.workflow.decisions import DecidedBy, record
 from headwater.workflow.rows import CallRow, RunRow
 from headwater.workflow.run_queries import InputView, RunView
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 
 if TYPE_CHECKING:
     from headwater.runtime.workflows.hub import Hub
@@ -95,11 +95,11 @@ class Controls(ABC):
         """
         self._decide("abandon", run, operator_actions.abandon, by, reason)
 
-    def _decide(self, verb: str, run: int, part: Callable[[Book, int], object], by: str, reason: str) -> None:
+    def _decide(self, verb: str, run: int, part: Callable[[WorkflowTables, int], object], by: str, reason: str) -> None:
         hub, _ = self._place()
-        who = By(self._actor(by), reason)
+        who = DecidedBy(self._actor(by), reason)
 
-        def both(book: Book) -> object:
+        def both(book: WorkflowTables) -> object:
             done = part(self._own(book, run), run)
             record(book, run, verb, who)
             return done
@@ -137,7 +137,7 @@ class Controls(ABC):
             case Unknown():
                 self._decide("again", run, operator_actions.reconcile_again, by, reason)
 
-    def _asked_about(self, book: Book, run: int) -> tuple[RunRow, CallRow | None]:
+    def _asked_about(self, book: WorkflowTables, run: int) -> tuple[RunRow, CallRow | None]:
         row = self._own(book, run).run(run)
         return row, book.call_of(row)
 
@@ -145,7 +145,7 @@ class Controls(ABC):
         """A result as it is kept. Who has the program knows of which type it is."""
         return encode(freeze(result, f"the result of run {run.id}"))
 
-    def _own(self, book: Book, run: int) -> Book:
+    def _own(self, book: WorkflowTables, run: int) -> WorkflowTables:
         """A run of another workflow is not this one's to decide."""
         given: object = run
         if type(given) is not int:
@@ -156,7 +156,7 @@ class Controls(ABC):
             raise TransitionError(f"run {run} is not one of {name}, but of {owner}: decide about it there", run=run)
         return book
 
-    def _own_input(self, book: Book, input_id: int) -> Book:
+    def _own_input(self, book: WorkflowTables, input_id: int) -> WorkflowTables:
         """Likewise."""
         given: object = input_id
         if type(given) is not int:

@@ -16,10 +16,10 @@ from headwater.host.storage import Storage
 from headwater.machine import Lock, machine
 from headwater.values.ids import MAIN, Millis
 from headwater.workflow.planner import Flags
-from headwater.workflow.rows import Phase, RunRow, Status
+from headwater.workflow.rows import RunPhase, RunRow, RunStatus
 from headwater.workflow.run_recovery import left_active, recover
 from headwater.workflow.table_transaction import Part, Ride
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, came_back
 from headwater.workflow.workflow_spec import FlowSpec
 
@@ -80,7 +80,7 @@ class Hub:
             self._storage.nudge()
         return ride
 
-    def do(self, part: Callable[[Book], T]) -> T:
+    def do(self, part: Callable[[WorkflowTables], T]) -> T:
         """Have it done: on disk when this returns. Raises what refused it."""
         ride = Ride(self.now, self._hear, self._mark)
         ride.parts.append(part)
@@ -122,10 +122,10 @@ class Hub:
             tx.rider = Ride(self.now, self._hear, self._mark)
         return tx.rider
 
-    def look(self, question: Callable[[Book], T]) -> T:
+    def look(self, question: Callable[[WorkflowTables], T]) -> T:
         """Ask the tables, as they are now."""
         self.looks += 1
-        return self._storage.call(lambda engine: question(Book(engine.backend.tables, self.now())))
+        return self._storage.call(lambda engine: question(WorkflowTables(engine.backend.tables, self.now())))
 
     def wait(self, timeout: float | None = None) -> None:
         """Until everything so far is on disk. Raises UnavailableError if that takes too long."""
@@ -145,7 +145,7 @@ class Hub:
             if hosted is not None:
                 self.ring(hosted.spec.name)
 
-    def _mark(self, book: Book) -> None:
+    def _mark(self, book: WorkflowTables) -> None:
         """Who has something to look at. Also before it is decided: what comes in the same group shall know.
 
         If it comes to nothing, there is nothing to look at, and nobody does.
@@ -164,14 +164,14 @@ class Hub:
             if hosted is not None:
                 flags, name = hosted.flags, answer.run.handler
                 flags.resumed = None
-                if answer.run.phase == Phase.PREPARING and answer.run.kind == "consumer":
+                if answer.run.phase == RunPhase.PREPARING and answer.run.kind == "consumer":
                     flags.dirty.discard(name)
                     flags.fresh.discard(name)
         elif isinstance(answer, RunRow):
             hosted = self._hosted(answer.flow)
-            has_ended = answer.kind == "consumer" and answer.status != Status.ACTIVE
+            has_ended = answer.kind == "consumer" and answer.status != RunStatus.ACTIVE
             # D1: what a run has left, or given back, is looked at again, if there is any.
-            if hosted is not None and has_ended and (answer.taken or answer.status != Status.COMMITTED):
+            if hosted is not None and has_ended and (answer.taken or answer.status != RunStatus.COMMITTED):
                 hosted.flags.dirty.add(answer.handler)
 
     def _hosted(self, flow_id: int) -> Hosted | None:

@@ -16,14 +16,14 @@ from headwater.runtime.workflows.run_executor import Await, Performance
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.retry_policy import DEFAULT
-from headwater.workflow.transitions import Ask, Begun
+from headwater.workflow.transitions import Begun, ReconcileCall
 from headwater.workflow.workflow_limits import RECONCILE_MS, RECONCILE_TRIES
 
 
 class Question(Performance):
     """A `reconcile` that is called for a run which has stopped."""
 
-    def __init__(self, hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await) -> None:
+    def __init__(self, hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await) -> None:
         state = hub.look(lambda book: book.handler(ask.run.flow, "consumer", ask.run.handler)).state
         super().__init__(hub, hosted, Begun(ask.flow, ask.run, state), awaiting)
         self.call = ask.call
@@ -40,7 +40,7 @@ class Question(Performance):
 
 
 def ask_again(
-    hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await, watch: Callable[[Watched], None] = lambda _: None
+    hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[Watched], None] = lambda _: None
 ) -> None:
     """In the background, or after a restart: what became of a call that nobody knows of."""
     try:
@@ -50,7 +50,7 @@ def ask_again(
         log.info("run %s: %s", ask.run.id, error.message)
 
 
-def _ask(hub: Hub, hosted: Hosted, ask: Ask, awaiting: Await, watch: Callable[[Watched], None]) -> None:
+def _ask(hub: Hub, hosted: Hosted, ask: ReconcileCall, awaiting: Await, watch: Callable[[Watched], None]) -> None:
     question = Question(hub, hosted, ask, awaiting)
     if not can_reconcile(question.handler, ask.call):
         hub.do(lambda book: transitions.still_uncertain(book, ask.run.id, ask.call.error or "", ask.call.tries, None))

@@ -35,8 +35,8 @@ from headwater.runtime.error_report import log
 from headwater.runtime.workflows.hub import Hosted, Hub
 from headwater.values.author_text import traceback_text
 from headwater.workflow import repairs
-from headwater.workflow.rows import Why
-from headwater.workflow.tables import Book
+from headwater.workflow.rows import RunCause
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Repair
 
 FIXER_S: Final = 600.0
@@ -141,7 +141,7 @@ def repair(
         _settle(hub, name, lambda book: repairs.gave_up(book, found.flow.id, run.id, told))
     elif _settle(hub, name, lambda book: repairs.repaired(book, found.flow.id, run.id, run.handler, source)):
         hosted.patched[run.handler] = patched
-        hosted.flags.resumed = Why.FIXED
+        hosted.flags.resumed = RunCause.FIXED
 
 
 def _asked(flow: Workflow, broken: Broken, awaiting: Callable[..., Any]) -> str | None:
@@ -162,7 +162,7 @@ async def _awaited(awaitable: Any) -> Any:  # noqa: ANN401  # what the fixer ret
     return await awaitable
 
 
-def _settle(hub: Hub, name: str, part: Callable[[Book], object]) -> bool:
+def _settle(hub: Hub, name: str, part: Callable[[WorkflowTables], object]) -> bool:
     """Write what came of a repair. If somebody has deployed another version meanwhile, or resumed, theirs counts."""
     try:
         hub.do(part)

@@ -23,9 +23,9 @@ from headwater.runtime.workflows.run_values import Values
 from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.retry_policy import DEFAULT
-from headwater.workflow.rows import Outcome, Status, Trouble
+from headwater.workflow.rows import EffectOutcome, FailureKind, RunStatus
 from headwater.workflow.run_recovery import recover
-from headwater.workflow.transitions import Failed
+from headwater.workflow.transitions import RunFailure
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Ending(Values, Watched):
     def _failed(self, error: BaseException) -> None:
         self._fail(self._classified(error))
 
-    def _fail(self, why: Failed, *, undone: str = "") -> None:
+    def _fail(self, why: RunFailure, *, undone: str = "") -> None:
         run_id = self.row.id
         try:
             self._end(why, undone=undone)
@@ -74,7 +74,7 @@ class Ending(Values, Watched):
             return
         self._report(why)
 
-    def _end(self, why: Failed, *, undone: str = "") -> None:
+    def _end(self, why: RunFailure, *, undone: str = "") -> None:
         """Raises TransitionError if the run is not where this can happen to it."""
         retry, spec, run_id, emitting = self.handler.retry, self.hosted.spec, self.row.id, self.is_emitting
         chance = machine().random()
@@ -82,16 +82,16 @@ class Ending(Values, Watched):
             lambda book: transitions.failed(book, run_id, why, spec, retry, chance, undone=undone, emitting=emitting)
         )
 
-    def _report(self, why: Failed) -> None:
+    def _report(self, why: RunFailure) -> None:
         text = f"run {self.row.id} of {self._title()} failed: {why.message}"
-        if why.kind in (Trouble.LOGIC, Trouble.INTERNAL):
+        if why.kind in (FailureKind.LOGIC, FailureKind.INTERNAL):
             self.space.report(
                 UserCodeError(text, run=self.row.id, workflow=self.hosted.spec.name, event=None, triggers=())
             )
-        elif why.kind is not Trouble.STOPPED:
+        elif why.kind is not FailureKind.STOPPED:
             log.warning("%s", text)
 
-    def _classified(self, error: BaseException) -> Failed:
+    def _classified(self, error: BaseException) -> RunFailure:
         """The class of a failure, by what was raised: never by what it says."""
         return classified(error, self.handler.retry.on, self.hub.now())
 
@@ -115,13 +115,13 @@ class Ending(Values, Watched):
                 self._give_up(text)
             except TransitionError:
                 # Ended by a person: then it is only its thread that is given up.
-                if self.hub.look(lambda book: book.run(self.row.id).status) == Status.ACTIVE:
+                if self.hub.look(lambda book: book.run(self.row.id).status) == RunStatus.ACTIVE:
                     raise
             self.is_given_up = True
 
     def _give_up(self, text: str) -> None:
         run_id = self.row.id
-        if self.doing is Doing.MUTATE and self.row.outcome == Outcome.UNKNOWN:
+        if self.doing is Doing.MUTATE and self.row.outcome == EffectOutcome.UNKNOWN:
             can_ask = can_reconcile(self.handler, self._call_row())
             self._do(
                 lambda book: (
@@ -133,6 +133,6 @@ class Ending(Values, Watched):
             next_at = Millis(self.hub.now() + DEFAULT.delay_ms(1))
             self._do(lambda book: transitions.uncertain(book, run_id, text, next_at))
         else:
-            why = Failed(kind=Trouble.TRANSIENT, message=text)
+            why = RunFailure(kind=FailureKind.TRANSIENT, message=text)
             self._end(why)
             self._report(why)

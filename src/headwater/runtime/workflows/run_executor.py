@@ -62,9 +62,9 @@ from headwater.values.ids import Millis
 from headwater.workflow import transitions
 from headwater.workflow.operator_actions import digest_of, plan_digest
 from headwater.workflow.retry_policy import DEFAULT
-from headwater.workflow.rows import EventRow, Outcome, Phase, RunRow, Status, Trouble
-from headwater.workflow.tables import Book
-from headwater.workflow.transitions import Begun, Failed, Next, Prepared
+from headwater.workflow.rows import EffectOutcome, EventRow, FailureKind, RunPhase, RunRow, RunStatus
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.transitions import Begun, Next, Prepared, RunFailure
 from headwater.workflow.workflow_limits import CONFLICT_MS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Performance(Ending):
         self.doing: Doing | None = None
         self.seconds: dict[str, float] = dict(self.handler.timeouts.seconds)
         # What is begun in the transaction that ends this run, if nobody else waits for a turn.
-        self.then: Callable[[str, Book], Next] | None = None
+        self.then: Callable[[str, WorkflowTables], Next] | None = None
         self.followed_by: Next | None = None
 
     def _handler(self) -> Declared | Producer:
@@ -130,7 +130,7 @@ class Performance(Ending):
     def _ended(self, error: TransitionError) -> None:
         """Somebody else has moved the run: paused, given up for being late. Not a failure of it."""
         if error.facts.get("stopped"):
-            self._fail(Failed(kind=Trouble.STOPPED, message=error.message))
+            self._fail(RunFailure(kind=FailureKind.STOPPED, message=error.message))
         else:
             log.info("run %s: %s", self.row.id, error.message)
 
@@ -138,17 +138,17 @@ class Performance(Ending):
         consumer = handler.kind()
         consumer.run = self.run
         consumer.state = self._state(handler.types.state, handler.types.default)
-        if self.row.phase == Phase.PREPARING:
+        if self.row.phase == RunPhase.PREPARING:
             plan = self._prepare(handler, consumer)
             if plan is None:
                 return
-        if self.row.phase == Phase.PREPARED and self.row.taken and self.row.cancelled:
+        if self.row.phase == RunPhase.PREPARED and self.row.taken and self.row.cancelled:
             # While it was prepared: also of one that asks first, or has nothing to call.
             self.row = self._do(lambda book: transitions.skipped(book, self.row.id))
-        if self.row.phase == Phase.PREPARED and self.row.ask and self.row.approval != plan_digest(self.row):
+        if self.row.phase == RunPhase.PREPARED and self.row.ask and self.row.approval != plan_digest(self.row):
             self.row = self._do(lambda book: transitions.ask(book, self.row.id))
             return
-        acts = self.row.phase in (Phase.PREPARED, Phase.MUTATING) and self.row.taken and handler.has_mutate
+        acts = self.row.phase in (RunPhase.PREPARED, RunPhase.MUTATING) and self.row.taken and handler.has_mutate
         if acts and not self._mutate(handler, consumer):
             return
         try:
@@ -328,12 +328,12 @@ class Performance(Ending):
     def _act(self, operation: str, params: bytes, call: Callable[[], Any], result: Sealed) -> bool:
         """L11: from here to the end of this, whatever happens, nobody may assume that nothing has."""
         self.operation = operation
-        if self.row.phase != Phase.MUTATING:
+        if self.row.phase != RunPhase.MUTATING:
             if self.is_stopping:
                 raise TransitionError("the host ends before the run has acted", stopped=True)
             # W6: on disk before the call leaves.
             self.row = self._do(lambda book: transitions.in_flight(book, self.row.id, operation, params))
-        if self.row.outcome == Outcome.SKIPPED:
+        if self.row.outcome == EffectOutcome.SKIPPED:
             return True
         try:
             answer = self._inside(_MUTATE_ONLY, call)
@@ -369,7 +369,7 @@ class Performance(Ending):
             return self._doubtful(error)
         self._applied(kept)
         # Late, it is learnt what became of it; but the run is no longer this one's, if it was given up before that.
-        return self.row.status == Status.ACTIVE
+        return self.row.status == RunStatus.ACTIVE
 
     def _applied(self, kept: bytes) -> None:
         row_id = self.row.id
@@ -380,13 +380,13 @@ class Performance(Ending):
         # Not waited for: it is on disk with the end of the run, or within moments if that takes longer. If the process
         # ends before that, it is as if it had ended before the call came back: `reconcile` tells.
         self.hub.post(lambda book: transitions.applied(book, row_id, kept), soon=False)
-        self.row = replace(self.row, phase=Phase.MUTATED, outcome=Outcome.APPLIED, mutation_result=kept)
+        self.row = replace(self.row, phase=RunPhase.MUTATED, outcome=EffectOutcome.APPLIED, mutation_result=kept)
 
     def _undone(self, error: BaseException) -> None:
         """Surely not: the next attempt starts from the beginning."""
         if self.is_given_up:
             self.row = self._do(lambda book: transitions.not_applied(book, self.row.id, text_of(error)))
-            if self.row.status == Status.ACTIVE:
+            if self.row.status == RunStatus.ACTIVE:
                 self._fail(self._classified(error))
             return
         self._fail(self._classified(error), undone=text_of(error))

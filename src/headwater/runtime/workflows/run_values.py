@@ -13,7 +13,7 @@ from headwater.declare.workflows.plan import Applied, Nothing, Skipped
 from headwater.runtime.workflows.external_calls import operation_of
 from headwater.runtime.workflows.hub import Hub
 from headwater.values.codec import decode, encode
-from headwater.workflow.rows import CallRow, Outcome, RunRow
+from headwater.workflow.rows import CallRow, EffectOutcome, RunRow
 from headwater.workflow.transitions import Begun
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class Values:
 
     def _outcome(self, handler: Declared) -> Applied[Any] | Skipped | Nothing:
         match self.row.outcome:
-            case Outcome.APPLIED:
+            case EffectOutcome.APPLIED:
                 operation = operation_of(handler, self._operation())
                 sealed = handler.types.result if operation is None else operation.result
                 return Applied(self._open(sealed, self.row.mutation_result or encode(None)))
-            case Outcome.SKIPPED:
+            case EffectOutcome.SKIPPED:
                 return Skipped()
             case _:
                 return Nothing()

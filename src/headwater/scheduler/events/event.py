@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.cells.transaction import Savepoint, Transaction
 from headwater.errors import HeadwaterError, InvariantError, Reject
-from headwater.scheduler.events.origin import Fate
+from headwater.scheduler.events.origin import OriginState
 from headwater.scheduler.events.receipts import Rejection, rejection_of
 from headwater.scheduler.scheduler_limits import BACKLOG_MAX
 from headwater.values.address import doc_key
@@ -23,12 +23,12 @@ from headwater.values.ids import DocKey, EventId
 from headwater.values.tree import Value, freeze
 
 if TYPE_CHECKING:
-    from headwater.scheduler.events.origin import Launch
+    from headwater.scheduler.events.origin import Origin
     from headwater.scheduler.graph.node import Node
-    from headwater.scheduler.passes.attempt import Maker
+    from headwater.scheduler.passes.attempt import AttemptOwner
 
 
-class State(Enum):
+class EventState(Enum):
     """Where an event is."""
 
     __hash__ = object.__hash__
@@ -49,7 +49,7 @@ class State(Enum):
     """Not handled: its handler raised, or could not get through. It is kept, to be looked at and delivered again."""
 
 
-class Signal(Enum):
+class EventSignal(Enum):
     """What can happen to an event."""
 
     __hash__ = object.__hash__
@@ -63,29 +63,29 @@ class Signal(Enum):
     FAILED = "failed"
 
 
-TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
-    (State.QUEUED, Signal.DISPATCHED): State.RUNNING,
+EVENT_TRANSITIONS: Final[dict[tuple[EventState, EventSignal], EventState]] = {
+    (EventState.QUEUED, EventSignal.DISPATCHED): EventState.RUNNING,
     # What it follows from was taken back, or it was handled already.
-    (State.QUEUED, Signal.REFUSED): State.REFUSED,
+    (EventState.QUEUED, EventSignal.REFUSED): EventState.REFUSED,
     # It was rejected before.
-    (State.QUEUED, Signal.REJECTED): State.REJECTED,
+    (EventState.QUEUED, EventSignal.REJECTED): EventState.REJECTED,
     # The space is closed, or what it waits for cannot be had.
-    (State.QUEUED, Signal.FAILED): State.FAILED,
-    (State.RUNNING, Signal.APPLIED): State.PENDING,
+    (EventState.QUEUED, EventSignal.FAILED): EventState.FAILED,
+    (EventState.RUNNING, EventSignal.APPLIED): EventState.PENDING,
     # Something that it reads is not ready: it waits in its place.
-    (State.RUNNING, Signal.TAKEN_BACK): State.QUEUED,
-    (State.RUNNING, Signal.REFUSED): State.REFUSED,
-    (State.RUNNING, Signal.FAILED): State.FAILED,
-    (State.PENDING, Signal.ACCEPTED): State.CONFIRMED,
+    (EventState.RUNNING, EventSignal.TAKEN_BACK): EventState.QUEUED,
+    (EventState.RUNNING, EventSignal.REFUSED): EventState.REFUSED,
+    (EventState.RUNNING, EventSignal.FAILED): EventState.FAILED,
+    (EventState.PENDING, EventSignal.ACCEPTED): EventState.CONFIRMED,
     # Somebody was faster: once more, from the head of its lane.
-    (State.PENDING, Signal.TAKEN_BACK): State.QUEUED,
-    (State.PENDING, Signal.REFUSED): State.REFUSED,
-    (State.PENDING, Signal.REJECTED): State.REJECTED,
-    (State.PENDING, Signal.FAILED): State.FAILED,
+    (EventState.PENDING, EventSignal.TAKEN_BACK): EventState.QUEUED,
+    (EventState.PENDING, EventSignal.REFUSED): EventState.REFUSED,
+    (EventState.PENDING, EventSignal.REJECTED): EventState.REJECTED,
+    (EventState.PENDING, EventSignal.FAILED): EventState.FAILED,
 }
 """A pair that is missing cannot happen."""
 
-SETTLED: Final = frozenset({State.CONFIRMED, State.REFUSED, State.REJECTED, State.FAILED})
+SETTLED_STATES: Final = frozenset({EventState.CONFIRMED, EventState.REFUSED, EventState.REJECTED, EventState.FAILED})
 
 _NO_DOCS: Final[dict[DocKey, None]] = {}
 
@@ -123,7 +123,7 @@ class LastFailure(NamedTuple):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Handler:
+class HandlerRecord:
     """A handler and what it is known to need. Each comment names the only writer of what follows."""
 
     # Fixed at registration.
@@ -167,12 +167,12 @@ class Handler:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Event:
+class EventRecord:
     """One event on its way. Each comment names the only writer of what follows."""
 
     # Fixed when it is sent.
     id: EventId
-    handler: Handler
+    handler: HandlerRecord
     payload: Value
     lane: str
     # Its place in the lane, for good: a retry does not lose it.
@@ -180,7 +180,7 @@ class Event:
     # When, in milliseconds since 1970; not before those that were sent before it, whatever the clock says.
     sent_ms: int = 0
     # What it was sent in; None for a gesture, or if that has come to be.
-    origin: Launch | None = None
+    origin: Origin | None = None
     # Its id was made here: nobody else can have handled it.
     is_fresh: bool = False
     # streams: how often it was tried when it was delivered before, and failed.
@@ -191,7 +191,7 @@ class Event:
     is_stored: bool = False
     was_kept: bool = False
     # signal(): see TRANSITIONS.
-    state: State = State.QUEUED
+    state: EventState = EventState.QUEUED
     # events: attempts so far; not before this time; when it was first taken back.
     attempts: int = 0
     not_before: float = 0.0
@@ -214,7 +214,7 @@ class Event:
     # events: it needs what only the server has, which was away.
     awaits_server: bool = False
     # Called once when it has ended, whichever way.
-    callbacks: list[Callable[[Event], None]] = field(default_factory=list)
+    callbacks: list[Callable[[EventRecord], None]] = field(default_factory=list)
 
     @property
     def receipt(self) -> DocKey:
@@ -230,19 +230,19 @@ class Event:
     def is_only_here(self) -> bool:
         """Nobody else can have it yet. What stands in the outbox, everybody can."""
         launch = self.origin
-        return self.is_fresh and not (self.is_stored and launch is not None and launch.fate is Fate.COMMITTED)
+        return self.is_fresh and not (self.is_stored and launch is not None and launch.fate is OriginState.COMMITTED)
 
     @property
     def is_settled(self) -> bool:
         """It has come to its end."""
-        return self.state in SETTLED
+        return self.state in SETTLED_STATES
 
-    def signal(self, signal: Signal) -> None:
+    def signal(self, signal: EventSignal) -> None:
         """Move on, as the table says."""
-        after = TRANSITIONS.get((self.state, signal))
+        after = EVENT_TRANSITIONS.get((self.state, signal))
         if after is None:
             raise InvariantError(f"{self.id}: {signal.value} while {self.state.value}", event=self.id)
-        self.handler.applied += (after is State.PENDING) - (self.state is State.PENDING)
+        self.handler.applied += (after is EventState.PENDING) - (self.state is EventState.PENDING)
         self.state = after
 
     def __repr__(self) -> str:
@@ -259,7 +259,7 @@ class Handling:
     # It turned out to need something that it could not have yet.
     needs: bool = False
 
-    def __init__(self, maker: Maker, event: Event, tx: Transaction, started: float, version: int) -> None:
+    def __init__(self, maker: AttemptOwner, event: EventRecord, tx: Transaction, started: float, version: int) -> None:
         self.maker = maker
         self.event = event
         self.tx = tx

@@ -12,8 +12,8 @@ from typing import Final, cast
 
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.events.event import Event
-from headwater.scheduler.events.origin import Fate
+from headwater.scheduler.events.event import EventRecord
+from headwater.scheduler.events.origin import OriginState
 from headwater.scheduler.events.outbox import is_map, take
 from headwater.store.commit import OriginCommitted
 from headwater.values.address import Depth, doc_key
@@ -37,10 +37,10 @@ def record_of(letters: str) -> DocKey:
     return doc_key(f"failed:{letters}")
 
 
-def keep(tx: Transaction, event: Event, at_ms: float, kept_max: int) -> None:
+def store(tx: Transaction, event: EventRecord, at_ms: float, kept_max: int) -> None:
     """Keep a failed event, in one transaction with taking it out of the outbox."""
     launch = event.origin
-    if launch is not None and launch.fate is not Fate.COMMITTED and launch.tx.local_seq is not None:
+    if launch is not None and launch.fate is not OriginState.COMMITTED and launch.tx.local_seq is not None:
         # I10: if what sent it does not come to be, there is nothing to deliver again.
         tx.require(OriginCommitted(launch.tx.local_seq))
     if event.is_stored:
@@ -88,13 +88,13 @@ def forget(tx: Transaction, letters: str) -> bool:
     return there
 
 
-def kept(replica: Replica) -> list[Mapping[str, Value]]:
+def stored(replica: Replica) -> list[Mapping[str, Value]]:
     """The records of all that are kept, oldest first."""
-    found = [replica.read(record_of(letters)) for letters in listed(replica.read(FAILED))]
+    found = [replica.read(record_of(letters)) for letters in ids_by_age(replica.read(FAILED))]
     return [cast("Mapping[str, Value]", record) for record in found if is_map(record)]
 
 
-def listed(failed: Maybe) -> list[str]:
+def ids_by_age(failed: Maybe) -> list[str]:
     """The letters of those in the list, oldest first."""
     if not is_map(failed):
         return []

@@ -15,8 +15,8 @@ from typing import Final
 from headwater.cells.linked_documents import linked
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.events.event import Event, Handling
-from headwater.scheduler.scheduler_limits import LOOKED_MAX
+from headwater.scheduler.events.event import EventRecord, Handling
+from headwater.scheduler.scheduler_limits import HANDLER_READS_MAX
 from headwater.values.ids import DocKey
 
 READ_ONLY: Final = "looking ahead writes nothing: {}"
@@ -25,7 +25,7 @@ CLOSURE_MAX: Final = 256
 """Documents that are looked through. Whatever is behind them is found by the handler itself."""
 
 
-def closure_of(event: Event, replica: Replica) -> dict[DocKey, None]:
+def known_reads(event: EventRecord, replica: Replica) -> dict[DocKey, None]:
     """The documents; read in a transaction that writes nothing and is given up."""
     handler = event.handler
     found = dict(handler.closure)
@@ -43,9 +43,9 @@ def closure_of(event: Event, replica: Replica) -> dict[DocKey, None]:
     return {**found, **seen, **dict.fromkeys(todo)}
 
 
-def learn(handling: Handling) -> None:
+def remember_reads(handling: Handling) -> None:
     """What it has read of what nodes write is made current before the next call."""
     looked, handler = handling.looked, handling.event.handler
     if looked.keys() != handler.closure.keys():
         # The latest: one that has to wait does so for the last that it looked at.
-        handler.closure = dict(islice(reversed(looked.items()), LOOKED_MAX))
+        handler.closure = dict(islice(reversed(looked.items()), HANDLER_READS_MAX))

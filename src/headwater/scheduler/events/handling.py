@@ -4,7 +4,7 @@ The head of a lane is handled when everything above what its handler reads is cu
 creates its receipt: if the receipt is there already, or what sent the event did not come to be, the store refuses the
 whole (I10, I11). The next event does not wait for the verdict.
 
-Must never know: event loops, threads, clocks; how a function is called.
+Length: the order of events and the steps of one handling depend on each other at every line.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import HeadwaterError, OfflineError
 from headwater.scheduler.events import failed_events, outbox, receipts
-from headwater.scheduler.events.event import Event, Handling, Signal, State
-from headwater.scheduler.events.handler_reads import closure_of, learn
+from headwater.scheduler.events.event import EventRecord, EventSignal, EventState, Handling
+from headwater.scheduler.events.handler_reads import known_reads, remember_reads
 from headwater.scheduler.events.lanes import Lane, Parking
-from headwater.scheduler.events.origin import Fate
-from headwater.scheduler.events.outcomes import TAKEN_BACK, Outcomes
-from headwater.scheduler.events.readiness import Ready
+from headwater.scheduler.events.origin import OriginState
+from headwater.scheduler.events.outcomes import ROLLED_BACK, Outcomes
+from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.events.receipts import Rejection
 from headwater.scheduler.events.streams import Streams
-from headwater.scheduler.events.unhandled import leave_behind
+from headwater.scheduler.events.unhandled import store_unhandled
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import Dispatched, Parked, Trace
+from headwater.scheduler.inspect.trace import EventDispatched, EventParked, Trace
 from headwater.scheduler.passes.attempt import RetryImmediately
-from headwater.scheduler.passes.steps import Step, drive
-from headwater.scheduler.scheduler_environment import Outside
+from headwater.scheduler.passes.steps import PassStep, drive
+from headwater.scheduler.scheduler_environment import SchedulerEnvironment
 from headwater.store.commit import Absent, OriginCommitted
 from headwater.values.author_text import text_of
 from headwater.values.ids import DocKey
@@ -41,11 +41,18 @@ class NotYet(RetryImmediately):
     """Raised in a handler when it first looks at something that cannot be made current now: it is called again then."""
 
 
-class Events:
+class EventDispatcher:
     """Decides which event is handled next, and handles it."""
 
     def __init__(
-        self, replica: Replica, outside: Outside, trace: Trace, *, streams: Streams, outcomes: Outcomes, ready: Ready
+        self,
+        replica: Replica,
+        outside: SchedulerEnvironment,
+        trace: Trace,
+        *,
+        streams: Streams,
+        outcomes: Outcomes,
+        ready: Readiness,
     ) -> None:
         self._replica = replica
         self._handlers = streams.handlers
@@ -99,7 +106,7 @@ class Events:
         """Whoever asked is told how events ended."""
         self._outcomes.tell()
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PassStep]:
         """Handle the head of each lane, if it can be."""
         self._lanes.take_in()
         for lane in self._lanes:
@@ -115,7 +122,7 @@ class Events:
             parking = self._held_up(event)
             if parking is None:
                 try:
-                    needs = closure_of(event, self._replica)
+                    needs = known_reads(event, self._replica)
                 except OfflineError as error:
                     self._wait_for_server(event, error)
                     continue
@@ -130,34 +137,34 @@ class Events:
             else:
                 self._park(lane, event, parking)
 
-    def _held_up(self, event: Event) -> Parking | None:
+    def _held_up(self, event: EventRecord) -> Parking | None:
         if event.not_before > self._now():
-            return Parking(TAKEN_BACK, event.not_before)
+            return Parking(ROLLED_BACK, event.not_before)
         if event.awaits_server and (away := self.away()):
             return Parking(away)
         launch = event.origin
         if launch is not None:
             fate = launch.fate
-            if fate is Fate.OPEN:
+            if fate is OriginState.OPEN:
                 return Parking(f"{launch.name} sent it, and has not ended")
-            if fate is Fate.FAILED:
+            if fate is OriginState.FAILED:
                 # In another thread, which will say so in a moment.
                 return Parking(f"{launch.name} sent it, and is being taken back")
-            if fate is Fate.PENDING and not launch.is_near:
+            if fate is OriginState.PENDING and not launch.is_near:
                 return Parking(f"{launch.name} sent it in another space, and is not confirmed")
         return None
 
-    def _park(self, lane: Lane, event: Event, parking: Parking) -> None:
+    def _park(self, lane: Lane, event: EventRecord, parking: Parking) -> None:
         lane.parked = parking
         if lane.head is not event or (event.awaits_server and not self.away()):
             # Another thread has taken it back just now: whoever is next is not held up. Or the server is back.
             lane.parked = None
         if self._trace.on:
-            self._trace.emit(Parked(self._now(), event.handler.id, event.id, parking.reason, parking.until))
+            self._trace.emit(EventParked(self._now(), event.handler.id, event.id, parking.reason, parking.until))
 
     # -- handling ------------------------------------------------------------------------------------------
 
-    def _dispatch(self, lane: Lane, event: Event) -> Iterator[Step]:
+    def _dispatch(self, lane: Lane, event: EventRecord) -> Iterator[PassStep]:
         lane.take_out(event)
         if event.handler.removed:
             # While it was made ready.
@@ -176,20 +183,20 @@ class Events:
         tx = Transaction(self._replica, handler.title, cause=("event", event.id))
         tx.is_first = is_new
         tx.node, tx.event, tx.change_group = handler, event, handler.spec.change_group
-        if launch is not None and launch.fate is Fate.PENDING and launch.tx.local_seq is not None:
+        if launch is not None and launch.fate is OriginState.PENDING and launch.tx.local_seq is not None:
             # I10: the store knows what has become of it when it decides on this one. Before `Handling` takes the place
             # that a rejection goes back to: that must not undo it.
             tx.require(OriginCommitted(launch.tx.local_seq))
         handling = Handling(self, event, tx, self._now(), self._replica.version)
         tx.gate = partial(self._gate, handling)
         event.awaits_server, event.waits_since = False, None
-        event.signal(Signal.DISPATCHED)
+        event.signal(EventSignal.DISPATCHED)
         event.attempts += 1
         handler.runs += 1
         lane.running = handling
         if self._trace.on:
             self._trace.emit(
-                Dispatched(handling.started, handler.id, event.id, event.ordinal, event.lane, event.attempts)
+                EventDispatched(handling.started, handler.id, event.id, event.ordinal, event.lane, event.attempts)
             )
         try:
             yield handling
@@ -201,7 +208,7 @@ class Events:
         else:
             self.finish(handling)
 
-    def _is_off(self, event: Event) -> bool:
+    def _is_off(self, event: EventRecord) -> bool:
         """Whether it was seen already, or nobody knows now: the handler need not be called to find that out."""
         try:
             if self._replica.read(event.receipt) is ABSENT:
@@ -212,7 +219,7 @@ class Events:
             self._outcomes.handled_before(event)
         return True
 
-    def _hand_over(self, event: Event) -> None:
+    def _hand_over(self, event: EventRecord) -> None:
         old = event.handler
         event.handler = self._handlers.get(old.spec.stream, old)
         # What is sent is counted by those who send, and only by them.
@@ -256,7 +263,7 @@ class Events:
             self.again(handling)
             return
         self._leave(handling)
-        learn(handling)
+        remember_reads(handling)
         if event.is_settled:
             # What sent it was taken back while it was at work.
             if tx.is_open:
@@ -276,13 +283,13 @@ class Events:
             self.before_commit(handling)
         self._commit(event, tx, outcome)
 
-    def _fail(self, event: Event, error: Exception) -> None:
+    def _fail(self, event: EventRecord, error: Exception) -> None:
         if isinstance(error, OfflineError) and error.facts.get("url") == self.server:
             self._wait_for_server(event, error)
         else:
             self._outcomes.fail(event, error)
 
-    def _commit(self, event: Event, tx: Transaction, outcome: Value | Rejection) -> None:
+    def _commit(self, event: EventRecord, tx: Transaction, outcome: Value | Rejection) -> None:
         tx.gate = None
         # I11: whoever handled it first has created this document, and nobody can again.
         tx.require(Absent(event.receipt))
@@ -297,7 +304,7 @@ class Events:
             event.rejection = outcome
         else:
             event.result = outcome
-        event.signal(Signal.APPLIED)
+        event.signal(EventSignal.APPLIED)
         tx.callbacks = (*tx.callbacks, self._outcomes.decided)
         try:
             tx.commit()
@@ -330,27 +337,27 @@ class Events:
             self._outcomes.retry(event, "its handler asked to be called again")
             return
         # As if it had not been called: what it needs is known now, and looked at first.
-        learn(handling)
-        event.signal(Signal.TAKEN_BACK)
+        remember_reads(handling)
+        event.signal(EventSignal.TAKEN_BACK)
         event.attempts -= 1
         event.handler.runs -= 1
         self._lanes.of(event).put(event)
         self._outside.tick(True)
 
-    def _wait_for_server(self, event: Event, error: OfflineError) -> None:
+    def _wait_for_server(self, event: EventRecord, error: OfflineError) -> None:
         """It needs what is not here: that is no failure of its handler. It keeps its place until it can be had."""
         lane = self._lanes.of(event)
         lane.take_out(event)
-        is_called = event.state is State.RUNNING
+        is_called = event.state is EventState.RUNNING
         if not self.away() or self._outcomes.leave_behind is not None:
             # It is back already, or slow: not for ever.
             if not is_called:
-                event.signal(Signal.DISPATCHED)
+                event.signal(EventSignal.DISPATCHED)
             self._outcomes.retry(event, text_of(error), error)
             return
         if is_called:
             # It costs no try.
-            event.signal(Signal.TAKEN_BACK)
+            event.signal(EventSignal.TAKEN_BACK)
             event.attempts -= 1
             event.handler.runs -= 1
         event.awaits_server = True
@@ -372,10 +379,10 @@ class Events:
 
     def close(self) -> int:
         """Nothing is handled any more. What waits is put into the outbox, for the next opening. Returns how many."""
-        leave = partial(leave_behind, outcomes=self._outcomes, replica=self._replica)
+        leave = partial(store_unhandled, outcomes=self._outcomes, replica=self._replica)
         self._outcomes.leave_behind = leave
         self._lanes.take_in()
-        left: list[Event] = []
+        left: list[EventRecord] = []
         for lane in self._lanes:
             running = lane.running
             if running is not None:
@@ -384,7 +391,7 @@ class Events:
                 if running.tx.is_open:
                     running.tx.abort()
                 if not running.event.is_settled:
-                    running.event.signal(Signal.TAKEN_BACK)
+                    running.event.signal(EventSignal.TAKEN_BACK)
                     lane.put(running.event)
             left += lane.events
             lane.events.clear()

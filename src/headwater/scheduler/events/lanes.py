@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from headwater.scheduler.events.event import Event, Handling
+from headwater.scheduler.events.event import EventRecord, Handling
 
-EVERYTHING: Final = "all"
+ONLY_LANE: Final = "all"
 """The one lane there is."""
 
 _place: Final = attrgetter("ordinal")
@@ -35,13 +35,13 @@ class Lane:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.events: deque[Event] = deque()
+        self.events: deque[EventRecord] = deque()
         # events: the attempt that is under way; why the head waits, as it was last looked at.
         self.running: Handling | None = None
         self.parked: Parking | None = None
 
     @property
-    def head(self) -> Event | None:
+    def head(self) -> EventRecord | None:
         """Whose turn it is. The last one may be taken out by another thread at any time."""
         try:
             return self.events[0]
@@ -53,7 +53,7 @@ class Lane:
         """Its head can be looked at."""
         return bool(self.events) and self.running is None and self.parked is None
 
-    def put(self, event: Event) -> None:
+    def put(self, event: EventRecord) -> None:
         """At the end; one that comes back, where it was."""
         events = self.events
         if not events or events[-1].ordinal < event.ordinal:
@@ -66,7 +66,7 @@ class Lane:
         if at == 0:
             self.parked = None
 
-    def take_out(self, event: Event) -> None:
+    def take_out(self, event: EventRecord) -> None:
         """It is handled now, or never. From any thread: in one step, since others may put and take meanwhile."""
         was_head = self.head is event
         try:
@@ -83,12 +83,12 @@ class Lanes:
     def __init__(self) -> None:
         self._lanes: dict[str, Lane] = {}
         # Appended to by whichever thread sends; taken from by the one that has the turn.
-        self.inbox: deque[Event] = deque()
+        self.inbox: deque[EventRecord] = deque()
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(list(self._lanes.values()))
 
-    def of(self, event: Event) -> Lane:
+    def of(self, event: EventRecord) -> Lane:
         """The lane of an event."""
         found = self._lanes.get(event.lane)
         if found is None:

@@ -16,10 +16,10 @@ from headwater.cells.pending_commit import call_all
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED, Status
-from headwater.scheduler.inspect.trace import Decided, Trace
+from headwater.scheduler.inspect.trace import OriginDecided, Trace
 
 
-class Fate(Enum):
+class OriginState(Enum):
     """What has become of an origin."""
 
     OPEN = "open"
@@ -31,15 +31,15 @@ class Fate(Enum):
 
 
 _FATES: Final = {
-    Status.OPEN: Fate.OPEN,
-    Status.PENDING: Fate.PENDING,
-    Status.COMMITTED: Fate.COMMITTED,
-    Status.REJECTED: Fate.FAILED,
-    Status.ABORTED: Fate.FAILED,
+    Status.OPEN: OriginState.OPEN,
+    Status.PENDING: OriginState.PENDING,
+    Status.COMMITTED: OriginState.COMMITTED,
+    Status.REJECTED: OriginState.FAILED,
+    Status.ABORTED: OriginState.FAILED,
 }
 
 
-class Launch:
+class Origin:
     """One transaction and what it has launched, each as what stops it."""
 
     __slots__ = ("count", "id", "is_near", "on_fate", "stops", "tx")
@@ -55,7 +55,7 @@ class Launch:
         self.on_fate: list[Callable[[], None]] = []
 
     @property
-    def fate(self) -> Fate:
+    def fate(self) -> OriginState:
         """What has become of it so far."""
         return _FATES[self.tx.status]
 
@@ -65,41 +65,41 @@ class Launch:
         return self.tx.name or "a transaction"
 
 
-class Lineage:
+class Origins:
     """The origins whose fate is not known yet."""
 
     def __init__(self, replica: Replica, trace: Trace, now: Callable[[], float]) -> None:
         self._replica = replica
         self._trace = trace
         self._now = now
-        self._launches: dict[Transaction, Launch] = {}
+        self._launches: dict[Transaction, Origin] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return len(self._launches)
 
-    def __iter__(self) -> Iterator[Launch]:
+    def __iter__(self) -> Iterator[Origin]:
         return iter(list(self._launches.values()))
 
-    def of(self, tx: Transaction) -> Launch:
+    def of(self, tx: Transaction) -> Origin:
         """The record of a transaction, made with the first that it launches. One that has ended is not kept."""
         found = self._launches.get(tx)
         if found is not None:
             return found
         self._count += 1
-        made = Launch(tx, f"{self._replica.opening}.{self._count}", is_near=tx.replica is self._replica)
+        made = Origin(tx, f"{self._replica.opening}.{self._count}", is_near=tx.replica is self._replica)
         if tx.status not in SETTLED:
             self._launches[tx] = made
             tx.follow(self._ended, lambda: None)
         return made
 
-    def launch(self, tx: Transaction, stop: Callable[[], None], on_fate: Callable[[], None] | None = None) -> Launch:
+    def launch(self, tx: Transaction, stop: Callable[[], None], on_fate: Callable[[], None] | None = None) -> Origin:
         """Something was started in a transaction: it is stopped if that fails, or the part that this code is in."""
         launch = self.of(tx)
-        if launch.fate is Fate.FAILED:
+        if launch.fate is OriginState.FAILED:
             stop()
             return launch
-        if launch.fate is Fate.COMMITTED:
+        if launch.fate is OriginState.COMMITTED:
             return launch
         launch.stops.append(stop)
         if on_fate is not None:
@@ -109,7 +109,7 @@ class Lineage:
         return launch
 
     @staticmethod
-    def _undo(launch: Launch, stop: Callable[[], None]) -> None:
+    def _undo(launch: Origin, stop: Callable[[], None]) -> None:
         launch.stops.remove(stop)
         stop()
 
@@ -118,9 +118,9 @@ class Lineage:
         stops, launch.stops = launch.stops, []
         told, launch.on_fate = launch.on_fate, []
         if self._trace.on:
-            came_to_be = launch.fate is Fate.COMMITTED
-            self._trace.emit(Decided(self._now(), "", launch.id, launch.name, came_to_be))
-        if launch.fate is Fate.FAILED:
+            came_to_be = launch.fate is OriginState.COMMITTED
+            self._trace.emit(OriginDecided(self._now(), "", launch.id, launch.name, came_to_be))
+        if launch.fate is OriginState.FAILED:
             # I10: what a failed attempt has launched is stopped, and not done again. Its next attempt launches anew.
             # The last first: whoever was started twice is again what it was before the first time.
             call_all([lambda _, stop=stop: stop() for stop in reversed(stops)], launch)  # type: ignore[misc]

@@ -14,7 +14,7 @@ from typing import Final, cast
 from headwater.cells.journal import IGNORED_FOR_SCHEDULING
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.events.event import Event
+from headwater.scheduler.events.event import EventRecord
 from headwater.store.commit import Absent
 from headwater.values.address import Depth, doc_key
 from headwater.values.patch import Add, Remove
@@ -28,7 +28,7 @@ _TIME_MAX: Final = 2**53
 """Times that are counted in milliseconds since 1970 are below this."""
 
 
-def put(tx: Transaction, event: Event) -> None:
+def put(tx: Transaction, event: EventRecord) -> None:
     """Send an event with the transaction. When it was sent, and its place in the lane, tell in which order."""
     letters = event.letters
     order = array_of([event.sent_ms, event.ordinal])
@@ -66,7 +66,7 @@ def taken_up(entry: Mapping[str, Value]) -> int:
     return count if isinstance(count, int) else 0
 
 
-def count(tx: Transaction, events: Iterable[Event]) -> None:
+def count(tx: Transaction, events: Iterable[EventRecord]) -> None:
     """Write down how often each was taken up."""
     found = dict(entries(tx.look(OUTBOX)))
     for event in events:

@@ -16,14 +16,14 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import HeadwaterError, PoisonedError, UnconfirmedError
 from headwater.scheduler.events import failed_events, outbox, receipts
-from headwater.scheduler.events.event import SETTLED, Event, LastFailure, Signal, State
+from headwater.scheduler.events.event import SETTLED_STATES, EventRecord, EventSignal, EventState, LastFailure
 from headwater.scheduler.events.lanes import Lanes, Parking
-from headwater.scheduler.events.origin import Fate
+from headwater.scheduler.events.origin import OriginState
 from headwater.scheduler.events.receipts import Rejection
-from headwater.scheduler.events.retry_transaction import write_down
-from headwater.scheduler.inspect.function_errors import failed_event, is_final, unkept_event
-from headwater.scheduler.inspect.trace import Ended, Parked, Trace
-from headwater.scheduler.scheduler_environment import Outside
+from headwater.scheduler.events.retry_transaction import commit_with_retries
+from headwater.scheduler.inspect.function_errors import failed_event, is_final, unstored_event
+from headwater.scheduler.inspect.trace import EventEnded, EventParked, Trace
+from headwater.scheduler.scheduler_environment import SchedulerEnvironment
 from headwater.scheduler.scheduler_limits import RETRY_MAX_MS, RETRY_MS, RETRY_WINDOW_MS
 from headwater.store.commit import Absent, Conflict, OriginCommitted, Refused
 from headwater.values.author_text import describe, text_of
@@ -32,14 +32,14 @@ from headwater.values.ids import EventId
 HANDLED: Final = "it was handled before"
 """Why an event is refused of which there is a receipt."""
 
-TAKEN_BACK: Final = "its handling was taken back, and it is tried again"
+ROLLED_BACK: Final = "its handling was taken back, and it is tried again"
 """Why the head of a lane waits that somebody has overtaken."""
 
 
 class Outcomes:
     """The end of each event, and the way there."""
 
-    def __init__(self, replica: Replica, outside: Outside, trace: Trace, *, lanes: Lanes) -> None:
+    def __init__(self, replica: Replica, outside: SchedulerEnvironment, trace: Trace, *, lanes: Lanes) -> None:
         self._replica = replica
         self._lanes = lanes
         self._trace = trace
@@ -48,31 +48,31 @@ class Outcomes:
         self._tick = outside.tick
         self._space = outside.space
         # Sent and not ended, by id: the same event is not taken twice.
-        self.live: dict[EventId, Event] = {}
+        self.live: dict[EventId, EventRecord] = {}
         # Ended, and to be told of.
-        self.untold: deque[Event] = deque()
+        self.untold: deque[EventRecord] = deque()
         # When the last of them failed, in milliseconds since 1970.
         self._failed_ms = 0
         # Set when the space is closed: takes what was to be tried again.
-        self.leave_behind: Callable[[list[Event]], None] | None = None
+        self.leave_behind: Callable[[list[EventRecord]], None] | None = None
         # Why those that fail cannot be kept here, if they cannot; and the options of commands that look at them.
         self.unkeepable: Callable[[], HeadwaterError | None] = lambda: None
         self.where = ""
         # How many have come to each end.
-        self.counts: dict[State, int] = dict.fromkeys(SETTLED, 0)
+        self.counts: dict[EventState, int] = dict.fromkeys(SETTLED_STATES, 0)
 
     # -- the verdict ---------------------------------------------------------------------------------------
 
     def decided(self, tx: Transaction) -> None:
         """The store has decided on a handling."""
         event = tx.event
-        assert isinstance(event, Event)
-        if event.state is not State.PENDING or (tx.error is not None and tx.local_seq is None):
+        assert isinstance(event, EventRecord)
+        if event.state is not EventState.PENDING or (tx.error is not None and tx.local_seq is None):
             # In the latter case it was never sent, and whoever wanted that is told by what was raised.
             return
         if tx.status is TxStatus.COMMITTED:
             if event.rejection is None:
-                event.signal(Signal.ACCEPTED)
+                event.signal(EventSignal.ACCEPTED)
                 self._end(event)
             else:
                 self._reject(event, event.rejection)
@@ -80,7 +80,7 @@ class Outcomes:
             self._replica.let_go(event.receipt)
             return
         launch, verdict = event.origin, tx.verdict
-        if launch is not None and launch.fate is Fate.FAILED:
+        if launch is not None and launch.fate is OriginState.FAILED:
             self.refuse(event, f"{launch.name}, which sent it, was taken back")
         elif is_final(tx.error):
             # Nobody was faster: it would come to the same each time.
@@ -94,7 +94,7 @@ class Outcomes:
         else:
             self.fail(event, refusal(verdict), verdict.reason)
 
-    def retry(self, event: Event, reason: str, error: Exception | None = None) -> None:
+    def retry(self, event: EventRecord, reason: str, error: Exception | None = None) -> None:
         """Somebody was faster: from the head of its lane again, after a little while. It costs no try."""
         now = self._now()
         if event.rejected_at is None:
@@ -104,27 +104,27 @@ class Outcomes:
             self.fail(event, error, f"it was tried {window}, and was taken back each time; the last time: {reason}")
             return
         if self.leave_behind is not None:
-            event.signal(Signal.TAKEN_BACK)
+            event.signal(EventSignal.TAKEN_BACK)
             self.leave_behind([event])
             self._untold(event)
             return
         event.trouble = error if isinstance(error, HeadwaterError) else None
         event.backoff_ms = min(event.backoff_ms * 2 or RETRY_MS, RETRY_MAX_MS)
         event.not_before = now + event.backoff_ms * (1 - self._outside.jitter() / 2)
-        event.signal(Signal.TAKEN_BACK)
+        event.signal(EventSignal.TAKEN_BACK)
         lane = self._lanes.of(event)
         lane.put(event)
         if lane.head is event:
-            lane.parked = Parking(TAKEN_BACK, event.not_before)
+            lane.parked = Parking(ROLLED_BACK, event.not_before)
         if self._trace.on:
-            self._trace.emit(Parked(now, event.handler.id, event.id, reason, event.not_before))
+            self._trace.emit(EventParked(now, event.handler.id, event.id, reason, event.not_before))
         # When to come again is looked at anew.
         self._tick(True)
 
     @property
     def is_undecided(self) -> bool:
         """Some event was handled, and the store has not decided on that yet."""
-        return any(event.state is State.PENDING for event in list(self.live.values()))
+        return any(event.state is EventState.PENDING for event in list(self.live.values()))
 
     def unstored(self) -> tuple[int, HeadwaterError] | None:
         """Events that are only in memory because the store cannot take what came of the first: how many, and why."""
@@ -137,7 +137,7 @@ class Outcomes:
 
     # -- ends ----------------------------------------------------------------------------------------------
 
-    def handled_before(self, event: Event) -> None:
+    def handled_before(self, event: EventRecord) -> None:
         """I11: for good. What came of it then is what the sender gets."""
         receipt = self._replica.read(event.receipt)
         rejection = receipts.rejection_in(receipt)
@@ -151,7 +151,7 @@ class Outcomes:
             event.result = receipts.result_in(receipt)
             self.refuse(event, HANDLED)
         # By another, perhaps, who did not know that it was noted here.
-        write_down(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
+        commit_with_retries(self._replica, f"tidying up {event.id}", partial(self._tidy, event.letters))
         self._replica.let_go(event.receipt)
 
     @staticmethod
@@ -159,21 +159,21 @@ class Outcomes:
         outbox.take(tx, letters)
         failed_events.forget(tx, letters)
 
-    def refuse(self, event: Event, reason: str) -> None:
+    def refuse(self, event: EventRecord, reason: str) -> None:
         """It is not handled, and not tried again: that is as it should be."""
         event.reason = reason
-        event.signal(Signal.REFUSED)
+        event.signal(EventSignal.REFUSED)
         self._end(event)
 
-    def _reject(self, event: Event, rejection: Rejection) -> None:
+    def _reject(self, event: EventRecord, rejection: Rejection) -> None:
         """Its handler does not want it: an answer, and no failure. Nothing is logged, nothing is kept to be redone."""
         event.rejection, event.reason = rejection, rejection.reason
-        event.signal(Signal.REJECTED)
+        event.signal(EventSignal.REJECTED)
         self._end(event)
 
-    def orphan(self, event: Event) -> None:
+    def orphan(self, event: EventRecord) -> None:
         """I10: what sent it did not come to be. If it is handled already, the store refuses that."""
-        if event.state is State.PENDING or event.is_settled:
+        if event.state is EventState.PENDING or event.is_settled:
             return
         lane = self._lanes.of(event)
         running = lane.running
@@ -191,11 +191,11 @@ class Outcomes:
         if running is not None and running.event is event:
             running.cancel()
 
-    def fail(self, event: Event, error: Exception | None, reason: str = "") -> None:
+    def fail(self, event: EventRecord, error: Exception | None, reason: str = "") -> None:
         """Loud, once. It is kept, to be looked at and delivered again."""
         event.error, event.reason = error, reason or describe(error)
         event.handler.failures += 1
-        event.signal(Signal.FAILED)
+        event.signal(EventSignal.FAILED)
         self._end(event)
         event.handler.last_failure = LastFailure(event.id, event.reason, event.handler.runs)
         # Each a little later than the one before, so that they can be told apart: the oldest go first.
@@ -206,25 +206,25 @@ class Outcomes:
             self._unkept(event, unkeepable)
             return
         try:
-            work = partial(failed_events.keep, event=event, at_ms=at_ms, kept_max=kept_max)
-            write_down(self._replica, f"keeping {event.id}", work, partial(self._unkept, event))
+            work = partial(failed_events.store, event=event, at_ms=at_ms, kept_max=kept_max)
+            commit_with_retries(self._replica, f"keeping {event.id}", work, partial(self._unkept, event))
         except HeadwaterError as broken:
             self._unkept(event, broken)
         else:
             self._outside.report(failed_event(event, self._space, is_kept=kept_max > 0, where=self.where))
 
-    def lost(self, events: list[Event], broken: HeadwaterError) -> None:
+    def lost(self, events: list[EventRecord], broken: HeadwaterError) -> None:
         """They were to be handled when the space is opened again, and cannot be kept until then."""
         for event in events:
             event.reason = event.reason or "the space was closed before its turn came"
             self._unkept(event, broken)
 
-    def _unkept(self, event: Event, broken: HeadwaterError) -> None:
+    def _unkept(self, event: EventRecord, broken: HeadwaterError) -> None:
         event.unkept = broken.message
-        if event.origin is None or event.origin.fate is not Fate.FAILED:
-            self._outside.report(unkept_event(event, self._space, broken))
+        if event.origin is None or event.origin.fate is not OriginState.FAILED:
+            self._outside.report(unstored_event(event, self._space, broken))
 
-    def _end(self, event: Event) -> None:
+    def _end(self, event: EventRecord) -> None:
         event.handler.ended += 1
         self.counts[event.state] += 1
         self.live.pop(event.id, None)
@@ -232,18 +232,18 @@ class Outcomes:
             origin = "" if event.origin is None else event.origin.id
             state = event.state.value
             self._trace.emit(
-                Ended(self._now(), event.handler.id, event.id, state, event.attempts, event.reason, origin)
+                EventEnded(self._now(), event.handler.id, event.id, state, event.attempts, event.reason, origin)
             )
         self._untold(event)
 
-    def _untold(self, event: Event) -> None:
+    def _untold(self, event: EventRecord) -> None:
         if event.callbacks:
             self.untold.append(event)
             self._tick(True)
 
     # -- who is told ---------------------------------------------------------------------------------------
 
-    def on_end(self, event: Event, callback: Callable[[Event], None]) -> None:
+    def on_end(self, event: EventRecord, callback: Callable[[EventRecord], None]) -> None:
         """Call when it has ended, whichever way; soon, if it has."""
         event.callbacks.append(callback)
         if event.is_settled:

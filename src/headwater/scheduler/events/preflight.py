@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Node, Status
+from headwater.scheduler.graph.node import Node, NodeStatus
 from headwater.scheduler.passes.invalidation import Invalidation
 from headwater.scheduler.passes.runner import Runner
 from headwater.values.address import overlaps
@@ -109,4 +109,4 @@ class Preflight:
 
 
 def _is_new(node: Node) -> bool:
-    return node.status is Status.NEVER_RAN
+    return node.status is NodeStatus.NEVER_RAN

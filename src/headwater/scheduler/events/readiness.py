@@ -8,26 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from headwater.errors import UserCodeError
-from headwater.scheduler.events.event import Event
+from headwater.scheduler.events.event import EventRecord
 from headwater.scheduler.events.lanes import Parking
 from headwater.scheduler.events.preflight import Preflight
 from headwater.scheduler.graph.node import Node
 from headwater.scheduler.inspect.function_errors import never_quiet
 from headwater.scheduler.passes.gates import Gates
-from headwater.scheduler.passes.pull import Pull
+from headwater.scheduler.passes.pull import Puller
 from headwater.scheduler.passes.runner import Runner
-from headwater.scheduler.passes.steps import Step
+from headwater.scheduler.passes.steps import PassStep
 from headwater.scheduler.scheduler_limits import QUIET_MAX_MS, RUNS_MAX
 from headwater.values.ids import DocKey
 
 
-class Ready:
+class Readiness:
     """Runs what stands between an event and its handler."""
 
     def __init__(
         self,
         preflight: Preflight,
-        pull: Pull,
+        pull: Puller,
         gates: Gates,
         runner: Runner,
         *,
@@ -64,7 +64,7 @@ class Ready:
 
         return done
 
-    def make(self, docs: Collection[DocKey], event: Event) -> Iterator[Step]:
+    def make(self, docs: Collection[DocKey], event: EventRecord) -> Iterator[PassStep]:
         """Run whoever is above these documents and not current. `parking` says what is left to wait for."""
         self.parking = self._fetched(docs) if self._loading else None
         # A node that never settles has had its turns, and holds up nobody (I6).
@@ -97,10 +97,10 @@ class Ready:
         missing = next((doc for doc in docs if doc in self._loading), None)
         return None if missing is None else Parking(f"{missing} is being fetched")
 
-    def _waits(self, node: Node, event: Event) -> bool:
+    def _waits(self, node: Node, event: EventRecord) -> bool:
         return node.attempt is not None or (self._is_gated(node) and not self._is_overdue(node, event))
 
-    def _parking(self, blockers: list[Node], event: Event) -> Parking | None:
+    def _parking(self, blockers: list[Node], event: EventRecord) -> Parking | None:
         """What has to be waited for: the first of those under way, or the time of the last that is held up."""
         under_way = next((node for node in blockers if node.attempt is not None), None)
         if under_way is not None:
@@ -119,22 +119,22 @@ class Ready:
     def _is_gated(self, node: Node) -> bool:
         return node.gate is not None and node.has_value and self._gates.is_held(node)
 
-    def _deadline(self, node: Node, event: Event) -> float:
+    def _deadline(self, node: Node, event: EventRecord) -> float:
         since = self._gates.now() if event.waits_since is None else event.waits_since
         return since + self._gates.of(node).quiet_ms + QUIET_MAX_MS
 
-    def _is_overdue(self, node: Node, event: Event) -> bool:
+    def _is_overdue(self, node: Node, event: EventRecord) -> bool:
         """The event has waited long enough for quiet that does not come."""
         if event.waits_since is None or not self._gates.is_only_quiet(node):
             return False
         return self._gates.now() >= self._deadline(node, event)
 
-    def _hurry(self, node: Node, event: Event) -> None:
+    def _hurry(self, node: Node, event: EventRecord) -> None:
         """It is run without its quiet: I4 holds, and those behind the event have waited long enough. Reported once."""
         if self._gates.hurry(node):
             self._report(never_quiet(node, event))
 
-    def _is_excused(self, node: Node, event: Event, turns: dict[Node, int]) -> bool:
+    def _is_excused(self, node: Node, event: EventRecord, turns: dict[Node, int]) -> bool:
         """It was run as often as may be, and is still not current: events do not wait for what never ends."""
         if self._waits(node, event) and self._has_had_turns(node, event):
             return True
@@ -150,7 +150,7 @@ class Ready:
         return spent and self._is_settling()
 
     @staticmethod
-    def _has_had_turns(node: Node, event: Event) -> bool:
+    def _has_had_turns(node: Node, event: EventRecord) -> bool:
         """Again and again it had run, and the event has to wait for it once more: so it may be in a circle.
 
         What it has come to meanwhile is made of nothing older than the event's turn.

@@ -9,15 +9,15 @@ from collections.abc import Callable, Collection
 
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.events.event import Event, Handler, HandlerSpec
-from headwater.scheduler.events.handling import Events
+from headwater.scheduler.events.event import EventRecord, HandlerRecord, HandlerSpec
+from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.events.lanes import Lanes
-from headwater.scheduler.events.origin import Lineage
+from headwater.scheduler.events.origin import Origins
 from headwater.scheduler.events.outcomes import Outcomes
-from headwater.scheduler.events.readiness import Ready
+from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.events.streams import Streams
 from headwater.scheduler.inspect.trace import Trace
-from headwater.scheduler.scheduler_environment import Outside
+from headwater.scheduler.scheduler_environment import SchedulerEnvironment
 from headwater.values.ids import DocKey
 from headwater.values.tree import Value
 
@@ -25,20 +25,22 @@ from headwater.values.tree import Value
 class Receiver:
     """What can be asked of a scheduler about events."""
 
-    def _receive_events(self, replica: Replica, ready: Ready, trace: Trace, outside: Outside) -> None:
+    def _receive_events(self, replica: Replica, ready: Readiness, trace: Trace, outside: SchedulerEnvironment) -> None:
         self.ready = ready
         self._wake = outside.tick
         self.lanes = Lanes()
-        self.lineage = Lineage(replica, trace, outside.now)
+        self.lineage = Origins(replica, trace, outside.now)
         self.outcomes = Outcomes(replica, outside, trace, lanes=self.lanes)
         self.streams = Streams(replica, outside, trace, lanes=self.lanes, lineage=self.lineage, outcomes=self.outcomes)
-        self.events = Events(replica, outside, trace, streams=self.streams, outcomes=self.outcomes, ready=ready)
+        self.events = EventDispatcher(
+            replica, outside, trace, streams=self.streams, outcomes=self.outcomes, ready=ready
+        )
 
-    def add_handler(self, spec: HandlerSpec) -> Handler:
+    def add_handler(self, spec: HandlerSpec) -> HandlerRecord:
         """Handle the events of a stream. Raises HandlerTakenError: there is one for each."""
         return self.streams.add(spec)
 
-    def remove_handler(self, handler: Handler) -> None:
+    def remove_handler(self, handler: HandlerRecord) -> None:
         """Handle them no more."""
         self.streams.remove(handler)
 
@@ -49,8 +51,8 @@ class Receiver:
         *,
         origin: Transaction | None = None,
         outside: tuple[str, str] | None = None,
-        on_commit: Callable[[Event], None] | None = None,
-    ) -> Event:
+        on_commit: Callable[[EventRecord], None] | None = None,
+    ) -> EventRecord:
         """Send an event; `on_commit` is called once with it, whatever became of it. See `Streams.send`."""
         return self.streams.send(stream, payload, origin=origin, outside=outside, on_commit=on_commit)
 
@@ -58,7 +60,7 @@ class Receiver:
         """Take up what was sent in transactions and not handled when the space was last open, but for these streams."""
         return self.streams.resume(besides)
 
-    def redeliver(self, event: str, on_commit: Callable[[Event], None] | None = None) -> Event:
+    def redeliver(self, event: str, on_commit: Callable[[EventRecord], None] | None = None) -> EventRecord:
         """Deliver a failed event once more, as the same event. Raises NotFoundError."""
         return self.streams.redeliver(event.removeprefix("event:"), on_commit)
 

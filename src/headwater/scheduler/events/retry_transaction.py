@@ -14,7 +14,7 @@ from headwater.errors import HeadwaterError
 from headwater.store.commit import Conflict, Refused
 
 
-def write_down(
+def commit_with_retries(
     replica: Replica,
     name: str,
     work: Callable[[Transaction], object],
@@ -28,7 +28,7 @@ def write_down(
     def decided(tx: Transaction) -> None:
         if isinstance(tx.verdict, Conflict):
             try:
-                write_down(replica, name, work, lost)
+                commit_with_retries(replica, name, work, lost)
             except HeadwaterError as broken:
                 lost(broken)
         elif isinstance(tx.verdict, Refused):

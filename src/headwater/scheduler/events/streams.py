@@ -14,20 +14,20 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import EventReusedError, HandlerTakenError, LimitError, NotFoundError, WriteError
 from headwater.scheduler.events import failed_events, outbox, receipts
-from headwater.scheduler.events.event import Event, Handler, HandlerSpec, State
-from headwater.scheduler.events.lanes import EVERYTHING, Lanes
-from headwater.scheduler.events.origin import Launch, Lineage
+from headwater.scheduler.events.event import EventRecord, EventState, HandlerRecord, HandlerSpec
+from headwater.scheduler.events.lanes import ONLY_LANE, Lanes
+from headwater.scheduler.events.origin import Origin, Origins
 from headwater.scheduler.events.outcomes import Outcomes
-from headwater.scheduler.events.retry_transaction import write_down
+from headwater.scheduler.events.retry_transaction import commit_with_retries
 from headwater.scheduler.graph.node import titled
-from headwater.scheduler.inspect.trace import Sent, Trace
-from headwater.scheduler.scheduler_environment import Outside
-from headwater.scheduler.scheduler_limits import TAKEN_UP_MAX
+from headwater.scheduler.inspect.trace import EventSent, Trace
+from headwater.scheduler.scheduler_environment import SchedulerEnvironment
+from headwater.scheduler.scheduler_limits import RESUMED_MAX
 from headwater.values.causal import derive_id
 from headwater.values.ids import EventId
 from headwater.values.tree import Value, same
 
-OnCommit = Callable[[Event], None]
+OnCommit = Callable[[EventRecord], None]
 
 
 class Streams:
@@ -36,11 +36,11 @@ class Streams:
     def __init__(
         self,
         replica: Replica,
-        outside: Outside,
+        outside: SchedulerEnvironment,
         trace: Trace,
         *,
         lanes: Lanes,
-        lineage: Lineage,
+        lineage: Origins,
         outcomes: Outcomes,
     ) -> None:
         self._replica = replica
@@ -51,7 +51,7 @@ class Streams:
         self._outside = outside
         self._now = outside.now
         self._tick = outside.tick
-        self.handlers: dict[str, Handler] = {}
+        self.handlers: dict[str, HandlerRecord] = {}
         self._count = 0
         # Others have the space open, too: that somebody took up an event does not say that he is gone.
         self.is_shared = False
@@ -60,7 +60,7 @@ class Streams:
 
     # -- handlers ------------------------------------------------------------------------------------------
 
-    def add(self, spec: HandlerSpec) -> Handler:
+    def add(self, spec: HandlerSpec) -> HandlerRecord:
         """From now on its events can be sent. Raises HandlerTakenError: one handler for each stream."""
         taken = self.handlers.get(spec.stream)
         if taken is not None:
@@ -69,18 +69,18 @@ class Streams:
                 "handled by one handler; call the one from the other, or send to a second stream"
             )
             raise HandlerTakenError(message, stream=spec.stream, handler=spec.name, taken_by=taken.name)
-        handler = self.handlers[spec.stream] = Handler(
+        handler = self.handlers[spec.stream] = HandlerRecord(
             spec=spec, name=spec.name, title=titled(f"{spec.name}()", spec.piece)
         )
         return handler
 
-    def remove(self, handler: Handler) -> None:
+    def remove(self, handler: HandlerRecord) -> None:
         """Its events cannot be sent any more; those that wait fail when their turn comes, and are kept."""
         handler.removed = True
         if self.handlers.get(handler.spec.stream) is handler:
             del self.handlers[handler.spec.stream]
 
-    def _handler(self, stream: str) -> Handler:
+    def _handler(self, stream: str) -> HandlerRecord:
         handler = self.handlers.get(stream)
         if handler is None:
             raise NotFoundError(f"nobody handles stream {stream} here; declare a handler for it", stream=stream)
@@ -96,7 +96,7 @@ class Streams:
         origin: Transaction | None = None,
         outside: tuple[str, str] | None = None,
         on_commit: OnCommit | None = None,
-    ) -> Event:
+    ) -> EventRecord:
         """Take an event for handling, in its turn. From any thread, one at a time; nothing is run here.
 
         `origin` is the transaction that it is sent in. `outside` names an event that comes from elsewhere and may come
@@ -118,7 +118,7 @@ class Streams:
         self._enter(event, "" if launch is None else launch.id)
         return event
 
-    def _name(self, stream: str, launch: Launch | None, outside: tuple[str, str] | None) -> EventId:
+    def _name(self, stream: str, launch: Origin | None, outside: tuple[str, str] | None) -> EventId:
         """The same cause, the same id: what it was sent in and the how manieth of that; or as the sender calls it."""
         if outside is not None:
             return EventId(derive_id("event", "outside", *outside, stream))
@@ -127,14 +127,16 @@ class Streams:
             return EventId(derive_id("event", launch.id, stream, launch.count))
         return EventId(derive_id("event", self._replica.opening, stream, self._count + 1))
 
-    def _make(self, event_id: EventId, handler: Handler, payload: Value, on_commit: OnCommit | None) -> Event:
+    def _make(
+        self, event_id: EventId, handler: HandlerRecord, payload: Value, on_commit: OnCommit | None
+    ) -> EventRecord:
         self._count += 1
         self._latest_ms = max(self._latest_ms, int(self._outside.wall_ms()))
-        event = Event(
+        event = EventRecord(
             id=event_id,
             handler=handler,
             payload=payload,
-            lane=EVERYTHING,
+            lane=ONLY_LANE,
             ordinal=self._count,
             sent_ms=self._latest_ms,
         )
@@ -142,19 +144,19 @@ class Streams:
             event.callbacks.append(on_commit)
         return event
 
-    def _enter(self, event: Event, origin: str = "") -> None:
+    def _enter(self, event: EventRecord, origin: str = "") -> None:
         event.handler.sent += 1
         if event.is_settled:
             # What sent it has failed already.
             return
         self._outcomes.live[event.id] = event
         if self._trace.on:
-            self._trace.emit(Sent(self._now(), event.handler.id, event.id, event.ordinal, event.lane, origin))
+            self._trace.emit(EventSent(self._now(), event.handler.id, event.id, event.ordinal, event.lane, origin))
         self.lanes.inbox.append(event)
         self._tick(True)
 
     @staticmethod
-    def _sent_twice(event: Event, payload: Value, on_commit: OnCommit | None) -> Event:
+    def _sent_twice(event: EventRecord, payload: Value, on_commit: OnCommit | None) -> EventRecord:
         """It is on its way already: that is it."""
         if not same(event.payload, payload):
             raise _reused(event, "is on its way")
@@ -162,7 +164,7 @@ class Streams:
             event.callbacks.append(on_commit)
         return event
 
-    def _recall(self, event: Event) -> None:
+    def _recall(self, event: EventRecord) -> None:
         """One that waits, failed or was handled before is sent again: it is the same event, if it is the same.
 
         What is not here is not looked for: whether it was handled is asked again when its turn comes.
@@ -183,11 +185,11 @@ class Streams:
             raise _reused(event, "was handled before")
 
     @staticmethod
-    def _count_on(event: Event, record: Mapping[str, Value]) -> None:
+    def _count_on(event: EventRecord, record: Mapping[str, Value]) -> None:
         attempts = record.get("attempts")
         event.was_kept, event.tried_before = True, attempts if isinstance(attempts, int) else 0
 
-    def _tie(self, launch: Launch, event: Event) -> None:
+    def _tie(self, launch: Origin, event: EventRecord) -> None:
         """I10: it is part of what it is sent in, and comes to be with that, or not at all."""
         tx = launch.tx
         if tx.is_open and tx.refusal(outbox.OUTBOX):
@@ -204,7 +206,7 @@ class Streams:
         """A pass of another thread may have found it open, and have left what it sent for later."""
         self._tick(True)
 
-    def _origin_decided(self, event: Event) -> None:
+    def _origin_decided(self, event: EventRecord) -> None:
         """What it waited for is known."""
         self.lanes.of(event).parked = None
         self._tick(True)
@@ -214,7 +216,7 @@ class Streams:
     def resume(self, besides: Collection[str] = ()) -> int:
         """Take up what was sent and not handled when the space was last open, but for these. Returns how many."""
         self._latest_ms = max(self._latest_ms, outbox.after(self._replica))
-        found: list[Event] = []
+        found: list[EventRecord] = []
         for letters, entry in outbox.entries(self._replica.read(outbox.OUTBOX)):
             stream = str(entry["stream"])
             handler = self.handlers.get(stream)
@@ -226,14 +228,14 @@ class Streams:
         if found and not self.is_shared:
             # Before it is handled: one that ends the process each time is the first each time, and told by this.
             found[0].taken_up += 1
-            write_down(self._replica, "taking up events", partial(outbox.count, events=found[:1]))
+            commit_with_retries(self._replica, "taking up events", partial(outbox.count, events=found[:1]))
         for event in found:
             self._enter(event)
-            if event.taken_up > TAKEN_UP_MAX:
+            if event.taken_up > RESUMED_MAX:
                 self._outcomes.fail(event, None, f"{event.taken_up - 1} processes ended while it was to be handled")
         return len(found)
 
-    def redeliver(self, letters: str, on_commit: OnCommit | None = None) -> Event:
+    def redeliver(self, letters: str, on_commit: OnCommit | None = None) -> EventRecord:
         """Deliver a failed event once more, as the same event. Raises NotFoundError."""
         record = self._replica.read(failed_events.record_of(letters))
         if not outbox.is_map(record):
@@ -252,10 +254,10 @@ class Streams:
 
     def drop(self, letters: str) -> None:
         """Forget a failed event, or one that waits. Raises NotFoundError."""
-        failed = letters in failed_events.listed(self._replica.read(failed_events.FAILED))
+        failed = letters in failed_events.ids_by_age(self._replica.read(failed_events.FAILED))
         stored = letters in dict(outbox.entries(self._replica.read(outbox.OUTBOX)))
         event = self._outcomes.live.get(EventId(f"event:{letters}"))
-        waits = event is not None and event.state is State.QUEUED
+        waits = event is not None and event.state is EventState.QUEUED
         if not failed and not stored and not waits:
             message = f"there is no event event:{letters} here that failed or waits; `headwater events ls` lists them"
             raise NotFoundError(message, event=f"event:{letters}")
@@ -267,15 +269,15 @@ class Streams:
             failed_events.forget(tx, letters)
             outbox.take(tx, letters)
 
-        write_down(self._replica, f"dropping event:{letters}", forget)
+        commit_with_retries(self._replica, f"dropping event:{letters}", forget)
 
 
-def _reused(event: Event, how: str, other: str = "") -> EventReusedError:
+def _reused(event: EventRecord, how: str, other: str = "") -> EventReusedError:
     message = f"{event.handler.title} was not sent {event.id}: an event with this id {how} with another payload"
     return EventReusedError(f"{message}; use an id of its own for what is another event{other}", event=event.id)
 
 
-def _check_backlog(handler: Handler) -> None:
+def _check_backlog(handler: HandlerRecord) -> None:
     limit = handler.spec.backlog_max
     if handler.waiting >= limit:
         message = (

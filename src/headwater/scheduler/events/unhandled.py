@@ -11,20 +11,20 @@ from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.errors import SyncError
 from headwater.scheduler.events import outbox
-from headwater.scheduler.events.event import Event
-from headwater.scheduler.events.origin import Fate, Launch
+from headwater.scheduler.events.event import EventRecord
+from headwater.scheduler.events.origin import Origin, OriginState
 from headwater.scheduler.events.outcomes import Outcomes
-from headwater.scheduler.events.retry_transaction import write_down
+from headwater.scheduler.events.retry_transaction import commit_with_retries
 from headwater.store.commit import OriginCommitted
 
 
-def leave_behind(left: list[Event], *, outcomes: Outcomes, replica: Replica) -> None:
+def store_unhandled(left: list[EventRecord], *, outcomes: Outcomes, replica: Replica) -> None:
     """What was sent in a transaction stands in the outbox already; what failed before is kept as that."""
-    free: list[Event] = []
-    again: list[Event] = []
+    free: list[EventRecord] = []
+    again: list[EventRecord] = []
     for event in left:
         launch = event.origin
-        is_decided = launch is None or launch.fate is Fate.COMMITTED
+        is_decided = launch is None or launch.fate is OriginState.COMMITTED
         if launch is not None and not launch.is_near and not is_decided:
             reason = "the space was closed before what sent it, in another space, was confirmed"
             outcomes.fail(event, None, reason)
@@ -40,10 +40,10 @@ def leave_behind(left: list[Event], *, outcomes: Outcomes, replica: Replica) -> 
             _put_back([event], launch, outcomes=outcomes, replica=replica)
     _put_back(free, None, outcomes=outcomes, replica=replica)
     if again:
-        write_down(replica, "closing", partial(outbox.count, events=again))
+        commit_with_retries(replica, "closing", partial(outbox.count, events=again))
 
 
-def _put_back(events: list[Event], launch: Launch | None, *, outcomes: Outcomes, replica: Replica) -> None:
+def _put_back(events: list[EventRecord], launch: Origin | None, *, outcomes: Outcomes, replica: Replica) -> None:
     def work(tx: Transaction) -> None:
         if launch is not None and launch.tx.local_seq is not None:
             tx.require(OriginCommitted(launch.tx.local_seq))
@@ -51,7 +51,7 @@ def _put_back(events: list[Event], launch: Launch | None, *, outcomes: Outcomes,
             outbox.put(tx, event)
 
     try:
-        write_down(replica, "closing", work, partial(outcomes.lost, events))
+        commit_with_retries(replica, "closing", work, partial(outcomes.lost, events))
     except SyncError as over:
         # The server does not take anything any more.
         outcomes.lost(events, over)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from headwater.cells.journal import Mark, ReadKey
 from headwater.scheduler.graph.liveness import Liveness
-from headwater.scheduler.graph.node import Node, Place, Status
+from headwater.scheduler.graph.node import DocPath, Node, NodeStatus
 from headwater.scheduler.graph.order import Ranks
 from headwater.scheduler.graph.reader_index import ReaderIndex
 from headwater.values.address import overlaps
@@ -31,7 +31,7 @@ class Graph:
         # Nodes that have not run yet, by what they are known to read.
         self._declared: dict[DocKey, dict[Node, None]] = {}
         # Materializers, by the documents below a place of which they may write.
-        self.envelopes: dict[DocKey, tuple[tuple[Place, Node], ...]] = {}
+        self.envelopes: dict[DocKey, tuple[tuple[DocPath, Node], ...]] = {}
         # settle: of those that want to be told, whom nobody reads any more; to be looked at when a pass is over.
         self.unread: dict[Node, None] = {}
         # invalidation: told of a node that has not run and whose result somebody has read: he is clean, and not valid.
@@ -70,7 +70,7 @@ class Graph:
         if not envelopes:
             return []
         found: dict[Node, None] = {}
-        reads: Iterable[tuple[DocKey, Place | None]] = [(doc, (doc, path)) for doc, path, _ in node.reads]
+        reads: Iterable[tuple[DocKey, DocPath | None]] = [(doc, (doc, path)) for doc, path, _ in node.reads]
         for doc, place in reads or [(doc, None) for doc in node.above]:
             for (_, path), writer in envelopes.get(doc, ()):
                 if writer is not node and (place is None or overlaps(path, place[1])):
@@ -82,7 +82,7 @@ class Graph:
         readers = self.readers(node)
         for doc, _ in node.spec.side_write_envelope:
             readers += self.readers_of(doc)
-        return any(reader.status is not Status.NEVER_RAN for reader in readers)
+        return any(reader.status is not NodeStatus.NEVER_RAN for reader in readers)
 
     # -- nodes come and go ---------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class Graph:
             if doc in self.writers and doc not in node.above:
                 self._link(node, doc)
         for source in [*self.sources(node), *self.materializers(node)]:
-            if source.status is Status.NEVER_RAN:
+            if source.status is NodeStatus.NEVER_RAN:
                 self.on_awaited(source)
 
     def _unlink(self, node: Node, docs: list[DocKey]) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol
 from headwater.scheduler.graph.node import Node
 
 
-class Edges(Protocol):
+class LivenessEdges(Protocol):
     """What liveness asks of the graph."""
 
     def sources(self, node: Node) -> Iterator[Node]:
@@ -30,7 +30,9 @@ class Edges(Protocol):
 class Liveness:
     """The only writer of `demand`, `live_refs`, `provisional` and `resting`."""
 
-    def __init__(self, edges: Edges, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None]) -> None:
+    def __init__(
+        self, edges: LivenessEdges, on_live: Callable[[Node], None], on_dormant: Callable[[Node], None]
+    ) -> None:
         self._edges = edges
         self._on_live = on_live
         self._on_dormant = on_dormant

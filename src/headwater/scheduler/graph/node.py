@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from headwater.scheduler.passes.attempt import Attempt
     from headwater.scheduler.passes.gates import Gate
 
-Place: TypeAlias = tuple[DocKey, Path]
+DocPath: TypeAlias = tuple[DocKey, Path]
 """A place in a document; what a cause names."""
 
 OnInvalid: TypeAlias = Literal["restart", "finish"]
 """What becomes of an attempt that waits while something it has read changes. Its result is dropped either way."""
 
 
-class Kind(Enum):
+class NodeKind(Enum):
     """What a node is there for."""
 
     COMPUTATION = "computation"
@@ -38,7 +38,7 @@ class Kind(Enum):
     """For what it does. Always live."""
 
 
-class Status(Enum):
+class NodeStatus(Enum):
     """Whether a node's last run still counts."""
 
     # Members are singletons: an enum's own hash, which is Python code, would be felt in every run.
@@ -49,7 +49,7 @@ class Status(Enum):
     INVALID = "invalid"
 
 
-class Signal(Enum):
+class NodeSignal(Enum):
     """What can happen to a node."""
 
     __hash__ = object.__hash__
@@ -62,27 +62,27 @@ class Signal(Enum):
     FED = "filled-from-outside"
 
 
-TRANSITIONS: Final[dict[tuple[Status, Signal], Status]] = {
+NODE_TRANSITIONS: Final[dict[tuple[NodeStatus, NodeSignal], NodeStatus]] = {
     # Clean before the call, not after: a change that lands while the function runs can make it invalid again (I3).
-    (Status.NEVER_RAN, Signal.STARTED): Status.CLEAN,
-    (Status.INVALID, Signal.STARTED): Status.CLEAN,
-    (Status.CLEAN, Signal.CHANGED): Status.INVALID,
-    (Status.INVALID, Signal.CHANGED): Status.INVALID,
+    (NodeStatus.NEVER_RAN, NodeSignal.STARTED): NodeStatus.CLEAN,
+    (NodeStatus.INVALID, NodeSignal.STARTED): NodeStatus.CLEAN,
+    (NodeStatus.CLEAN, NodeSignal.CHANGED): NodeStatus.INVALID,
+    (NodeStatus.INVALID, NodeSignal.CHANGED): NodeStatus.INVALID,
     # Declared reads of one that never ran wake nobody, but a failure it was told of does.
-    (Status.NEVER_RAN, Signal.CHANGED): Status.NEVER_RAN,
-    (Status.CLEAN, Signal.TAKEN_BACK): Status.INVALID,
-    (Status.INVALID, Signal.TAKEN_BACK): Status.INVALID,
+    (NodeStatus.NEVER_RAN, NodeSignal.CHANGED): NodeStatus.NEVER_RAN,
+    (NodeStatus.CLEAN, NodeSignal.TAKEN_BACK): NodeStatus.INVALID,
+    (NodeStatus.INVALID, NodeSignal.TAKEN_BACK): NodeStatus.INVALID,
     # An opening before this one has run it, and what is kept of that is true; or another runtime has.
-    (Status.NEVER_RAN, Signal.RESTORED): Status.CLEAN,
-    (Status.INVALID, Signal.RESTORED): Status.CLEAN,
+    (NodeStatus.NEVER_RAN, NodeSignal.RESTORED): NodeStatus.CLEAN,
+    (NodeStatus.INVALID, NodeSignal.RESTORED): NodeStatus.CLEAN,
     # It is never run: whatever stands in its document is what it has come to.
-    (Status.NEVER_RAN, Signal.FED): Status.CLEAN,
+    (NodeStatus.NEVER_RAN, NodeSignal.FED): NodeStatus.CLEAN,
     # As if it had never been started: nothing can have been made of a result that never was.
-    (Status.CLEAN, Signal.UNDONE): Status.NEVER_RAN,
-    (Status.INVALID, Signal.UNDONE): Status.NEVER_RAN,
+    (NodeStatus.CLEAN, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
+    (NodeStatus.INVALID, NodeSignal.UNDONE): NodeStatus.NEVER_RAN,
 }
 
-NO_CAUSES: Final[dict[Place, None]] = {}
+NO_CAUSES: Final[dict[DocPath, None]] = {}
 """Of every node that has none: never written to."""
 NO_FAILURES: Final[dict[DocKey, bytes]] = {}
 """What most runs were told of failures: never written to."""
@@ -96,11 +96,11 @@ class NodeSpec:
     name: str
     # Called with the transaction, or as the host that performs attempts says.
     fn: Callable[..., object]
-    kind: Kind = Kind.COMPUTATION
+    kind: NodeKind = NodeKind.COMPUTATION
     # The documents it writes: the first takes its result, the others are written by the function itself.
     outputs: tuple[DocKey, ...] = ()
     # Places anywhere below which the function may write, where that cannot be told in advance: a materializer.
-    side_write_envelope: tuple[Place, ...] = ()
+    side_write_envelope: tuple[DocPath, ...] = ()
     # What it is known to read before it has run: says who runs first, and wakes nobody.
     declared_reads: tuple[DocKey, ...] = ()
     # Who made it; without one, whoever runs when it is registered.
@@ -160,14 +160,14 @@ class Node:
     tier: int
     outputs: tuple[DocKey, ...]
     # Where the function itself may write, with all that is below.
-    surface: tuple[Place, ...]
+    surface: tuple[DocPath, ...]
     parent: Node | None
     # registry: no longer known.
     removed: bool = False
     # signal(): see TRANSITIONS.
-    status: Status = Status.NEVER_RAN
+    status: NodeStatus = NodeStatus.NEVER_RAN
     # invalidation adds; the runner takes them when it starts, and gives them back if the attempt does not count (I8).
-    invalid_causes: dict[Place, None] = field(default_factory=lambda: NO_CAUSES)
+    invalid_causes: dict[DocPath, None] = field(default_factory=lambda: NO_CAUSES)
     # graph.apply_reads(): what the last run read; and of these documents, those that some node writes.
     reads: tuple[ReadKey, ...] = ()
     above: dict[DocKey, None] = field(default_factory=lambda: _NOTHING_ABOVE)
@@ -218,10 +218,10 @@ class Node:
     total_ms: float = 0.0
     last_ms: float = 0.0
     last_at_ms: float = 0.0
-    last_causes: tuple[Place, ...] = ()
+    last_causes: tuple[DocPath, ...] = ()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> NodeKind:
         """Computation or effect."""
         return self.spec.kind
 
@@ -238,7 +238,7 @@ class Node:
     @property
     def is_clean(self) -> bool:
         """Its last run still counts, as far as it has been told."""
-        return self.status is Status.CLEAN
+        return self.status is NodeStatus.CLEAN
 
     @property
     def has_value(self) -> bool:
@@ -255,9 +255,9 @@ class Node:
         """It may write in places that only a run can tell."""
         return bool(self.spec.side_write_envelope)
 
-    def signal(self, signal: Signal) -> None:
+    def signal(self, signal: NodeSignal) -> None:
         """Move on, as the table says."""
-        after = TRANSITIONS.get((self.status, signal))
+        after = NODE_TRANSITIONS.get((self.status, signal))
         if after is None:
             raise InvariantError(f"node {self.name}: {signal.value} while {self.status.value}", node=self.name)
         self.status = after

@@ -19,7 +19,7 @@ from headwater.scheduler.graph.node import Node
 from headwater.scheduler.scheduler_limits import LOWERED_MAX
 
 
-class Edges(Protocol):
+class RankEdges(Protocol):
     """What ranks ask of the graph."""
 
     liveness: Liveness
@@ -36,7 +36,7 @@ class Edges(Protocol):
 class Ranks:
     """The only writer of `rank` and `ring`."""
 
-    def __init__(self, edges: Edges, on_lowered: Callable[[Node], None]) -> None:
+    def __init__(self, edges: RankEdges, on_lowered: Callable[[Node], None]) -> None:
         self._edges = edges
         self._on_lowered = on_lowered
         self._rings = 0

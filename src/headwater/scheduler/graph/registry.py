@@ -12,8 +12,8 @@ from typing import Final
 
 from headwater.errors import UsageError
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Kind, Node, NodeSpec, Signal, titled
-from headwater.scheduler.inspect.trace import Registered, Removed, Trace
+from headwater.scheduler.graph.node import Node, NodeKind, NodeSignal, NodeSpec, titled
+from headwater.scheduler.inspect.trace import NodeRegistered, NodeRemoved, Trace
 from headwater.scheduler.passes.gates import Gates
 from headwater.values.shrink import fitted
 
@@ -51,7 +51,7 @@ class Registry:
         self._check(spec)
         self._count += 1
         place, self._place = self._place or self._count, 0
-        effect = spec.kind is Kind.EFFECT
+        effect = spec.kind is NodeKind.EFFECT
         node = Node(
             spec=spec,
             name=spec.name,
@@ -68,11 +68,11 @@ class Registry:
         self.nodes[node] = None
         self._gates.configure(node)
         if spec.is_fed:
-            node.signal(Signal.FED)
+            node.signal(NodeSignal.FED)
         self._graph.insert(node)
         if self._trace.on:
             above = node.parent.id if node.parent is not None else None
-            self._trace.emit(Registered(self._now(), node.id, spec.kind.value, above))
+            self._trace.emit(NodeRegistered(self._now(), node.id, spec.kind.value, above))
         if effect or (self.eager and not spec.is_fed) or spec.eager or spec.side_write_envelope:
             self._graph.liveness.demand(node)
         return node
@@ -106,7 +106,7 @@ class Registry:
         if self.on_remove is not None:
             self.on_remove(node)
         if self._trace.on:
-            self._trace.emit(Removed(self._now(), node.id))
+            self._trace.emit(NodeRemoved(self._now(), node.id))
 
     def fit(self) -> None:
         """Give back the room of nodes that are gone."""
@@ -116,10 +116,10 @@ class Registry:
     @staticmethod
     def _check(spec: NodeSpec) -> None:
         """Refuse what has no meaning."""
-        if spec.kind is Kind.EFFECT and (spec.outputs or spec.side_write_envelope or spec.eager):
+        if spec.kind is NodeKind.EFFECT and (spec.outputs or spec.side_write_envelope or spec.eager):
             message = f"effect {spec.name} has outputs, an envelope or eager=True; these are for computations"
             raise UsageError(message, node=spec.name)
-        if spec.kind is Kind.COMPUTATION and not spec.outputs:
+        if spec.kind is NodeKind.COMPUTATION and not spec.outputs:
             message = (
                 f"computation {spec.name} has no output; name the document that takes its result, or make it an effect"
             )

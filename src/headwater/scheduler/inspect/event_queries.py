@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from headwater.scheduler.events.event import Event, Handler, State
+from headwater.scheduler.events.event import EventRecord, EventState, HandlerRecord
 from headwater.scheduler.events.lanes import Lane, Lanes
 from headwater.scheduler.events.outcomes import Outcomes
 from headwater.scheduler.events.streams import Streams
@@ -22,14 +22,14 @@ from headwater.values.address import address_text
 from headwater.values.text import rough_span, span
 
 
-class Waiting(NamedTuple):
+class WaitingEvent(NamedTuple):
     """An event on its way, and what it waits for, in words."""
 
-    event: Event
+    event: EventRecord
     why: str
     parked: str = ""
     """If it is first, and something holds it up: what."""
-    first: Waiting | None = None
+    first: WaitingEvent | None = None
     """Whom it is behind."""
 
     @property
@@ -48,7 +48,7 @@ class EventCounts(msgspec.Struct, frozen=True):
     rejected: int
 
 
-class Inquiry:
+class EventQueries:
     """Answers about handlers."""
 
     def __init__(
@@ -60,39 +60,45 @@ class Inquiry:
         self._outcomes = outcomes
         self._now = now
 
-    def handlers(self) -> list[Handler]:
+    def handlers(self) -> list[HandlerRecord]:
         """All that there are, as they were declared."""
         return list(self._streams.handlers.values())
 
     def counts(self) -> EventCounts:
         """How many came to which end, and how many are on their way."""
         ends = self._outcomes.counts
-        waiting = sum(event.state is not State.PENDING for event in list(self._outcomes.live.values()))
+        waiting = sum(event.state is not EventState.PENDING for event in list(self._outcomes.live.values()))
         return EventCounts(
-            ends[State.CONFIRMED], ends[State.REFUSED], ends[State.FAILED], waiting, ends[State.REJECTED]
+            ends[EventState.CONFIRMED],
+            ends[EventState.REFUSED],
+            ends[EventState.FAILED],
+            waiting,
+            ends[EventState.REJECTED],
         )
 
     # -- what waits ----------------------------------------------------------------------------------------
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingEvent]:
         """Every event that was sent and has not ended, in the order in which they are handled."""
-        found: dict[Event, Waiting] = {}
+        found: dict[EventRecord, WaitingEvent] = {}
         for lane in self._lanes:
             found.update((each.event, each) for each in self._in_lane(lane))
         fresh = set(self._lanes.inbox)
         for event in list(self._outcomes.live.values()):
-            if event.state is State.PENDING:
-                found[event] = Waiting(event, "it is handled here, and the store has not decided")
+            if event.state is EventState.PENDING:
+                found[event] = WaitingEvent(event, "it is handled here, and the store has not decided")
             elif event not in found:
                 just_now = event in fresh
-                found[event] = Waiting(event, "it was sent just now" if just_now else "it is left for the next opening")
+                found[event] = WaitingEvent(
+                    event, "it was sent just now" if just_now else "it is left for the next opening"
+                )
         return sorted(found.values(), key=lambda each: (_PLACES.get(each.event.state, 0), each.event.ordinal))
 
-    def _in_lane(self, lane: Lane) -> Iterator[Waiting]:
+    def _in_lane(self, lane: Lane) -> Iterator[WaitingEvent]:
         running, queued = lane.running, list(lane.events)
-        first: Waiting | None = None
+        first: WaitingEvent | None = None
         if running is not None:
-            first = Waiting(running.event, f"{running.event.handler.title} is at work on it")
+            first = WaitingEvent(running.event, f"{running.event.handler.title} is at work on it")
             yield first
         for place, event in enumerate(queued, start=first is not None):
             if first is None:
@@ -100,24 +106,24 @@ class Inquiry:
                 yield first
             else:
                 others = "1 other" if place == 1 else f"{place:,} others"
-                yield Waiting(event, f"it is behind {others}", "", first)
+                yield WaitingEvent(event, f"it is behind {others}", "", first)
 
-    def _head(self, lane: Lane, event: Event) -> Waiting:
+    def _head(self, lane: Lane, event: EventRecord) -> WaitingEvent:
         parked = lane.parked
         if parked is None:
-            return Waiting(event, "it is next")
+            return WaitingEvent(event, "it is next")
         if parked.until is None:
-            return Waiting(event, parked.reason, parked.reason)
+            return WaitingEvent(event, parked.reason, parked.reason)
         left = max(parked.until - self._now(), 0.0)
         told = span(left) if left < _SECOND_MS else rough_span(left)
-        return Waiting(event, f"{parked.reason}, for {told} more", parked.reason)
+        return WaitingEvent(event, f"{parked.reason}, for {told} more", parked.reason)
 
-    def _of(self, handler: Handler) -> list[Waiting]:
+    def _of(self, handler: HandlerRecord) -> list[WaitingEvent]:
         return [each for each in self.waiting() if each.event.handler is handler and each.event.state in _UNHANDLED]
 
     # -- in words ------------------------------------------------------------------------------------------
 
-    def why(self, handler: Handler) -> str:
+    def why(self, handler: HandlerRecord) -> str:
         """How often it ran, why it does not run now, what waits for it, and what failed last."""
         waiting = self._of(handler)
         return "\n".join(
@@ -125,14 +131,14 @@ class Inquiry:
         )
 
     @staticmethod
-    def _state(handler: Handler, waiting: list[Waiting]) -> str:
+    def _state(handler: HandlerRecord, waiting: list[WaitingEvent]) -> str:
         of_stream = "" if handler.spec.stream.endswith(f".{handler.name}") else f" of stream {handler.spec.stream}"
         count = len(waiting)
         queue = "idle" if not count else "1 event waits" if count == 1 else f"{count:,} events wait"
         return f"{handler.title} is a handler{of_stream}, {queue}"
 
     @staticmethod
-    def _last(handler: Handler) -> str:
+    def _last(handler: HandlerRecord) -> str:
         if not handler.runs:
             return "It has not run yet"
         times = "once," if handler.runs == 1 else f"{handler.runs} times, the last time"
@@ -140,19 +146,19 @@ class Inquiry:
         failed = "" if not failures else "; 1 event failed" if failures == 1 else f"; {failures:,} events failed"
         return f"It ran {times} for {handler.last_ms:.1f} ms{failed}"
 
-    def _now_words(self, handler: Handler, waiting: list[Waiting]) -> str:
+    def _now_words(self, handler: HandlerRecord, waiting: list[WaitingEvent]) -> str:
         if handler.removed:
             return "It does not run: it was removed"
         if not waiting:
             since = " since" if handler.runs else ""
             return f"It does not run now: nothing was sent to it{since}{self._reads(handler)}"
         first = waiting[0]
-        if first.event.state is State.RUNNING:
+        if first.event.state is EventState.RUNNING:
             return f"It is at work on {first.event.id}"
         parked = "is parked" if first.parked else "waits"
         return f"It does not run yet: {first.event.id} {parked}: {first.story}"
 
-    def _reads(self, handler: Handler) -> str:
+    def _reads(self, handler: HandlerRecord) -> str:
         """What is made current before it is called."""
         titles = [writer.title for doc in handler.closure for writer in self._graph.writers.get(doc, ())]
         return f"; {', '.join(dict.fromkeys(titles))} would be made current first" if titles else ""
@@ -164,7 +170,7 @@ class Inquiry:
         handlers = self.handlers()
         if not handlers:
             return snapshot
-        waiting: dict[Handler, list[Waiting]] = {}
+        waiting: dict[HandlerRecord, list[WaitingEvent]] = {}
         for each in self.waiting():
             if each.event.state in _UNHANDLED:
                 waiting.setdefault(each.event.handler, []).append(each)
@@ -178,7 +184,7 @@ class Inquiry:
             edges |= own
         return msgspec.structs.replace(snapshot, nodes=(*snapshot.nodes, *nodes), edges=(*snapshot.edges, *edges))
 
-    def _edges(self, handler: Handler) -> Iterator[Edge]:
+    def _edges(self, handler: HandlerRecord) -> Iterator[Edge]:
         for doc in list(handler.closure):
             for writer in self._graph.writers.get(doc, ()):
                 yield Edge(writer.id, handler.id, "data")
@@ -187,25 +193,25 @@ class Inquiry:
 
 
 _SECOND_MS: Final = 1000.0
-_UNHANDLED: Final = frozenset({State.QUEUED, State.RUNNING})
-_PLACES: Final = {State.PENDING: 0, State.RUNNING: 1, State.QUEUED: 2}
+_UNHANDLED: Final = frozenset({EventState.QUEUED, EventState.RUNNING})
+_PLACES: Final = {EventState.PENDING: 0, EventState.RUNNING: 1, EventState.QUEUED: 2}
 """Those further on the way come first."""
 
 
-def error_of(handler: Handler) -> str:
+def error_of(handler: HandlerRecord) -> str:
     """What its last run failed of; nothing if that did not fail."""
     failure = handler.last_failure
     return failure.reason if failure is not None and failure.runs == handler.runs else ""
 
 
-def _failed(handler: Handler) -> str:
+def _failed(handler: HandlerRecord) -> str:
     failure = handler.last_failure
     if failure is None:
         return "No event has failed in this opening"
     return f"The last that failed was {failure.event}: {failure.reason}; `headwater events show` tells more"
 
 
-def _view(handler: Handler, waiting: list[Waiting], rank: int) -> NodeView:
+def _view(handler: HandlerRecord, waiting: list[WaitingEvent], rank: int) -> NodeView:
     code = getattr(handler.spec.origin or handler.spec.fn, "__code__", None)
     return NodeView(
         id=handler.id,
@@ -220,7 +226,7 @@ def _view(handler: Handler, waiting: list[Waiting], rank: int) -> NodeView:
         mean_ms=round(handler.total_ms / handler.runs, 3) if handler.runs else 0.0,
         error=error_of(handler),
         gate=waiting[0].parked if waiting else "",
-        in_flight=any(each.event.state is State.RUNNING for each in waiting),
+        in_flight=any(each.event.state is EventState.RUNNING for each in waiting),
         waiting=len(waiting),
         reads=tuple(address_text(doc, ()) for doc in list(handler.closure)),
         file=getattr(code, "co_filename", ""),

@@ -10,8 +10,8 @@ from typing import Final
 
 from headwater.cells.transaction import Transaction
 from headwater.errors import ClosedError, HeadwaterError, OfflineError, StoreError, UnavailableError, UserCodeError
-from headwater.scheduler.events.event import Event, Handler
-from headwater.scheduler.graph.node import Node, Place
+from headwater.scheduler.events.event import EventRecord, HandlerRecord
+from headwater.scheduler.graph.node import DocPath, Node
 from headwater.scheduler.scheduler_limits import RUNS_MAX
 from headwater.values.address import address_text
 from headwater.values.author_text import describe
@@ -25,7 +25,7 @@ def is_final(error: HeadwaterError | None) -> bool:
     return error is not None and type(error) is not StoreError and not isinstance(error, NOT_NOW)
 
 
-def facts_of(node: Node | Handler, causes: Sequence[Place]) -> dict[str, object]:
+def facts_of(node: Node | HandlerRecord, causes: Sequence[DocPath]) -> dict[str, object]:
     """Of every error that is told: whose it is, and why that ran."""
     return {
         "piece": node.spec.piece,
@@ -54,13 +54,13 @@ def restless(nodes: Sequence[Node]) -> UserCodeError:
     return UserCodeError(message, nodes=tuple(node.name for node in nodes), **facts_of(first, first.last_causes))
 
 
-def told(node: Node, causes: Sequence[Place], space: str) -> UserCodeError:
+def function_error(node: Node, causes: Sequence[DocPath], space: str) -> UserCodeError:
     """What a function raised, with where that was and why it ran."""
     error = node.error
     message = f"{node.title} in space {space!r} raised {describe(error)}. It runs again when what it read changes"
-    told = UserCodeError(message, space=space, **facts_of(node, causes))
-    told.__cause__ = error
-    return told
+    report = UserCodeError(message, space=space, **facts_of(node, causes))
+    report.__cause__ = error
+    return report
 
 
 def no_result(node: Node) -> UserCodeError | None:
@@ -78,12 +78,12 @@ def unstorable(node: Node, tx: Transaction) -> UserCodeError:
     """What it made could not be stored."""
     found = tx.error or tx.verdict
     message = f"the result of {node.title} could not be stored: {found}. It runs again when what it read changes"
-    told = UserCodeError(message, **facts_of(node, tx.triggers))
-    told.__cause__ = tx.error
-    return told
+    report = UserCodeError(message, **facts_of(node, tx.triggers))
+    report.__cause__ = tx.error
+    return report
 
 
-def _event_facts(event: Event, space: str) -> dict[str, object]:
+def _event_facts(event: EventRecord, space: str) -> dict[str, object]:
     handler = event.handler
     return {
         "space": space,
@@ -96,7 +96,7 @@ def _event_facts(event: Event, space: str) -> dict[str, object]:
     }
 
 
-def never_quiet(node: Node, event: Event) -> UserCodeError:
+def never_quiet(node: Node, event: EventRecord) -> UserCodeError:
     """An event has waited for a function that waits for quiet, and there was none."""
     handler = event.handler
     message = (
@@ -107,7 +107,7 @@ def never_quiet(node: Node, event: Event) -> UserCodeError:
     return UserCodeError(message, **(facts_of(node, ()) | {"event": event.id}))
 
 
-def failed_event(event: Event, space: str, *, is_kept: bool, where: str = "") -> UserCodeError:
+def failed_event(event: EventRecord, space: str, *, is_kept: bool, where: str = "") -> UserCodeError:
     """An event was not handled. It is kept, unless the space was opened to keep none. `where`: options of commands."""
     # Where others have it open, too, nobody can be asked to.
     again = f"{where} --app MODULE:APP" if where else ""
@@ -119,23 +119,23 @@ def failed_event(event: Event, space: str, *, is_kept: bool, where: str = "") ->
         f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. Nothing of it was "
         f"written. {kept if is_kept else 'None are kept here; its payload is in the facts of this error'}"
     )
-    told = UserCodeError(message, **_event_facts(event, space))
-    told.__cause__ = event.error
-    return told
+    report = UserCodeError(message, **_event_facts(event, space))
+    report.__cause__ = event.error
+    return report
 
 
-def unkept_event(event: Event, space: str, broken: HeadwaterError) -> UserCodeError:
+def unstored_event(event: EventRecord, space: str, broken: HeadwaterError) -> UserCodeError:
     """An event was not handled, and cannot be kept."""
     message = (
         f"{event.handler.title} in space {space!r} did not handle {event.id}: {event.reason}. It could not be kept "
         f"either: {broken.message}. Send it again when that is mended; its payload is in this error's facts"
     )
-    told = UserCodeError(message, **_event_facts(event, space))
-    told.__cause__ = broken if event.error is None else event.error
-    return told
+    report = UserCodeError(message, **_event_facts(event, space))
+    report.__cause__ = broken if event.error is None else event.error
+    return report
 
 
-class Reports:
+class ErrorReports:
     """Who is told of what went wrong: the one that is always told, and whoever asked to be."""
 
     def __init__(self, report: Callable[[UserCodeError], None]) -> None:

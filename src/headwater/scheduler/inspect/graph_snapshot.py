@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-NodeKind = Literal["computation", "effect", "handler"]
-NodeStatus = Literal["never-ran", "clean", "invalid"]
+NodeKindName = Literal["computation", "effect", "handler"]
+NodeStatusName = Literal["never-ran", "clean", "invalid"]
 EdgeKind = Literal["data", "envelope", "parent"]
 
 
@@ -26,8 +26,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """As the author knows it: `board`, or `row(3)` for one with arguments."""
     piece: str = ""
     """Which piece it is of, if it is of one: `timer kitchen`."""
-    kind: NodeKind
-    status: NodeStatus
+    kind: NodeKindName
+    status: NodeStatusName
     live: bool
     """It is run when what it read changes. Others are dormant: they run when somebody asks."""
     why_live: str = ""

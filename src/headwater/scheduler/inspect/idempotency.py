@@ -86,7 +86,7 @@ class _Image(msgspec.Struct, frozen=True):
     written: dict[DocKey, Maybe]
 
 
-class Diagnosis:
+class IdempotencyCheck:
     """The idempotency check."""
 
     def __init__(self, runner: Runner, replica: Replica, perform: Perform) -> None:

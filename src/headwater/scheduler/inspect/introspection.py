@@ -13,7 +13,7 @@ import msgspec
 
 from headwater.cells.replica import Replica
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Kind, Node, Place, Status
+from headwater.scheduler.graph.node import DocPath, Node, NodeKind, NodeStatus
 from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.inspect.graph_snapshot import Edge, NodeView, Snapshot, SourceView
 from headwater.scheduler.passes.gates import Gates
@@ -76,7 +76,7 @@ class FilterStats(msgspec.Struct, frozen=True):
     """Invalidations that did not lead to a run of their own: nobody looked, or several led to one."""
 
 
-class Introspection:
+class GraphQueries:
     """Answers."""
 
     def __init__(  # noqa: PLR0917  # the parts it looks at
@@ -106,13 +106,13 @@ class Introspection:
     def stats(self) -> SchedulerStats:
         """Counts of everything."""
         nodes = list(self._registry.nodes)
-        effects = sum(node.kind is Kind.EFFECT for node in nodes)
+        effects = sum(node.kind is NodeKind.EFFECT for node in nodes)
         return SchedulerStats(
             computations=len(nodes) - effects,
             effects=effects,
             live=sum(node.is_live for node in nodes),
-            invalid=sum(node.status is Status.INVALID for node in nodes),
-            never_ran=sum(node.status is Status.NEVER_RAN for node in nodes),
+            invalid=sum(node.status is NodeStatus.INVALID for node in nodes),
+            never_ran=sum(node.status is NodeStatus.NEVER_RAN for node in nodes),
             restored=sum(node.restored and not node.runs for node in nodes),
             in_flight=len(self._runner.in_flight),
             gated=len(self._gates.waiting()),
@@ -220,7 +220,11 @@ class Introspection:
 
     def _state(self, node: Node) -> str:
         what = (
-            "an effect" if node.kind is Kind.EFFECT else "a materializer" if node.is_materializer else "a computation"
+            "an effect"
+            if node.kind is NodeKind.EFFECT
+            else "a materializer"
+            if node.is_materializer
+            else "a computation"
         )
         live = f"live: {self._why_live(node)}" if node.is_live else "dormant: nobody who is live reads it"
         if node.resting and node.parent is not None:
@@ -295,7 +299,7 @@ class Introspection:
 
     def _why_live(self, node: Node) -> str:
         spec = node.spec
-        if spec.kind is Kind.EFFECT:
+        if spec.kind is NodeKind.EFFECT:
             return "effect"
         if spec.side_write_envelope:
             return "materializer"
@@ -343,7 +347,7 @@ def _names(nodes: Iterable[Node]) -> str:
     return _joined([f"{node.title}" for node in nodes])
 
 
-def _listed(places: Iterable[Place | tuple[DocKey, tuple[str | int, ...]]]) -> str:
+def _listed(places: Iterable[DocPath | tuple[DocKey, tuple[str | int, ...]]]) -> str:
     return _joined([address_text(doc, path) for doc, path in places])
 
 

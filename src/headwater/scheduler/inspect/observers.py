@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from headwater.errors import UserCodeError
-from headwater.scheduler.events.event import Handler
+from headwater.scheduler.events.event import HandlerRecord
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Kind, Node
+from headwater.scheduler.graph.node import Node, NodeKind
 from headwater.scheduler.graph.registry import Registry
-from headwater.scheduler.inspect.event_queries import EventCounts, Inquiry
-from headwater.scheduler.inspect.function_errors import Reports
+from headwater.scheduler.inspect.event_queries import EventCounts, EventQueries
+from headwater.scheduler.inspect.function_errors import ErrorReports
 from headwater.scheduler.inspect.graph_snapshot import Snapshot
-from headwater.scheduler.inspect.idempotency import Diagnosis, Difference
-from headwater.scheduler.inspect.introspection import ActionStats, FilterStats, Introspection, SchedulerStats
-from headwater.scheduler.inspect.trace import Listener, Record, Trace
+from headwater.scheduler.inspect.idempotency import Difference, IdempotencyCheck
+from headwater.scheduler.inspect.introspection import ActionStats, FilterStats, GraphQueries, SchedulerStats
+from headwater.scheduler.inspect.trace import Trace, TraceListener, TraceRecord
 from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.pull import Pull
+from headwater.scheduler.passes.pull import Puller
 from headwater.scheduler.passes.settle import Settle
 
 
@@ -32,21 +32,21 @@ class Onlooker:
     graph: Graph
     invalidation: Invalidation
     trace: Trace
-    reports: Reports
-    introspection: Introspection
-    inquiry: Inquiry
-    diagnosis: Diagnosis
+    reports: ErrorReports
+    introspection: GraphQueries
+    inquiry: EventQueries
+    diagnosis: IdempotencyCheck
     registry: Registry
     _settle: Settle
-    _pull: Pull
+    _pull: Puller
 
     def is_effect(self, node: Node) -> bool:
         """Runs for what it does."""
-        return node.kind is Kind.EFFECT
+        return node.kind is NodeKind.EFFECT
 
     def is_computation(self, node: Node) -> bool:
         """Runs for its result."""
-        return node.kind is Kind.COMPUTATION
+        return node.kind is NodeKind.COMPUTATION
 
     def is_invalid(self, node: Node) -> bool:
         """Has to run if anybody wants it. What has come and was not looked through yet counts."""
@@ -81,15 +81,15 @@ class Onlooker:
         """What became of events."""
         return self.inquiry.counts()
 
-    def why(self, node: Node | Handler) -> str:
+    def why(self, node: Node | HandlerRecord) -> str:
         """In words: why it last ran, why it does not run now, what would wake it; of a handler, what waits for it."""
-        return self.inquiry.why(node) if isinstance(node, Handler) else self.introspection.why(node)
+        return self.inquiry.why(node) if isinstance(node, HandlerRecord) else self.introspection.why(node)
 
     def set_trace_enabled(self, kind: str, on: bool) -> None:  # noqa: FBT001  # as the specification has it
         """Keep records of a kind."""
         self.trace.keep(kind, on=on)
 
-    def get_trace(self, kind: str | None = None) -> list[Record]:
+    def get_trace(self, kind: str | None = None) -> list[TraceRecord]:
         """The records that were kept."""
         return self.trace.kept(kind)
 
@@ -97,7 +97,7 @@ class Onlooker:
         """Be told of what goes wrong in functions, besides whoever is told anyway. Returns what ends it."""
         return self.reports.listen(listener)
 
-    def on_trace(self, listener: Listener) -> Callable[[], None]:
+    def on_trace(self, listener: TraceListener) -> Callable[[], None]:
         """Be told of everything that happens. Returns what ends it."""
         return self.trace.listen(listener)
 

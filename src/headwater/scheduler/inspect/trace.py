@@ -17,25 +17,25 @@ from headwater.errors import UsageError
 from headwater.scheduler.scheduler_limits import TRACE_MAX
 
 
-class Record(msgspec.Struct, frozen=True, tag=True):
+class TraceRecord(msgspec.Struct, frozen=True, tag=True):
     """One thing that happened to a node, named as snapshots name it; `at_ms` on the scheduler's clock."""
 
     at_ms: float
     node: str
 
 
-class Registered(Record, frozen=True, tag="registered"):
+class NodeRegistered(TraceRecord, frozen=True, tag="registered"):
     """A node is there."""
 
     kind: str
     parent: str | None = None
 
 
-class Removed(Record, frozen=True, tag="removed"):
+class NodeRemoved(TraceRecord, frozen=True, tag="removed"):
     """A node is gone."""
 
 
-class Invalidated(Record, frozen=True, tag="invalidated"):
+class NodeInvalidated(TraceRecord, frozen=True, tag="invalidated"):
     """A value that it had read changed. `by`: the node whose run changed it; empty if it was nobody's."""
 
     cause: str
@@ -43,7 +43,7 @@ class Invalidated(Record, frozen=True, tag="invalidated"):
     by: str = ""
 
 
-class Started(Record, frozen=True, tag="started"):
+class RunStarted(TraceRecord, frozen=True, tag="started"):
     """An attempt began. `demand`: live, or pulled by a caller."""
 
     number: int
@@ -54,7 +54,7 @@ class Started(Record, frozen=True, tag="started"):
     first: bool
 
 
-class Finished(Record, frozen=True, tag="finished"):
+class RunFinished(TraceRecord, frozen=True, tag="finished"):
     """An attempt came to its end. `changed`: something was written that is different."""
 
     number: int
@@ -63,53 +63,53 @@ class Finished(Record, frozen=True, tag="finished"):
     reads: int
 
 
-class Failed(Record, frozen=True, tag="failed"):
+class RunFailed(TraceRecord, frozen=True, tag="failed"):
     """An attempt raised."""
 
     number: int
     error: str
 
 
-class TakenBack(Record, frozen=True, tag="taken-back"):
+class RunDiscarded(TraceRecord, frozen=True, tag="taken-back"):
     """An attempt does not count: it has to be made again, for the same causes."""
 
     number: int
     reason: str
 
 
-class Suspended(Record, frozen=True, tag="suspended"):
+class RunSuspended(TraceRecord, frozen=True, tag="suspended"):
     """An attempt waits for something; others go on."""
 
     number: int
 
 
-class Demand(Record, frozen=True, tag="demand"):
+class DemandChanged(TraceRecord, frozen=True, tag="demand"):
     """A node became live, or dormant."""
 
     live: bool
 
 
-class Gated(Record, frozen=True, tag="gated"):
+class NodeGated(TraceRecord, frozen=True, tag="gated"):
     """A node that is wanted has to wait."""
 
     until_ms: float
     reason: str
 
 
-class Restless(Record, frozen=True, tag="restless"):
+class NodeRestless(TraceRecord, frozen=True, tag="restless"):
     """A node does not settle."""
 
     runs: int
 
 
-class Pass(Record, frozen=True, tag="pass"):
+class PassEnded(TraceRecord, frozen=True, tag="pass"):
     """A pass ended. `node` is empty."""
 
     number: int
     runs: int
 
 
-class Sent(Record, frozen=True, tag="sent"):
+class EventSent(TraceRecord, frozen=True, tag="sent"):
     """An event was sent to a handler, which is the node. `origin`: the attempt that it was sent in."""
 
     event: str
@@ -118,7 +118,7 @@ class Sent(Record, frozen=True, tag="sent"):
     origin: str = ""
 
 
-class Parked(Record, frozen=True, tag="parked"):
+class EventParked(TraceRecord, frozen=True, tag="parked"):
     """An event is first in its lane, and has to wait."""
 
     event: str
@@ -126,7 +126,7 @@ class Parked(Record, frozen=True, tag="parked"):
     until_ms: float | None = None
 
 
-class Dispatched(Record, frozen=True, tag="dispatched"):
+class EventDispatched(TraceRecord, frozen=True, tag="dispatched"):
     """A handler was called with an event."""
 
     event: str
@@ -135,7 +135,7 @@ class Dispatched(Record, frozen=True, tag="dispatched"):
     number: int
 
 
-class Decided(Record, frozen=True, tag="decided"):
+class OriginDecided(TraceRecord, frozen=True, tag="decided"):
     """A transaction that has sent events, or started something, came to be, or not. `node` is empty."""
 
     origin: str
@@ -143,7 +143,7 @@ class Decided(Record, frozen=True, tag="decided"):
     came_to_be: bool
 
 
-class Ended(Record, frozen=True, tag="ended"):
+class EventEnded(TraceRecord, frozen=True, tag="ended"):
     """An event came to its end: confirmed, refused or failed."""
 
     event: str
@@ -153,35 +153,35 @@ class Ended(Record, frozen=True, tag="ended"):
     origin: str = ""
 
 
-class Restored(Record, frozen=True, tag="restored"):
+class NodeRestored(TraceRecord, frozen=True, tag="restored"):
     """An opening has looked for what is kept of a node: restored, dirty or fresh. Or it was adopted, from a peer."""
 
     outcome: str
     reason: str = ""
 
 
-KINDS: Final[dict[str, type[Record]]] = {
-    "registered": Registered,
-    "removed": Removed,
-    "invalidated": Invalidated,
-    "started": Started,
-    "finished": Finished,
-    "failed": Failed,
-    "taken-back": TakenBack,
-    "suspended": Suspended,
-    "demand": Demand,
-    "gated": Gated,
-    "restless": Restless,
-    "pass": Pass,
-    "restored": Restored,
-    "sent": Sent,
-    "parked": Parked,
-    "dispatched": Dispatched,
-    "decided": Decided,
-    "ended": Ended,
+TRACE_KINDS: Final[dict[str, type[TraceRecord]]] = {
+    "registered": NodeRegistered,
+    "removed": NodeRemoved,
+    "invalidated": NodeInvalidated,
+    "started": RunStarted,
+    "finished": RunFinished,
+    "failed": RunFailed,
+    "taken-back": RunDiscarded,
+    "suspended": RunSuspended,
+    "demand": DemandChanged,
+    "gated": NodeGated,
+    "restless": NodeRestless,
+    "pass": PassEnded,
+    "restored": NodeRestored,
+    "sent": EventSent,
+    "parked": EventParked,
+    "dispatched": EventDispatched,
+    "decided": OriginDecided,
+    "ended": EventEnded,
 }
 
-Listener: TypeAlias = Callable[[Record], None]
+TraceListener: TypeAlias = Callable[[TraceRecord], None]
 
 
 class Trace:
@@ -191,13 +191,13 @@ class Trace:
 
     def __init__(self) -> None:
         self.on = False
-        self._kinds: set[type[Record]] = set()
+        self._kinds: set[type[TraceRecord]] = set()
         # Numbered, each kind for itself: what happened in between is found again although no time has passed.
-        self._kept: dict[type[Record], deque[tuple[int, Record]]] = {}
+        self._kept: dict[type[TraceRecord], deque[tuple[int, TraceRecord]]] = {}
         self._count = 0
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: tuple[TraceListener, ...] = ()
 
-    def emit(self, record: Record) -> None:
+    def emit(self, record: TraceRecord) -> None:
         """Keep it if its kind is asked for, and tell the listeners."""
         kind = type(record)
         if kind in self._kinds:
@@ -206,10 +206,10 @@ class Trace:
         for listener in self._listeners:
             listener(record)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def listen(self, listener: TraceListener) -> Callable[[], None]:
         """Be told of every record. Returns what ends it."""
         # Wrapped, so that the same listener given twice is two.
-        entry: Listener = lambda record: listener(record)  # noqa: E731, PLW0108
+        entry: TraceListener = lambda record: listener(record)  # noqa: E731, PLW0108
         self._listeners = (*self._listeners, entry)
         self._turn()
 
@@ -229,7 +229,7 @@ class Trace:
             self._kinds.discard(chosen)
         self._turn()
 
-    def kept(self, kind: str | None = None) -> list[Record]:
+    def kept(self, kind: str | None = None) -> list[TraceRecord]:
         """What was kept of a kind, or of all, oldest first."""
         if kind is not None:
             return [record for _, record in self._kept.get(self._kind(kind), ())]
@@ -245,7 +245,7 @@ class Trace:
         self.on = bool(self._kinds or self._listeners)
 
     @staticmethod
-    def _kind(kind: str) -> type[Record]:
-        if kind not in KINDS:
-            raise UsageError(f"{kind!r} is no kind of trace; there are {', '.join(KINDS)}", kind=kind)
-        return KINDS[kind]
+    def _kind(kind: str) -> type[TraceRecord]:
+        if kind not in TRACE_KINDS:
+            raise UsageError(f"{kind!r} is no kind of trace; there are {', '.join(TRACE_KINDS)}", kind=kind)
+        return TRACE_KINDS[kind]

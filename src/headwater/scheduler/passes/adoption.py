@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from headwater.cells.replica import Replica
 from headwater.scheduler.graph.edges import Graph
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.passes.failing import called_doc, failures_told
+from headwater.scheduler.passes.failing import called_doc, recorded_failures
 from headwater.scheduler.passes.persistence import Persistence, is_sound, reads_of
 from headwater.store.observations import DIGEST_BYTES, Observation, decode_observation, digest_of
 from headwater.values.ids import DocKey, Seq
@@ -61,7 +61,7 @@ class Adoption:
 
     def _calls_are_as_there(self, node: Node, observation: Observation) -> bool:
         """The functions that the run has called exist here with these arguments, and those that failed fail here."""
-        told = failures_told(observation)
+        told = recorded_failures(observation)
         reads = reads_of(observation)
         calls = () if observation.extra is None else observation.extra.calls
         return told == self._persistence.failing.among((doc for doc, _, _ in reads), node) and all(

@@ -15,13 +15,13 @@ from headwater.cells.linked_documents import linked
 from headwater.cells.missing_documents import not_here
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.events.readiness import Ready
+from headwater.scheduler.events.readiness import Readiness
 from headwater.scheduler.graph.node import Node
 from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived
 
 if TYPE_CHECKING:
-    from headwater.scheduler.events.handling import Events
+    from headwater.scheduler.events.handling import EventDispatcher
     from headwater.scheduler.passes.invalidation import Invalidation
     from headwater.scheduler.passes.runner import Runner
 
@@ -30,7 +30,12 @@ class Arrivals:
     """Who waits for which document."""
 
     def __init__(
-        self, replica: Replica, ready: Ready, tell: Callable[[Arrived], None], unpark: Callable[[], None], space: str
+        self,
+        replica: Replica,
+        ready: Readiness,
+        tell: Callable[[Arrived], None],
+        unpark: Callable[[], None],
+        space: str,
     ) -> None:
         self._replica = replica
         self._ready = ready
@@ -41,7 +46,7 @@ class Arrivals:
         self._fetched: dict[DocKey, Callable[[], None]] = {}
         replica.on_arrived = lambda docs: tell(Arrived(tuple(docs)))
 
-    def attend(self, runner: Runner, events: Events, invalidation: Invalidation) -> None:
+    def attend(self, runner: Runner, events: EventDispatcher, invalidation: Invalidation) -> None:
         """Be asked by runs and by handlers, and told of what has come. Where everything is here, nobody asks."""
         if self._replica.may_miss:
             runner.arrivals, events.expect, invalidation.have_come = self, self.expect, self.look

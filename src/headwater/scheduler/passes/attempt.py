@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from headwater.cells.transaction import Transaction
-from headwater.scheduler.graph.node import Node, Place
+from headwater.scheduler.graph.node import DocPath, Node
 
 
 class RetryImmediately(BaseException):  # no error: `except Exception` in authors' code must not catch it
     """Raised within a run: forget this attempt and make it again, in the same pass. Counts against its bound."""
 
 
-class Maker(Protocol):
+class AttemptOwner(Protocol):
     """Who has begun an attempt, and ends it."""
 
     def finish(self, attempt: Any) -> None:  # noqa: ANN401  # of its own kind
@@ -50,7 +50,7 @@ class Attempt:
 
     def __init__(
         self,
-        maker: Maker,
+        maker: AttemptOwner,
         node: Node,
         tx: Transaction,
         version: int,
@@ -67,7 +67,7 @@ class Attempt:
         self.pulled = pulled
 
     @property
-    def causes(self) -> tuple[Place, ...]:
+    def causes(self) -> tuple[DocPath, ...]:
         """Why it was begun."""
         return self.tx.triggers
 

@@ -17,7 +17,7 @@ from headwater.values.notifications import Change, Kind, Notification
 from headwater.values.tree import ABSENT
 
 
-class Statuses:
+class DecisionWaits:
     """Who has asked about which document, and what was answered."""
 
     def __init__(self, replica: Replica, tell: Callable[[Notification], None]) -> None:

@@ -21,7 +21,7 @@ FAILING_MIN: Final = 100
 """Nodes that failed, before those are looked for that are gone."""
 
 
-class Failing:
+class FailingNodes:
     """The failing nodes of one scheduler."""
 
     def __init__(self, graph: Graph) -> None:
@@ -63,7 +63,7 @@ def failure_of(node: Node) -> bytes | None:
     return node.known_failure if node.error is None else fingerprint_of(node.error)
 
 
-def failures_told(observation: Observation) -> dict[DocKey, bytes]:
+def recorded_failures(observation: Observation) -> dict[DocKey, bytes]:
     """The results whose functions failed when they were read, and how they did."""
     calls = () if observation.extra is None else observation.extra.calls
     if not calls:

@@ -20,7 +20,7 @@ SUFFIX: Final = ":gate"
 """Of the names of these rows: behind that of the node's own row, so that they are listed and forgotten together."""
 
 
-class KeptSettings:
+class StoredGateSettings:
     """The settings of one scheduler, by the names of their rows."""
 
     def __init__(self) -> None:

@@ -14,8 +14,8 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final
 
-from headwater.scheduler.graph.node import Kind, Node, Status
-from headwater.scheduler.passes.gate_settings import KeptSettings
+from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
+from headwater.scheduler.passes.gate_settings import StoredGateSettings
 from headwater.scheduler.scheduler_limits import (
     AUTO_DEBOUNCE_MEAN_MS,
     AUTO_DEBOUNCE_MS,
@@ -60,7 +60,7 @@ class Gates:
         self._now = self.now = now
         self.heap: list[tuple[float, int, Node]] = []
         # What was set at run time, here and in openings before.
-        self.settings = KeptSettings()
+        self.settings = StoredGateSettings()
         # Some node waits for quiet: from then on each node knows since when there is news for it.
         self.listens = False
 
@@ -82,7 +82,7 @@ class Gates:
         self.listens = True
         if not gate.quiet_ms:
             gate.debounce_until = 0.0
-        elif node.status is Status.INVALID:
+        elif node.status is NodeStatus.INVALID:
             gate.debounce_until = self._now() + gate.quiet_ms
 
     def set_throttle(self, node: Node, ms: float | None) -> None:
@@ -137,7 +137,7 @@ class Gates:
         gate = node.gate
         spec = node.spec
         # One that waits for something outside holds up nobody.
-        is_held_up = spec.kind is Kind.EFFECT and not spec.is_async
+        is_held_up = spec.kind is NodeKind.EFFECT and not spec.is_async
         if is_held_up and (gate is not None or (ms > AUTO_DEBOUNCE_MEAN_MS and not spec.no_auto_debounce)):
             slow = node.runs >= AUTO_DEBOUNCE_RUNS and node.total_ms > AUTO_DEBOUNCE_MEAN_MS * node.runs
             gate = self._gate(node)

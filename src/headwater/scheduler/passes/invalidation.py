@@ -14,9 +14,9 @@ from typing import Final
 
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import NO_CAUSES, TRANSITIONS, Node, Place, Signal, Status
-from headwater.scheduler.inspect.trace import Invalidated, Trace
-from headwater.scheduler.passes.decision_waits import Statuses
+from headwater.scheduler.graph.node import NO_CAUSES, NODE_TRANSITIONS, DocPath, Node, NodeSignal, NodeStatus
+from headwater.scheduler.inspect.trace import NodeInvalidated, Trace
+from headwater.scheduler.passes.decision_waits import DecisionWaits
 from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.scheduler_limits import CAUSES_MAX
 from headwater.values.address import address_text
@@ -25,10 +25,10 @@ from headwater.values.ids import DocKey
 from headwater.values.notifications import Arrived, Change, Derived, Kind, Notification
 from headwater.values.tree import ABSENT, Value
 
-_STARTED: Final = Signal.STARTED
-_CHANGED: Final = Signal.CHANGED
-_CLEAN: Final = Status.CLEAN
-_INVALID: Final = Status.INVALID
+_STARTED: Final = NodeSignal.STARTED
+_CHANGED: Final = NodeSignal.CHANGED
+_CLEAN: Final = NodeStatus.CLEAN
+_INVALID: Final = NodeStatus.INVALID
 _COMMIT: Final = Kind.COMMIT
 _STATUS: Final = Kind.STATUS
 
@@ -44,7 +44,7 @@ class Invalidation:
         self._trace = trace
         self._now = now
         # Whoever was told whether a document is decided.
-        self.statuses: Statuses | None = None
+        self.statuses: DecisionWaits | None = None
         # Settle: it is live and not clean.
         self.offer = offer
         # Appended to by whichever thread commits; taken from by the one that has the turn.
@@ -91,7 +91,7 @@ class Invalidation:
         assert self.statuses is not None
         self.statuses.look(change.doc, lambda node: self.mark(node, (change.doc, ()), _STATUS))
 
-    def mark(self, node: Node, cause: Place, change: Kind | str, by: object = None) -> None:
+    def mark(self, node: Node, cause: DocPath, change: Kind | str, by: object = None) -> None:
         """Note that a value this node read has changed. Nothing runs here (I2)."""
         node.invalidated += 1
         if node.invalid_causes:
@@ -100,7 +100,7 @@ class Invalidation:
             node.invalid_causes = {cause: None}
         if node.status is _CLEAN:
             # As the table says; most are.
-            node.status = TRANSITIONS[_CLEAN, _CHANGED]
+            node.status = NODE_TRANSITIONS[_CLEAN, _CHANGED]
         else:
             node.signal(_CHANGED)
         if node.outputs and node.status is _INVALID:
@@ -109,21 +109,21 @@ class Invalidation:
             self._gates.invalidated(node, by)
         if self._trace.on:
             source = by.id if isinstance(by, Node) else ""
-            self._trace.emit(Invalidated(self._now(), node.id, address_text(*cause), _named(change), source))
+            self._trace.emit(NodeInvalidated(self._now(), node.id, address_text(*cause), _named(change), source))
         if node.attempt is not None:
             if node.spec.on_invalid == "restart":
                 node.attempt.cancel()
         elif node.live_refs:
             self.offer(node)
 
-    def take_back(self, node: Node, causes: tuple[Place, ...], *, undone: bool = False) -> None:
+    def take_back(self, node: Node, causes: tuple[DocPath, ...], *, undone: bool = False) -> None:
         """An attempt does not count: it is to be made again, for what it was made for.
 
         Or it is undone, because it was the first and nothing called for it but that there was none before.
         """
         self.blame(node, causes)
         undone = undone and not node.invalid_causes
-        node.signal(Signal.UNDONE if undone else Signal.TAKEN_BACK)
+        node.signal(NodeSignal.UNDONE if undone else NodeSignal.TAKEN_BACK)
         if undone and not self._graph.is_awaited(node):
             self.invalid.pop(node, None)
         elif node.outputs:
@@ -149,11 +149,11 @@ class Invalidation:
 
     def relieve(self, node: Node) -> None:
         """The run of another runtime stands for the one that it was to make: nothing calls for that any more."""
-        node.signal(Signal.RESTORED)
+        node.signal(NodeSignal.RESTORED)
         self.invalid.pop(node, None)
         node.invalid_causes = NO_CAUSES
 
-    def clean(self, node: Node) -> tuple[Place, ...]:
+    def clean(self, node: Node) -> tuple[DocPath, ...]:
         """An attempt begins. Returns why (I8)."""
         node.signal(_STARTED)
         if node.outputs:
@@ -165,7 +165,7 @@ class Invalidation:
         return causes
 
     @staticmethod
-    def blame(node: Node, causes: tuple[Place, ...]) -> None:
+    def blame(node: Node, causes: tuple[DocPath, ...]) -> None:
         """Remember why; of very many places, only their documents."""
         kept = node.invalid_causes
         if not kept:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from headwater.errors import UsageError
-from headwater.scheduler.graph.node import Kind, NodeSpec
+from headwater.scheduler.graph.node import NodeKind, NodeSpec
 from headwater.scheduler.graph.registry import Registry
 from headwater.scheduler.inspect.function_errors import restless
 from headwater.scheduler.passes.settle import Settle
@@ -31,7 +31,7 @@ def pull_once(settle: Settle, registry: Registry, perform: Perform, read: Callab
         except Exception as error:  # noqa: BLE001  # whatever an author's function raises is the author's
             answers.append((None, error))
 
-    node = registry.add(NodeSpec(name=name, fn=effect, kind=Kind.EFFECT, no_auto_debounce=True), None)
+    node = registry.add(NodeSpec(name=name, fn=effect, kind=NodeKind.EFFECT, no_auto_debounce=True), None)
     try:
         drive(settle.steps(), perform)
         while settle.stopped_at is not None and not node.is_clean:

@@ -25,9 +25,9 @@ from headwater.cells.journal import SHALLOW_BIT, Mark, ReadKey
 from headwater.cells.replica import Replica
 from headwater.cells.transaction import Transaction
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Node, Place, Signal, Status
-from headwater.scheduler.inspect.trace import Restored, Trace
-from headwater.scheduler.passes.failing import Failing, called_doc, failures_told
+from headwater.scheduler.graph.node import DocPath, Node, NodeSignal, NodeStatus
+from headwater.scheduler.inspect.trace import NodeRestored, Trace
+from headwater.scheduler.passes.failing import FailingNodes, called_doc, recorded_failures
 from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.passes.invalidation import Invalidation
 from headwater.scheduler.scheduler_limits import SPLIT_MAX
@@ -97,7 +97,7 @@ class Persistence:
         self._invalidation = invalidation
         self._trace = trace
         self._now = gates.now
-        self.failing = Failing(graph)
+        self.failing = FailingNodes(graph)
         # How many could be taken over as they were; and the others, by their ids.
         self.restored = 0
         self.missed: dict[str, Resumed] = {}
@@ -173,7 +173,7 @@ class Persistence:
                 node.recorded = recorded = (node.reads, digest_of(recorded[1]))
             return recorded[1]
         node.recorded, node.told_failures = None, failures
-        if node.breadth or tx.reaches_out or node.status is not Status.CLEAN:
+        if node.breadth or tx.reaches_out or node.status is not NodeStatus.CLEAN:
             # Invalid already: a failure that it was told of may be over, and no document says so.
             return None
         extra = self._extra(node)
@@ -287,7 +287,7 @@ class Persistence:
         self._graph.install_reads(node, reads)
         self._invalidation.forget(node)
         # I7: as if it had run just now; and if that is not so any more, as if it had been notified.
-        node.signal(Signal.RESTORED)
+        node.signal(NodeSignal.RESTORED)
         node.restored = True
 
     @staticmethod
@@ -306,17 +306,17 @@ class Persistence:
 
     def _since(
         self, node: Node, row: ObservationRow, observation: Observation, listing: Listing, changed: Changed
-    ) -> list[Place]:
+    ) -> list[DocPath]:
         """What has changed since the run that is kept of a node: all of it, as live causes would be (I8)."""
         newer: dict[DocKey, list[tuple[Path, Depth]]] = {}
         for doc, path, bits in node.reads:
             if self._is_newer(doc, row.seq, listing):
                 newer.setdefault(doc, []).append((path, _depth(bits)))
-        causes: list[Place] = []
+        causes: list[DocPath] = []
         for doc, places in newer.items():
             if changed(doc, places, row.seq):
                 causes += [(doc, path) for path in self._changed_places(doc, places, row, changed)]
-        told, now = failures_told(observation), self.failing.above(node)
+        told, now = recorded_failures(observation), self.failing.above(node)
         node.told_failures = told
         others = [doc for doc in {**told, **now} if told.get(doc) != now.get(doc)]
         causes += [(doc, ()) for doc in others if (doc, ()) not in causes]
@@ -332,7 +332,7 @@ class Persistence:
     def _count_restored(self, node: Node) -> None:
         self.restored += 1
         if self._trace.on:
-            self._trace.emit(Restored(self._now(), node.id, "restored", ""))
+            self._trace.emit(NodeRestored(self._now(), node.id, "restored", ""))
 
     def take_up(
         self,
@@ -353,7 +353,7 @@ class Persistence:
         node.recorded, node.told_failures = (node.reads, body), self.failing.above(node)
         node.adopted += 1
         if self._trace.on:
-            self._trace.emit(Restored(self._now(), node.id, ADOPTED, "another runtime has run it"))
+            self._trace.emit(NodeRestored(self._now(), node.id, ADOPTED, "another runtime has run it"))
 
     def _is_newer(self, doc: DocKey, seq: Seq, listing: Listing) -> bool:
         """Written since, or here, and not decided yet: of that the store does not know."""
@@ -381,7 +381,7 @@ class Persistence:
     def _tell(self, node: Node, outcome: str, reason: str) -> None:
         self.missed[node.id] = Resumed(node.id, outcome, reason)
         if self._trace.on:
-            self._trace.emit(Restored(self._now(), node.id, outcome, reason))
+            self._trace.emit(NodeRestored(self._now(), node.id, outcome, reason))
 
 
 def reads_of(observation: Observation) -> tuple[ReadKey, ...]:

@@ -13,14 +13,14 @@ from contextlib import suppress
 
 from headwater.errors import UserCodeError
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Node, Status
+from headwater.scheduler.graph.node import Node, NodeStatus
 from headwater.scheduler.graph.order import Queue
 from headwater.scheduler.inspect.function_errors import circular, restless
 from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
 from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.passes.invalidation import Invalidation
 from headwater.scheduler.passes.runner import Runner
-from headwater.scheduler.passes.steps import Perform, Step, drive
+from headwater.scheduler.passes.steps import PassStep, Perform, drive
 from headwater.scheduler.scheduler_limits import NESTED_MAX, RUNS_MAX
 
 
@@ -32,7 +32,7 @@ class TooDeep(BaseException):  # no error: authors' code must not catch it
         self.node = node
 
 
-class Pull:
+class Puller:
     """Makes one computation valid at a time."""
 
     def __init__(self, graph: Graph, gates: Gates, queue: Queue, invalidation: Invalidation, runner: Runner) -> None:
@@ -77,7 +77,7 @@ class Pull:
                 self._gates.settled(node)
         self.recovering.clear()
 
-    def in_turn(self, node: Node) -> Iterator[Step]:
+    def in_turn(self, node: Node) -> Iterator[PassStep]:
         """As `_pull`, for the outermost: what does not fit the stack is taken in turn."""
         waiting = [node]
         turns: dict[Node, int] = {}
@@ -99,7 +99,7 @@ class Pull:
                 # Whoever asked for it will be told when it asks again.
             waiting.pop()
 
-    def _pull(self, node: Node) -> Iterator[Step]:
+    def _pull(self, node: Node) -> Iterator[PassStep]:
         if node.running:
             raise circular(node)
         stack = self._runner.stack
@@ -111,7 +111,7 @@ class Pull:
 
     def is_surely_valid(self, node: Node) -> bool:
         """Told without a walk: it is clean, nothing above can be invalid, and nobody who asks can be above it."""
-        if node.status is not Status.CLEAN or node.running or self._invalidation.inbox:
+        if node.status is not NodeStatus.CLEAN or node.running or self._invalidation.inbox:
             return False
         if self._invalidation.invalid and (
             not node.live_refs or node.ring or self._graph.envelopes or self._queue.is_before(node.rank)
@@ -125,7 +125,7 @@ class Pull:
                 return False
         return True
 
-    def _make_valid(self, node: Node) -> Iterator[Step]:
+    def _make_valid(self, node: Node) -> Iterator[PassStep]:
         """What it read first, then, if any of that is different now, itself. Without recursion."""
         for _ in range(RUNS_MAX):
             runs, above = node.runs, self.upstream(node)
@@ -142,8 +142,8 @@ class Pull:
                         raise circular(other)
             if node.attempt is not None or node.removed:
                 return
-            if (node.status is Status.CLEAN or self._is_excused(node)) and not self._found_more(ran, above):
-                if node.status is Status.CLEAN or node.has_value:
+            if (node.status is NodeStatus.CLEAN or self._is_excused(node)) and not self._found_more(ran, above):
+                if node.status is NodeStatus.CLEAN or node.has_value:
                     return
                 break
             # What it read was changed while it ran: once more.
@@ -163,12 +163,12 @@ class Pull:
             for other in [*self._graph.sources(reader), *self._graph.materializers(reader)]:
                 if other in known or other.attempt is not None or self._is_excused(other):
                     continue
-                if other.status is not Status.CLEAN or self._invalidation.invalid:
+                if other.status is not NodeStatus.CLEAN or self._invalidation.invalid:
                     return True
         return False
 
     def _has_to_run(self, node: Node) -> bool:
-        if node.status is Status.CLEAN or node.attempt is not None or node.removed:
+        if node.status is NodeStatus.CLEAN or node.attempt is not None or node.removed:
             return False
         return not self._is_excused(node)
 
@@ -178,7 +178,7 @@ class Pull:
             return True
         return self._in_pass and node.pass_runs >= RUNS_MAX and node.pass_number == self._runner.pass_number
 
-    def _attempt_pulled(self, node: Node) -> Iterator[Step]:
+    def _attempt_pulled(self, node: Node) -> Iterator[PassStep]:
         if node.gate is not None and node.gate.backoff_ms:
             self.recovering[node] = None
         attempt = self._runner.begin(node, pulled=True)
@@ -201,7 +201,7 @@ class Pull:
         runner.interrupted(attempt, "made room for what it waits for")
         attempt.node.pass_runs -= waited.pass_number != runner.pass_number
 
-    def run(self, node: Node) -> Iterator[Step]:
+    def run(self, node: Node) -> Iterator[PassStep]:
         """One attempt of a node that is not current, everything above it being so. What has no room goes first."""
         try:
             yield from self._attempt_pulled(node)

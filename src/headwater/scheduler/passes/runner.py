@@ -17,9 +17,9 @@ from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import Status as TxStatus
 from headwater.errors import HeadwaterError, NotReadyError, UserCodeError
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Kind, Node, Status
-from headwater.scheduler.inspect.function_errors import is_final, no_result, told, unstorable
-from headwater.scheduler.inspect.trace import Failed, Finished, Started, Suspended, TakenBack, Trace
+from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
+from headwater.scheduler.inspect.function_errors import function_error, is_final, no_result, unstorable
+from headwater.scheduler.inspect.trace import RunDiscarded, RunFailed, RunFinished, RunStarted, RunSuspended, Trace
 from headwater.scheduler.passes.attempt import Attempt
 from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.passes.invalidation import Invalidation
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headwater.cells.journal import Mark, ReadKey
     from headwater.scheduler.passes.arrivals import Arrivals
 
-_CLEAN: Final = Status.CLEAN
+_CLEAN: Final = NodeStatus.CLEAN
 _OPEN: Final = TxStatus.OPEN
 
 REJECTED: Final = "its commit was rejected"
@@ -122,7 +122,7 @@ class Runner:
             names = tuple(address_text(*cause) for cause in causes)
             demand = "pulled" if pulled and not node.live_refs else "live"
             first = node.runs == 1
-            self._trace.emit(Started(now, node.id, node.runs, self.pass_number, node.rank, demand, names, first))
+            self._trace.emit(RunStarted(now, node.id, node.runs, self.pass_number, node.rank, demand, names, first))
         return attempt
 
     # -- the end -------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Runner:
         if self._invalidation.inbox:
             self._invalidation.drain()
         if self._trace.on:
-            self._trace.emit(Finished(now, node.id, node.runs, ms, changed, len(node.reads)))
+            self._trace.emit(RunFinished(now, node.id, node.runs, ms, changed, len(node.reads)))
         if self.ended is not None:
             self.ended(attempt)
         if self.after is not None:
@@ -273,7 +273,7 @@ class Runner:
         if tx.is_open:
             tx.abort()
         if self._trace.on:
-            self._trace.emit(Failed(self._now(), node.id, node.runs, describe(error)))
+            self._trace.emit(RunFailed(self._now(), node.id, node.runs, describe(error)))
         is_news = self._persistence.note_failure(node, tx, reads, error, attempt.before)
         if is_news:
             self._invalidation.failed_otherwise(node, tx)
@@ -282,8 +282,8 @@ class Runner:
         # What is not ready: it runs again when that is there. So it will be, or fail, and then that is told.
         if is_raised or isinstance(error, NotReadyError):
             return
-        if is_news or node.spec.kind is Kind.EFFECT:
-            self._report(told(node, attempt.causes, self._space))
+        if is_news or node.spec.kind is NodeKind.EFFECT:
+            self._report(function_error(node, attempt.causes, self._space))
 
     def _is_called(self, node: Node) -> bool:
         """Somebody live has asked for its result, and is told. Who reads what it writes besides is not."""
@@ -305,9 +305,9 @@ class Runner:
         node, tx = attempt.node, attempt.tx
         if tx.is_open:
             tx.abort()
-        if error is not None and node.spec.kind is Kind.EFFECT and not isinstance(error, NotReadyError):
+        if error is not None and node.spec.kind is NodeKind.EFFECT and not isinstance(error, NotReadyError):
             node.error = error
-            self._report(told(node, attempt.causes, self._space))
+            self._report(function_error(node, attempt.causes, self._space))
         # How it failed does not count either.
         before = node.error = attempt.before
         node.trace = None if before is None else calls_of(before)
@@ -333,7 +333,7 @@ class Runner:
         node = attempt.node
         self._invalidation.take_back(node, attempt.causes, undone=undone)
         if self._trace.on:
-            self._trace.emit(TakenBack(self._now(), node.id, node.runs, reason))
+            self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, reason))
 
     def _decided(self, tx: Transaction) -> None:
         """The store has decided on a run. One that was taken back has to be done again, for the same causes (I8)."""
@@ -360,7 +360,7 @@ class Runner:
                 return
         self._invalidation.take_back(node, tx.triggers)
         if self._trace.on:
-            self._trace.emit(TakenBack(self._now(), node.id, node.runs, REJECTED))
+            self._trace.emit(RunDiscarded(self._now(), node.id, node.runs, REJECTED))
 
     # -- while it waits ------------------------------------------------------------------------------------
 
@@ -371,7 +371,7 @@ class Runner:
         node.running = False
         self.in_flight[node] = attempt
         if self._trace.on:
-            self._trace.emit(Suspended(self._now(), node.id, node.runs))
+            self._trace.emit(RunSuspended(self._now(), node.id, node.runs))
         self.waits(attempt)
 
     def waits(self, attempt: Attempt) -> None:

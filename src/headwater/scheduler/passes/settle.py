@@ -14,21 +14,21 @@ from contextlib import suppress
 from typing import Final
 
 from headwater.errors import UserCodeError
-from headwater.scheduler.events.handling import Events
+from headwater.scheduler.events.handling import EventDispatcher
 from headwater.scheduler.graph.edges import Graph
-from headwater.scheduler.graph.node import Kind, Node, Status
+from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus
 from headwater.scheduler.graph.order import Queue
 from headwater.scheduler.inspect.function_errors import restless
-from headwater.scheduler.inspect.trace import Demand, Gated, Pass, Restless, Trace
+from headwater.scheduler.inspect.trace import DemandChanged, NodeGated, NodeRestless, PassEnded, Trace
 from headwater.scheduler.passes.attempt import Attempt, RetryImmediately
 from headwater.scheduler.passes.gates import Gates
 from headwater.scheduler.passes.invalidation import Invalidation
-from headwater.scheduler.passes.pull import Pull, TooDeep
+from headwater.scheduler.passes.pull import Puller, TooDeep
 from headwater.scheduler.passes.runner import Runner
-from headwater.scheduler.passes.steps import Idle, Step
+from headwater.scheduler.passes.steps import Idle, PassStep
 from headwater.scheduler.scheduler_limits import EVENTS_MAX, RUNS_MAX
 
-_CLEAN: Final = Status.CLEAN
+_CLEAN: Final = NodeStatus.CLEAN
 
 
 class Settle:
@@ -42,8 +42,8 @@ class Settle:
         queue: Queue,
         invalidation: Invalidation,
         runner: Runner,
-        pull: Pull,
-        events: Events,
+        pull: Puller,
+        events: EventDispatcher,
         trace: Trace,
         now: Callable[[], float],
         report: Callable[[UserCodeError], None],
@@ -77,7 +77,7 @@ class Settle:
         if node.gate is not None and self._gates.is_held(node):
             self._gates.wait(node)
             if self._trace.on:
-                self._trace.emit(Gated(self._now(), node.id, self._gates.eligible_at(node), "not eligible yet"))
+                self._trace.emit(NodeGated(self._now(), node.id, self._gates.eligible_at(node), "not eligible yet"))
             return
         if not node.queued:
             self._queue.put(node)
@@ -87,23 +87,23 @@ class Settle:
     def became_live(self, node: Node) -> None:
         """Somebody looks at it."""
         if self._trace.on:
-            self._trace.emit(Demand(self._now(), node.id, live=True))
+            self._trace.emit(DemandChanged(self._now(), node.id, live=True))
         if node.spec.on_live is not None:
             node.spec.on_live()
-        if node.status is not Status.CLEAN:
+        if node.status is not NodeStatus.CLEAN:
             self.offer(node)
 
     def became_dormant(self, node: Node) -> None:
         """Nobody does any more. If it stands in the queue it is passed over when its turn comes."""
         if self._trace.on:
-            self._trace.emit(Demand(self._now(), node.id, live=False))
+            self._trace.emit(DemandChanged(self._now(), node.id, live=False))
         if node.spec.on_dormant is not None:
             node.spec.on_dormant()
 
     def adopt(self, node: Node) -> None:
         """Made by one that is live: wanted until it has run and this pass is over."""
         maker = self._runner.innermost
-        if maker is not None and maker.is_live and node.spec.kind is Kind.COMPUTATION:
+        if maker is not None and maker.is_live and node.spec.kind is NodeKind.COMPUTATION:
             self.lent[node] = None
             self._graph.liveness.lend(node)
 
@@ -116,7 +116,7 @@ class Settle:
             # Somebody may wait for it who does not count as looking: an event.
             self._tick(True)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[PassStep]:
         """One pass; or several, if events wait: one of each lane, then whatever follows from it, then the next."""
         if self.settling:
             return
@@ -138,7 +138,7 @@ class Settle:
             self._tick(True)
         yield Idle(self.wake_at())
 
-    def _pass(self) -> Iterator[Step]:
+    def _pass(self) -> Iterator[PassStep]:
         # One for each event: who runs once for each of many is not restless.
         runner = self._runner
         runner.pass_number += 1
@@ -162,9 +162,9 @@ class Settle:
         if self._graph.unread:
             self._sweep()
         if self._trace.on:
-            self._trace.emit(Pass(self._now(), "", runner.pass_number, runner.runs - runs))
+            self._trace.emit(PassEnded(self._now(), "", runner.pass_number, runner.runs - runs))
 
-    def _nodes(self, exhausted: dict[Node, None]) -> Iterator[Step]:
+    def _nodes(self, exhausted: dict[Node, None]) -> Iterator[PassStep]:
         """Run every node that can be, until none is left."""
         runner = self._runner
         number = runner.pass_number
@@ -223,7 +223,7 @@ class Settle:
 
     @staticmethod
     def _is_wanted(node: Node) -> bool:
-        return node.status is not Status.CLEAN and node.live_refs > 0 and node.attempt is None and not node.removed
+        return node.status is not NodeStatus.CLEAN and node.live_refs > 0 and node.attempt is None and not node.removed
 
     def _before(self, node: Node) -> Node | None:
         """Somebody of a higher rank who goes before it all the same."""
@@ -278,7 +278,7 @@ class Settle:
         spent = node.pass_number == self._runner.pass_number and node.pass_runs >= RUNS_MAX
         return self._is_wanted(node) and not spent and not self._gates.is_held(node)
 
-    def _stopped(self, attempt: Attempt, stop: BaseException) -> Iterator[Step]:
+    def _stopped(self, attempt: Attempt, stop: BaseException) -> Iterator[PassStep]:
         """An attempt did not come to its end. If it has to make room for what it waits for, that is run first."""
         if isinstance(stop, TooDeep):
             self._pull.made_room(attempt, stop.node)
@@ -300,7 +300,7 @@ class Settle:
             if self._gates.back_off(node):
                 fresh.append(node)
             if self._trace.on:
-                self._trace.emit(Restless(self._now(), node.id, node.pass_runs))
+                self._trace.emit(NodeRestless(self._now(), node.id, node.pass_runs))
             if node.live_refs:
                 self.offer(node)
         self._pull.recover()

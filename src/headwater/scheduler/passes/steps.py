@@ -22,11 +22,11 @@ class Idle(msgspec.Struct, frozen=True):
 
 Call: TypeAlias = Attempt | Handling
 """A function to be called: of a node, or for an event."""
-Step: TypeAlias = Call | Idle
+PassStep: TypeAlias = Call | Idle
 Perform: TypeAlias = Callable[[Call], None]
 
 
-def drive(steps: Iterator[Step], perform: Perform) -> float | None:
+def drive(steps: Iterator[PassStep], perform: Perform) -> float | None:
     """Perform all steps of a generator; what a function lets through is thrown where it was yielded.
 
     Returns when there may be something to do, if the steps have said it.
@@ -47,8 +47,8 @@ def drive(steps: Iterator[Step], perform: Perform) -> float | None:
     return wake_at
 
 
-def _thrown(steps: Iterator[Step], error: BaseException) -> Step | None:
-    throw: Callable[[BaseException], Step] = steps.throw  # type: ignore[attr-defined]
+def _thrown(steps: Iterator[PassStep], error: BaseException) -> PassStep | None:
+    throw: Callable[[BaseException], PassStep] = steps.throw  # type: ignore[attr-defined]
     try:
         return throw(error)
     except StopIteration:

@@ -27,7 +27,7 @@ from headwater.server.topic_intake import Inflow, Intake, Posted, taken
 from headwater.values.codec import encode, from_json
 from headwater.values.tree import freeze
 from headwater.workflow.publication import Publication
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import FlowSpec
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _publication(hub: Hub, workflow: str, topic: str, posted: Posted) -> Publica
     return Publication(name, topic, message, encode(value), posted.title, SOURCE, is_pinned=True)
 
 
-def _find(book: Book, workflow: str, topic: str) -> str:
+def _find(book: WorkflowTables, workflow: str, topic: str) -> str:
     """The name of the workflow in full, by that or without its app's."""
     names = [str(row[0]) for row in book.execute("select name from flow")]
     short = [full for full in names if full.rpartition(".")[2] == workflow]

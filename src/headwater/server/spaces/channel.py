@@ -36,10 +36,10 @@ from headwater.store.commit import Commit, Committed, Note, Outcome, Submission
 from headwater.store.engine import Engine
 from headwater.sync.frames import (
     AskChanged,
-    AskKept,
+    AskObservations,
+    ErrorFrame,
     New,
     Pull,
-    Trouble,
     Watch,
     Written,
     encode_frame,
@@ -159,11 +159,11 @@ class Room:
 
         self._threads.submit(self._use, keep)
 
-    def look(self, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> None:
+    def look(self, guest: Guest, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         """Answer a question, in a thread: it may have to be read from the disk."""
         self._threads.submit(self._look, guest, asked)
 
-    def _look(self, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> None:
+    def _look(self, guest: Guest, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         try:
             self._use(lambda engine: self._put(made(engine, guest, asked)))
         except HeadwaterError as error:
@@ -174,12 +174,12 @@ class Room:
                 # Where the file is concerns only who runs the server.
                 log.error("question not answered: %s", told, extra={"space": self.storage.name})  # noqa: TRY400  # says all
                 told = f"space {guest.talk.space!r} cannot be read now; the server's log says why"
-            self._put(Answered(guest, encode_frame(Trouble(error.code, told, asked.number, again))))
+            self._put(Answered(guest, encode_frame(ErrorFrame(error.code, told, asked.number, again))))
         except Exception:
             # A mistake of ours. Whoever has asked is told, or would wait for ever.
             log.exception("a question could not be answered")
             message = "this could not be answered; the server's log says why"
-            self._put(Answered(guest, encode_frame(Trouble(StoreError.code, message, asked.number))))
+            self._put(Answered(guest, encode_frame(ErrorFrame(StoreError.code, message, asked.number))))
 
     def unwatch(self, guest: Guest, docs: Iterable[DocKey], prefixes: Iterable[str]) -> None:
         """Tell it no more of these."""

@@ -19,16 +19,16 @@ from headwater.store.commit import Commit, Note
 from headwater.sync.actor_names import check_actor
 from headwater.sync.frames import (
     AskChanged,
-    AskKept,
+    AskObservations,
     FromServer,
     Open,
-    Opened,
     Pull,
+    SpaceOpened,
     Unwatch,
     Watch,
     encode_frame,
 )
-from headwater.sync.server_session import Close, ServerSession, State
+from headwater.sync.server_session import Close, ServerSession, ServerState
 from headwater.values.ids import BranchId, DocKey, Seq, SessionId
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Client:
         self._admit = admit
         self.room: Room | None = None
         # Questions, one of which is being answered at a time; and none while it has not read what was sent before.
-        self._asked: deque[Watch | Pull | AskKept | AskChanged] = deque()
+        self._asked: deque[Watch | Pull | AskObservations | AskChanged] = deque()
         self._is_answering = False
         self._is_full = False
         self._epoch = 0
@@ -150,7 +150,7 @@ class Client:
         assert self.room is not None
         self.room.note(notes, self.talk.branch, gone)
 
-    def look(self, asked: Watch | Pull | AskKept | AskChanged) -> None:
+    def look(self, asked: Watch | Pull | AskObservations | AskChanged) -> None:
         """Answer it, after those before."""
         self._asked.append(asked)
         self._answer_next()
@@ -236,7 +236,7 @@ class Client:
 
     def entered(self, room: Room, asked: Open, actor: str, session: SessionId, last: int) -> None:
         """The space is open."""
-        if self.talk.state is State.OVER:
+        if self.talk.state is ServerState.OVER:
             return
         if not self._house.proofs.is_newest(session, self._epoch, asked.attempt):
             # While the space was being opened, the client has come again: this connection was given up.
@@ -270,7 +270,7 @@ class Client:
         # First of all what it is: whoever had the session before is sent away with it.
         self.talk.session, self.talk.branch = session, branch
         room.enter(self)
-        self.talk.opened(Opened(asked.space, session, resume, room.head, actor, right.word, last), branch)
+        self.talk.opened(SpaceOpened(asked.space, session, resume, room.head, actor, right.word, last), branch)
 
     def leave(self) -> None:
         """It is gone. Once more is no harm."""

@@ -34,7 +34,7 @@ from headwater.server.spaces.client_connection import Client
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, GREETING_BYTES_MAX
 from headwater.sync.frames import SUBPROTOCOL
 from headwater.sync.server_session import Close
-from headwater.sync.server_session import State as Talk
+from headwater.sync.server_session import ServerState as Talk
 
 if TYPE_CHECKING:
     from headwater.server.authenticator import Doorman

@@ -16,12 +16,12 @@ from headwater.store.engine import Engine
 from headwater.sync.frame_limits import FRAME_BYTES_MAX, PREFETCH_BYTES_MAX
 from headwater.sync.frames import (
     AskChanged,
-    AskKept,
+    AskObservations,
     Changed,
     Docs,
-    Found,
+    FoundDoc,
     FromServer,
-    Kept,
+    Observations,
     Pull,
     Watch,
     encode_frame,
@@ -71,7 +71,7 @@ class Answered(msgspec.Struct, frozen=True, eq=False):
     seq: Seq = NEVER
 
 
-def made(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> Answered:
+def made(engine: Engine, guest: Guest, asked: Watch | Pull | AskObservations | AskChanged) -> Answered:
     """The answer; and what was read for it need not stay."""
     made = answer(engine, guest, asked)
     # Whoever only asks fills it, too.
@@ -79,10 +79,10 @@ def made(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChange
     return made
 
 
-def answer(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChanged) -> Answered:
+def answer(engine: Engine, guest: Guest, asked: Watch | Pull | AskObservations | AskChanged) -> Answered:
     """The answer to a question, as of the newest place of the log."""
     branch = guest.talk.branch
-    if isinstance(asked, AskKept):
+    if isinstance(asked, AskObservations):
         return Answered(guest, encode_frame(_kept(engine, guest, asked)), seq=engine.head)
     if isinstance(asked, AskChanged):
         places = [(path, Depth.SHALLOW if shallow else Depth.DEEP) for path, shallow in asked.places]
@@ -91,16 +91,16 @@ def answer(engine: Engine, guest: Guest, asked: Watch | Pull | AskKept | AskChan
     return _docs(engine, guest, asked)
 
 
-def _kept(engine: Engine, guest: Guest, asked: AskKept) -> FromServer:
+def _kept(engine: Engine, guest: Guest, asked: AskObservations) -> FromServer:
     branch = guest.talk.branch
     if not asked.prefix:
-        return Kept(asked.number, engine.head, (), resumption.places(engine, branch, asked.besides))
+        return Observations(asked.number, engine.head, (), resumption.places(engine, branch, asked.besides))
     listed = resumption.listing(engine, branch, asked.prefix, asked.besides)
     # Not what somebody's run has read of their own: its keys are nobody else's business. Others run it.
     rows = tuple(_row(row) for row in listed.rows.values() if guest.talk.may_keep(row.body))
     # With many rows it has all documents, those of other users, too.
     places = {doc: place for doc, place in listed.places.items() if guest.may_see(doc)}
-    return Kept(asked.number, listed.seq, rows, places, tuple(sorted(listed.inherited)))
+    return Observations(asked.number, listed.seq, rows, places, tuple(sorted(listed.inherited)))
 
 
 def _row(row: ObservationRow) -> tuple[DocKey, Seq, bytes]:
@@ -114,8 +114,8 @@ class _Gathering:
         self._engine = engine
         self._branch = branch
         self._at = at
-        self.found: dict[DocKey, Found] = {}
-        self.newer: list[Found] = []
+        self.found: dict[DocKey, FoundDoc] = {}
+        self.newer: list[FoundDoc] = []
         self.left_bytes = PREFETCH_BYTES_MAX
         self._most_bytes = FRAME_BYTES_MAX - _HEAD_BYTES
         # Of those that are as the client has them: nothing to send, but to be watched.
@@ -137,7 +137,7 @@ class _Gathering:
         self._spend(now)
         return state.value
 
-    def _spend(self, found: Found) -> None:
+    def _spend(self, found: FoundDoc) -> None:
         """Count it. What is named one by one may be more than what comes along, but no more than a frame."""
         size = len(found.doc) + _ENTRY_BYTES + (len(encode(found.value[0])) if found.value else 0)
         self.left_bytes -= size
@@ -180,5 +180,5 @@ def _docs(engine: Engine, guest: Guest, asked: Watch | Pull) -> Answered:
     return Answered(guest, encode_frame(frame), watched, prefixes, isinstance(asked, Watch), engine.head)
 
 
-def _found(doc: DocKey, seq: Seq, value: Maybe) -> Found:
-    return Found(doc, seq) if value is ABSENT else Found(doc, seq, (value,))
+def _found(doc: DocKey, seq: Seq, value: Maybe) -> FoundDoc:
+    return FoundDoc(doc, seq) if value is ABSENT else FoundDoc(doc, seq, (value,))

@@ -17,27 +17,36 @@ from typing import Final
 
 from headwater.cells.transaction_states import SETTLED as TX_SETTLED
 from headwater.errors import InvariantError
-from headwater.scheduler.events.event import TRANSITIONS, Event, Handler, Handling, State
-from headwater.scheduler.events.handler_reads import closure_of
+from headwater.scheduler.events.event import EVENT_TRANSITIONS, EventRecord, EventState, HandlerRecord, Handling
+from headwater.scheduler.events.handler_reads import known_reads
 from headwater.scheduler.events.lanes import Lane
-from headwater.scheduler.events.origin import Fate
-from headwater.scheduler.graph.node import Node, Status, titled
-from headwater.scheduler.inspect.trace import Decided, Dispatched, Ended, Parked, Pass, Record, Sent, Started
+from headwater.scheduler.events.origin import OriginState
+from headwater.scheduler.graph.node import Node, NodeStatus, titled
+from headwater.scheduler.inspect.trace import (
+    EventDispatched,
+    EventEnded,
+    EventParked,
+    EventSent,
+    OriginDecided,
+    PassEnded,
+    RunStarted,
+    TraceRecord,
+)
 from headwater.scheduler.scheduler import Scheduler
-from headwater.scheduler.scheduler_limits import LOOKED_MAX, RETRY_MAX_MS, RUNS_MAX
+from headwater.scheduler.scheduler_limits import HANDLER_READS_MAX, RETRY_MAX_MS, RUNS_MAX
 from headwater.store.commit import CommitEntry, DeleteDoc, Entry, SetDoc
 from headwater.values.address import overlaps
 from headwater.values.ids import BranchId, DocKey
 from headwater.values.tree import Path
 
-_WAITS: Final = frozenset(before for before, _ in TRANSITIONS)
+_WAITS: Final = frozenset(before for before, _ in EVENT_TRANSITIONS)
 """States that something can follow."""
 
 
 class EventWatch:
     """Looks at each event as its handler is called, and at each document as its handler first looks at it."""
 
-    def __init__(self, scheduler: Scheduler, records: Sequence[Record]) -> None:
+    def __init__(self, scheduler: Scheduler, records: Sequence[TraceRecord]) -> None:
         self._scheduler = scheduler
         self._records = records
         # What the handlers that are at work have asked for before they looked at it.
@@ -47,9 +56,9 @@ class EventWatch:
         self._others = scheduler.events.before_commit
         scheduler.events.before_commit = self._before_commit
 
-    def heard(self, record: Record) -> None:
+    def heard(self, record: TraceRecord) -> None:
         """A handler is called: it is its event's turn, and what it is known to read is current."""
-        if not isinstance(record, Dispatched):
+        if not isinstance(record, EventDispatched):
             return
         scheduler = self._scheduler
         handling = next(lane.running for lane in scheduler.lanes if lane.name == record.lane)
@@ -73,8 +82,8 @@ class EventWatch:
         self._asked[handling].add(doc)
         self._check_current((doc,), handling.event, self._records[before:])
 
-    def _check_current(self, docs: Collection[DocKey], event: Event, ran: Sequence[Record]) -> None:
-        starts = [record.node for record in ran if isinstance(record, Started)]
+    def _check_current(self, docs: Collection[DocKey], event: EventRecord, ran: Sequence[TraceRecord]) -> None:
+        starts = [record.node for record in ran if isinstance(record, RunStarted)]
         for node in not_current(self._scheduler, docs):
             # I6: nobody waits for what never settles, be it at once or over time.
             is_excused = starts.count(node.id) >= RUNS_MAX or is_spent(self._scheduler, node)
@@ -83,11 +92,11 @@ class EventWatch:
                 self.found.append(broken("I4", what, event))
                 raise self.found[-1]
 
-    def _since_last(self, record: Record) -> list[Record]:
+    def _since_last(self, record: TraceRecord) -> list[TraceRecord]:
         """What happened since a handler was last called, or a pass ended."""
-        found: list[Record] = []
+        found: list[TraceRecord] = []
         for each in reversed(self._records):
-            if isinstance(each, Dispatched | Pass) and each is not record:
+            if isinstance(each, EventDispatched | PassEnded) and each is not record:
                 break
             found.append(each)
         return found
@@ -125,7 +134,7 @@ def not_current(scheduler: Scheduler, docs: Iterable[DocKey]) -> list[Node]:
     while todo:
         node = todo.pop()
         places: list[tuple[DocKey, Path]] = [(doc, path) for doc, path, _ in node.reads]
-        if node.status is Status.NEVER_RAN:
+        if node.status is NodeStatus.NEVER_RAN:
             places += [(doc, ()) for doc in node.spec.declared_reads]
         for doc, path in places:
             for at, writer in by_doc.get(doc, ()):
@@ -141,7 +150,7 @@ def is_spent(scheduler: Scheduler, node: Node) -> bool:
     return node.attempt is None and (in_pass or scheduler.gates.is_resting(node))
 
 
-def has_had_turns(event: Event, node: Node) -> bool:
+def has_had_turns(event: EventRecord, node: Node) -> bool:
     """It has run as often as may be since it first stood before the event."""
     return (event.met or {}).get(node, (0, 0))[0] >= RUNS_MAX
 
@@ -149,17 +158,21 @@ def has_had_turns(event: Event, node: Node) -> bool:
 # --- as a handler is called -----------------------------------------------------------------------------------
 
 
-def i4_turn(scheduler: Scheduler, event: Event) -> None:
+def i4_turn(scheduler: Scheduler, event: EventRecord) -> None:
     """Nobody of its lane that waits was sent before it."""
     for other in list(scheduler.outcomes.live.values()):
-        if other.lane == event.lane and other.state is State.QUEUED and other.ordinal < event.ordinal:
+        if other.lane == event.lane and other.state is EventState.QUEUED and other.ordinal < event.ordinal:
             raise broken("I4", f"its handler is called before that of {other!r}, which was sent before it", event)
 
 
-def i10_start(event: Event) -> None:
+def i10_start(event: EventRecord) -> None:
     """What sent it has ended, and has not failed; if that was in another space, it is confirmed."""
     launch = event.origin
-    if launch is None or launch.fate is Fate.COMMITTED or (launch.fate is Fate.PENDING and launch.is_near):
+    if (
+        launch is None
+        or launch.fate is OriginState.COMMITTED
+        or (launch.fate is OriginState.PENDING and launch.is_near)
+    ):
         return
     raise broken("I10", f"its handler is called, and what sent it, {launch.name}, is {launch.fate.value}", event)
 
@@ -172,7 +185,7 @@ def i4_lanes(scheduler: Scheduler) -> None:
     lanes = list(scheduler.lanes)
     if scheduler.lanes.inbox or scheduler.lanes.are_ready or scheduler.outcomes.untold:
         raise broken("I4", "this is no rest: an event could be looked at, or somebody told", None)
-    found: dict[Event, None] = {}
+    found: dict[EventRecord, None] = {}
     for lane in lanes:
         for what, holds in _fitting_lane(lane):
             if not holds:
@@ -182,7 +195,7 @@ def i4_lanes(scheduler: Scheduler) -> None:
             found[lane.running.event] = None
         if lane.head is not None and lane.running is None and not _has_to_wait(scheduler, lane.head):
             raise broken("I4", f"it waits because {lane.parked}, and that is not so", lane.head)
-    live = [event for event in scheduler.outcomes.live.values() if event.state is not State.PENDING]
+    live = [event for event in scheduler.outcomes.live.values() if event.state is not EventState.PENDING]
     if set(live) != set(found):
         raise broken("I4", f"{set(live) ^ set(found)} is in one place only, the lanes or what is on its way", None)
 
@@ -192,7 +205,7 @@ def _fitting_lane(lane: Lane) -> Iterable[tuple[str, bool]]:
     yield "events wait as they were sent", ordinals == sorted(set(ordinals))
     yield (
         "what waits is its own, and queued",
-        all(event.lane == lane.name and event.state is State.QUEUED for event in lane.events),
+        all(event.lane == lane.name and event.state is EventState.QUEUED for event in lane.events),
     )
     running = lane.running
     yield "what is under way waits for something outside", running is None or running.suspended
@@ -201,21 +214,21 @@ def _fitting_lane(lane: Lane) -> Iterable[tuple[str, bool]]:
         running is None
         or (
             running.event.lane == lane.name
-            and running.event.state is State.RUNNING
+            and running.event.state is EventState.RUNNING
             and running.tx.event is running.event
         ),
     )
     yield "who waits knows why", lane.parked is None or bool(lane.parked.reason and lane.events)
 
 
-def _has_to_wait(scheduler: Scheduler, event: Event) -> bool:
+def _has_to_wait(scheduler: Scheduler, event: EventRecord) -> bool:
     now, replica = scheduler.runner._now(), scheduler._replica  # noqa: SLF001  # looked at, not touched
     launch = event.origin
-    if event.not_before > now or (launch is not None and launch.fate is Fate.OPEN):
+    if event.not_before > now or (launch is not None and launch.fate is OriginState.OPEN):
         return True
-    if launch is not None and launch.fate is Fate.PENDING and not launch.is_near:
+    if launch is not None and launch.fate is OriginState.PENDING and not launch.is_near:
         return True
-    docs = closure_of(event, replica)
+    docs = known_reads(event, replica)
     if any(doc in scheduler.ready._loading for doc in docs):  # noqa: SLF001
         return True
     above = [node for node in not_current(scheduler, docs) if not has_had_turns(event, node)]
@@ -229,17 +242,17 @@ def i10_lineage(scheduler: Scheduler) -> None:
             raise broken("I10", f"{launch.name} is decided, and still kept", None)
     for event in scheduler.outcomes.live.values():
         fate = None if event.origin is None else event.origin.fate
-        if fate is Fate.FAILED and event.state is not State.PENDING:
+        if fate is OriginState.FAILED and event.state is not EventState.PENDING:
             raise broken("I10", "what sent it has failed, and it still waits", event)
 
 
 def i11_handlers(scheduler: Scheduler) -> None:
     """One handler for each stream; and what it says of itself fits together."""
-    waiting: dict[Handler, int] = {}
-    applied: dict[Handler, int] = {}
+    waiting: dict[HandlerRecord, int] = {}
+    applied: dict[HandlerRecord, int] = {}
     for event in scheduler.outcomes.live.values():
         waiting[event.handler] = waiting.get(event.handler, 0) + 1
-        applied[event.handler] = applied.get(event.handler, 0) + (event.state is State.PENDING)
+        applied[event.handler] = applied.get(event.handler, 0) + (event.state is EventState.PENDING)
     for stream, handler in scheduler.streams.handlers.items():
         if handler.spec.stream != stream or handler.removed:
             raise broken("I11", f"it handles {stream}, for which it is not there", handler)
@@ -252,12 +265,12 @@ def i11_handlers(scheduler: Scheduler) -> None:
             raise broken("record", f"{applied.get(handler, 0)} of its events are not decided", handler)
 
 
-def _fitting_handler(handler: Handler, waiting: int, now: float) -> Iterable[tuple[str, bool]]:
+def _fitting_handler(handler: HandlerRecord, waiting: int, now: float) -> Iterable[tuple[str, bool]]:
     spec = handler.spec
     title = titled(f"{spec.name}()", spec.piece)
     yield "it is what it was registered as", (handler.name, handler.title) == (spec.name, title)
     yield f"{waiting} of its events wait, not {handler.backlog}", handler.backlog == waiting
-    yield "what it is known to read is bounded", len(handler.closure) <= LOOKED_MAX
+    yield "what it is known to read is bounded", len(handler.closure) <= HANDLER_READS_MAX
     yield "counts do not go below nothing", min(handler.sent, handler.runs, handler.failures) >= 0
     yield "the last that failed is counted", (handler.last_failure is None) is (handler.failures == 0)
     yield "times fit", 0 <= handler.last_ms <= handler.total_ms + 1e-6 and handler.last_at_ms <= now
@@ -280,7 +293,7 @@ def i11_events(scheduler: Scheduler) -> None:
         raise broken("record", f"only ends are counted, not {scheduler.outcomes.counts}", None)
 
 
-def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
+def _fitting_event(event: EventRecord) -> Iterable[tuple[str, bool]]:
     yield "its receipt has its letters", event.id == f"event:{event.letters}" and event.receipt.endswith(event.letters)
     yield "it is on its way", event.state in _WAITS
     yield "it has a place in a lane", event.ordinal > 0 and bool(event.lane)
@@ -291,7 +304,7 @@ def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
         "what stands in the outbox was sent in a transaction, or found there",
         not event.is_stored or event.origin is not None or not event.is_fresh,
     )
-    yield "it was tried if it is handled", event.attempts >= (event.state is not State.QUEUED)
+    yield "it was tried if it is handled", event.attempts >= (event.state is not EventState.QUEUED)
     yield "what was counted before counts", event.tried_before >= 0 <= event.taken_up
     yield "who was taken back waits", (event.rejected_at is None) is (event.backoff_ms == 0)
     yield "trouble is of an attempt that was taken back", event.trouble is None or event.rejected_at is not None
@@ -299,26 +312,26 @@ def _fitting_event(event: Event) -> Iterable[tuple[str, bool]]:
     yield "what it waits for has run so often", all(turns >= 0 for turns, _ in (event.met or {}).values())
     yield "it has a result if it is handled", event.result is None or event.attempts > 0
     yield "it has not come to its end", event.error is None and not event.reason and not event.unkept
-    yield "who waits for a server is not being handled", not event.awaits_server or event.state is State.QUEUED
+    yield "who waits for a server is not being handled", not event.awaits_server or event.state is EventState.QUEUED
     yield "who was rejected by its handler has been handled", event.rejection is None or event.attempts > 0
-    yield "who waits for quiet is not handled yet", event.waits_since is None or event.state is not State.PENDING
+    yield "who waits for quiet is not handled yet", event.waits_since is None or event.state is not EventState.PENDING
     yield "whoever waits can be told", all(map(callable, event.callbacks))
 
 
 # --- over the trace -------------------------------------------------------------------------------------------
 
 
-def i4_order(records: Sequence[Record]) -> None:
+def i4_order(records: Sequence[TraceRecord]) -> None:
     """Nobody's handler is called while another event of the lane waits that was sent before it."""
     places: dict[str, tuple[str, int]] = {}
     waiting: dict[str, dict[str, int]] = {}
     numbers: dict[str, int] = {}
     for record in records:
-        if isinstance(record, Sent):
+        if isinstance(record, EventSent):
             places[record.event] = record.lane, record.ordinal
             waiting.setdefault(record.lane, {})[record.event] = record.ordinal
             numbers[record.event] = 0
-        elif isinstance(record, Dispatched):
+        elif isinstance(record, EventDispatched):
             lane = waiting.get(record.lane, {})
             lane.pop(record.event, None)
             earlier = [event for event, ordinal in lane.items() if ordinal < record.ordinal]
@@ -327,30 +340,30 @@ def i4_order(records: Sequence[Record]) -> None:
             if record.number - numbers.get(record.event, record.number) not in (0, 1):
                 raise broken("I4", "an attempt of it was not told", record)
             numbers[record.event] = record.number
-        elif isinstance(record, Parked) and record.event in places:
+        elif isinstance(record, EventParked) and record.event in places:
             lane_of, ordinal = places[record.event]
             waiting[lane_of][record.event] = ordinal
-        elif isinstance(record, Ended) and record.event in places:
+        elif isinstance(record, EventEnded) and record.event in places:
             waiting[places[record.event][0]].pop(record.event, None)
 
 
-def i10_lineage_gated(records: Sequence[Record]) -> None:  # noqa: C901  # one claim for each kind of record
+def i10_lineage_gated(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one claim for each kind of record
     """What was sent in an attempt is confirmed only if that is; if that failed, it is never handled again."""
     origins: dict[str, str] = {}
     fates: dict[str, bool] = {}
     for record in records:
-        if isinstance(record, Sent):
+        if isinstance(record, EventSent):
             if record.origin in fates:
                 raise broken("I10", "it is sent in what was decided before", record)
             origins[record.event] = record.origin
-        elif isinstance(record, Decided):
+        elif isinstance(record, OriginDecided):
             if record.origin in fates:
                 raise broken("I10", "it is decided twice", record)
             fates[record.origin] = record.came_to_be
-        elif isinstance(record, Dispatched):
+        elif isinstance(record, EventDispatched):
             if fates.get(origins.get(record.event, "")) is False:
                 raise broken("I10", "its handler is called, and what sent it was taken back", record)
-        elif isinstance(record, Ended):
+        elif isinstance(record, EventEnded):
             origin = origins.pop(record.event, "")
             if record.origin and origin and record.origin != origin:
                 raise broken("I10", f"it was sent in {origin}", record)
@@ -358,7 +371,7 @@ def i10_lineage_gated(records: Sequence[Record]) -> None:  # noqa: C901  # one c
                 raise broken("I10", "it is confirmed, and what sent it is not", record)
 
 
-def i11_at_most_once(records: Sequence[Record]) -> None:
+def i11_at_most_once(records: Sequence[TraceRecord]) -> None:
     """An event is confirmed once at most, by one handler; each delivery has one end, and nothing comes after that."""
     confirmed: set[str] = set()
     handlers: dict[str, str] = {}
@@ -366,12 +379,12 @@ def i11_at_most_once(records: Sequence[Record]) -> None:
     under_way: set[str] = set()
     over: set[str] = set()
     for record in records:
-        if not isinstance(record, Sent | Parked | Dispatched | Ended):
+        if not isinstance(record, EventSent | EventParked | EventDispatched | EventEnded):
             continue
         event = record.event
         if handlers.setdefault(event, record.node) != record.node:
             raise broken("I11", f"it is for {handlers[event]}, too", record)
-        if isinstance(record, Sent):
+        if isinstance(record, EventSent):
             if event in under_way:
                 raise broken("I11", "it is on its way already", record)
             under_way.add(event)
@@ -379,7 +392,7 @@ def i11_at_most_once(records: Sequence[Record]) -> None:
             continue
         if event in over:
             raise broken("I11", "it has come to its end before", record)
-        if isinstance(record, Ended):
+        if isinstance(record, EventEnded):
             under_way.discard(event)
             over.add(event)
             if record.state == "confirmed":
@@ -413,7 +426,7 @@ def i11_log(entries: Iterable[Entry]) -> dict[BranchId, set[str]]:
 
 AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (i11_events, i11_handlers, i4_lanes, i10_lineage)
 
-OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (i4_order, i10_lineage_gated, i11_at_most_once)
+OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (i4_order, i10_lineage_gated, i11_at_most_once)
 
 EVENT_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = {
     **dict.fromkeys(("id", "payload", "ordinal", "sent_ms", "is_fresh", "is_stored", "was_kept"), i11_events),
@@ -442,15 +455,17 @@ LANE_FIELDS: Final[dict[str, Callable[[Scheduler], None]]] = dict.fromkeys(
 """The same for lanes."""
 
 
-def broken(invariant: str, what: str, record: Node | Event | Handler | Lane | Record | None) -> InvariantError:
+def broken(
+    invariant: str, what: str, record: Node | EventRecord | HandlerRecord | Lane | TraceRecord | None
+) -> InvariantError:
     """What does not hold, with the record of which that is so."""
     shown = "" if record is None else f": {_shown(record)}"
     return InvariantError(f"{invariant}: {what}{shown}", invariant=invariant, record=record)
 
 
-def _shown(record: Node | Event | Handler | Lane | Record) -> str:
+def _shown(record: Node | EventRecord | HandlerRecord | Lane | TraceRecord) -> str:
     """All of a record but what it was registered with."""
-    if isinstance(record, Record):
+    if isinstance(record, TraceRecord):
         return str(record)
     if isinstance(record, Lane):
         return f"lane {record.name} {vars(record)}"

@@ -12,8 +12,15 @@ from typing import Final
 
 from headwater.cells.journal import SHALLOW_BIT
 from headwater.scheduler.graph.node import Node
-from headwater.scheduler.inspect.trace import Invalidated, Record, Registered, Restored, Started, TakenBack
-from headwater.scheduler.passes.failing import failures_told
+from headwater.scheduler.inspect.trace import (
+    NodeInvalidated,
+    NodeRegistered,
+    NodeRestored,
+    RunDiscarded,
+    RunStarted,
+    TraceRecord,
+)
+from headwater.scheduler.passes.failing import recorded_failures
 from headwater.scheduler.passes.persistence import ADOPTED
 from headwater.scheduler.scheduler import Scheduler
 from headwater.store.backend import ObservationRow
@@ -60,7 +67,7 @@ def _as_it_was(  # noqa: PLR0917  # called in one place
     places = [read if isinstance(read, tuple) else (read, (), False) for read in observation.reads]
     if [(doc, path, SHALLOW_BIT if shallow else 0) for doc, path, shallow in places] != list(node.reads):
         raise broken("I7", "it was restored with other reads than are kept", node)
-    if failures_told(observation) != failures:
+    if recorded_failures(observation) != failures:
         raise broken("I7", "it was restored as clean, and what it has read fails otherwise than it was told", node)
     for doc, path, shallow in [*places, *((doc, (), False) for doc in node.outputs)]:
         then = documents.at(branch, doc, row.seq).value
@@ -82,16 +89,16 @@ def _row_of(node: Node, engine: Engine, branch: BranchId) -> ObservationRow | No
     return None
 
 
-def i7_runs(records: Sequence[Record]) -> None:
+def i7_runs(records: Sequence[TraceRecord]) -> None:
     """Who was restored starts only after something that it read has changed."""
     waits: dict[str, bool] = {}
     for record in records:
-        if isinstance(record, Restored):
+        if isinstance(record, NodeRestored):
             waits[record.node] = record.outcome in ("restored", ADOPTED)
-        elif isinstance(record, Invalidated | TakenBack | Registered):
+        elif isinstance(record, NodeInvalidated | RunDiscarded | NodeRegistered):
             waits[record.node] = False
-        elif isinstance(record, Started) and waits.get(record.node):
+        elif isinstance(record, RunStarted) and waits.get(record.node):
             raise broken("I7", "it was restored, nothing it read has changed, and it starts", record)
 
 
-OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (i7_runs,)
+OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (i7_runs,)

@@ -18,19 +18,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from headwater.scheduler.graph.node import Kind, Node, Status, titled
+from headwater.scheduler.graph.node import Node, NodeKind, NodeStatus, titled
 from headwater.scheduler.inspect.trace import (
-    Demand,
-    Failed,
-    Finished,
-    Invalidated,
-    Pass,
-    Record,
-    Registered,
-    Restless,
-    Restored,
-    Started,
-    TakenBack,
+    DemandChanged,
+    NodeInvalidated,
+    NodeRegistered,
+    NodeRestless,
+    NodeRestored,
+    PassEnded,
+    RunDiscarded,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TraceRecord,
 )
 from headwater.scheduler.passes.persistence import ADOPTED, FAILED
 from headwater.scheduler.passes.runner import REJECTED
@@ -47,17 +47,17 @@ def check(scheduler: Scheduler) -> None:
         claim(scheduler)
 
 
-def check_trace(records: Sequence[Record]) -> None:
+def check_trace(records: Sequence[TraceRecord]) -> None:
     """All that must hold of what happened. Of nodes that were registered before the first record, what can be said."""
     for claim in OVER_TRACE:
         claim(records)
 
 
-class Watch:
+class SchedulerWatch:
     """Listens from now on: keeps every record, and looks at each attempt as it starts."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        self.records: list[Record] = []
+        self.records: list[TraceRecord] = []
         self._scheduler = scheduler
         self._events = event_invariants.EventWatch(scheduler, self.records)
         self._unlisten = scheduler.trace.listen(self._heard)
@@ -73,10 +73,10 @@ class Watch:
         self._unlisten()
         self._events.end()
 
-    def _heard(self, record: Record) -> None:
+    def _heard(self, record: TraceRecord) -> None:
         self.records.append(record)
         self._events.heard(record)
-        if isinstance(record, Started):
+        if isinstance(record, RunStarted):
             node = self._scheduler.runner.stack[-1]
             i8_stamp(node)
             i9_turn(self._scheduler, node)
@@ -152,7 +152,7 @@ def i2_liveness(scheduler: Scheduler) -> None:  # noqa: C901  # one reason after
     lent = scheduler._settle.lent  # noqa: SLF001  # looked at, not touched
     for node in edges.nodes:
         spec = node.spec
-        standing = (spec.kind is Kind.EFFECT or spec.eager or bool(spec.side_write_envelope)) and not node.resting
+        standing = (spec.kind is NodeKind.EFFECT or spec.eager or bool(spec.side_write_envelope)) and not node.resting
         if node.demand != standing + node.provisional:
             raise broken("I2", f"it has {standing + node.provisional} reasons of its own, not {node.demand}", node)
         if node.provisional is not (node in lent) or (node.provisional and node.runs and node.attempt is None):
@@ -180,7 +180,7 @@ def i8_provenance(scheduler: Scheduler) -> None:
             i8_stamp(node)
         if node.commit is not None and node.commit.node is not node:
             raise broken("I8", "what it has written names another node", node)
-        if node.invalid_causes and node.status is not Status.INVALID:
+        if node.invalid_causes and node.status is not NodeStatus.INVALID:
             raise broken("I8", "it is not invalid, and has causes for being so", node)
 
 
@@ -247,7 +247,7 @@ def edges_are_exact(scheduler: Scheduler) -> None:
         for place in node.spec.side_write_envelope:
             envelopes[place[0]] = (*envelopes.get(place[0], ()), (place, node))
         declared = [is_declared(scheduler, node, doc) for doc in node.spec.declared_reads]
-        if (node.status is Status.NEVER_RAN and not all(declared)) or (node.runs and any(declared)):
+        if (node.status is NodeStatus.NEVER_RAN and not all(declared)) or (node.runs and any(declared)):
             raise broken("edges", "what it is known to read counts until it has run, and no longer", node)
         written = {doc for doc in edges.docs[node] if doc in edges.writers}
         by_others = {doc for doc in written if edges.writers[doc] != [node]}
@@ -272,16 +272,16 @@ def waiting_is_exact(scheduler: Scheduler) -> None:
     queued = scheduler.queue.nodes()
     if len(set(queued)) != len(queued) or any(not node.queued for node in queued):
         raise broken("queue", f"somebody stands in it twice, or does not know: {queued}", None)
-    invalid = {node for node in scheduler.registry.nodes if node.outputs and node.status is Status.INVALID}
+    invalid = {node for node in scheduler.registry.nodes if node.outputs and node.status is NodeStatus.INVALID}
     # Besides, those that never ran while somebody has read what they will write.
     awaited = {
         source
         for node in scheduler.registry.nodes
         for source in scheduler.graph.sources(node)
-        if source.status is Status.NEVER_RAN and node.status is not Status.NEVER_RAN
+        if source.status is NodeStatus.NEVER_RAN and node.status is not NodeStatus.NEVER_RAN
     }
     noted = scheduler.invalidation.invalid.keys()
-    never_ran = {node for node in noted if node.status is Status.NEVER_RAN and not node.removed}
+    never_ran = {node for node in noted if node.status is NodeStatus.NEVER_RAN and not node.removed}
     if noted - never_ran != invalid or not awaited <= noted:
         raise broken("invalid", f"{(noted - never_ran) ^ invalid | awaited - noted} is in one place only", None)
     entries = [(until, node) for until, _, node in scheduler.gates.heap]
@@ -316,11 +316,11 @@ def records_are_whole(scheduler: Scheduler) -> None:
 
 def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bool]]:
     spec = node.spec
-    is_new = node.status is Status.NEVER_RAN
+    is_new = node.status is NodeStatus.NEVER_RAN
     yield "it is what it was registered as", (node.name, node.fn, node.outputs) == (spec.name, spec.fn, spec.outputs)
     titles = [titled(name, spec.piece) for name in (spec.name, f"{spec.name}()")]
     yield "its title is its name", node.title in titles
-    yield "it has a result or is an effect", bool(node.outputs) is (spec.kind is Kind.COMPUTATION)
+    yield "it has a result or is an effect", bool(node.outputs) is (spec.kind is NodeKind.COMPUTATION)
     yield "effects come after computations", node.tier == (1 if not node.outputs else 2 if node.is_materializer else 0)
     yield "it may write its other outputs", {(doc, ()) for doc in node.outputs[1:]} <= set(node.surface)
     yield "what its documents are named by is its own", node.cause == ("run", spec.name, node.order)
@@ -351,58 +351,58 @@ def _fitting(node: Node, pass_number: int, now: float) -> Iterable[tuple[str, bo
 # --- over the trace -------------------------------------------------------------------------------------------
 
 
-def i2_dormancy(records: Sequence[Record]) -> None:
+def i2_dormancy(records: Sequence[TraceRecord]) -> None:
     """Who starts is live, or a caller asks."""
-    live: dict[str, bool] = {record.node: False for record in records if isinstance(record, Registered)}
+    live: dict[str, bool] = {record.node: False for record in records if isinstance(record, NodeRegistered)}
     for record in records:
-        if isinstance(record, Demand):
+        if isinstance(record, DemandChanged):
             live[record.node] = record.live
-        elif isinstance(record, Started) and live.get(record.node, record.demand == "live") != (
+        elif isinstance(record, RunStarted) and live.get(record.node, record.demand == "live") != (
             record.demand == "live"
         ):
             raise broken("I2", "it starts as one that is live, which it is not, or the other way round", record)
 
 
-def i3_value_gated(records: Sequence[Record]) -> None:
+def i3_value_gated(records: Sequence[TraceRecord]) -> None:
     """Who starts again has been invalidated, or its attempt did not count, since it started last."""
     has_reason: dict[str, bool] = {}
     for record in records:
-        if isinstance(record, Registered | Invalidated | TakenBack):
+        if isinstance(record, NodeRegistered | NodeInvalidated | RunDiscarded):
             has_reason[record.node] = True
-        elif isinstance(record, Started):
+        elif isinstance(record, RunStarted):
             if not has_reason.get(record.node, True):
                 raise broken("I3", "it starts again, and nothing it read has changed", record)
             has_reason[record.node] = False
 
 
-def i5_self_stability(records: Sequence[Record]) -> None:
+def i5_self_stability(records: Sequence[TraceRecord]) -> None:
     """Nobody is invalidated by his own run; and a run that wrote nothing invalidates nobody, unless by failing."""
-    caused: dict[str, Invalidated] = {}
+    caused: dict[str, NodeInvalidated] = {}
     # Whose last attempt failed, and who is failing as far as its readers know: they are told of that, and of its end.
     failed: set[str] = set()
     failing: set[str] = set()
     for record in records:
         node = record.node
-        if isinstance(record, Started):
+        if isinstance(record, RunStarted):
             caused.pop(node, None)
             failed.discard(node)
-        elif isinstance(record, Failed):
+        elif isinstance(record, RunFailed):
             failed.add(node)
             failing.add(node)
-        elif isinstance(record, Restored) and record.reason == FAILED:
+        elif isinstance(record, NodeRestored) and record.reason == FAILED:
             failing.add(node)
-        elif isinstance(record, Invalidated):
+        elif isinstance(record, NodeInvalidated):
             if record.by == node:
                 raise broken("I5", "it is invalid because of what it wrote itself", record)
             caused[record.by] = record
-        elif isinstance(record, Finished):
+        elif isinstance(record, RunFinished):
             if not record.changed and node in caused and node not in failing:
                 raise broken("I5", f"it wrote nothing, and has caused {caused[node]}", record)
             if node not in failed:
                 failing.discard(node)
 
 
-def i6_bounds(records: Sequence[Record]) -> None:  # noqa: C901  # one bound after another
+def i6_bounds(records: Sequence[TraceRecord]) -> None:  # noqa: C901  # one bound after another
     """In one pass nobody starts more often than he may; who does not settle rests, and longer each time."""
     starts: dict[str, int] = {}
     number = ended = 0
@@ -410,7 +410,7 @@ def i6_bounds(records: Sequence[Record]) -> None:  # noqa: C901  # one bound aft
     until: dict[str, float] = {}
     for record in records:
         node = record.node
-        if isinstance(record, Started):
+        if isinstance(record, RunStarted):
             if record.pass_number != number:
                 # One that was interrupted has no end.
                 starts, number = {}, record.pass_number
@@ -424,41 +424,41 @@ def i6_bounds(records: Sequence[Record]) -> None:  # noqa: C901  # one bound aft
                 until.pop(node, None)
             if record.at_ms < until.get(node, 0):
                 raise broken("I6", f"it did not settle, and should rest until {until[node]:g}", record)
-        elif isinstance(record, Restless):
+        elif isinstance(record, NodeRestless):
             rests[node] = rests.get(node, 0) + 1
             until[node] = record.at_ms + min(BACKOFF_MS * 2 ** (rests[node] - 1), BACKOFF_MAX_MS)
             # It ran in this pass, and is not among those that came out of it well.
             starts.pop(node, None)
-        elif isinstance(record, Pass):
+        elif isinstance(record, PassEnded):
             for settled in starts:
                 rests.pop(settled, None)
             starts, ended = {}, record.number
 
 
-def i8_causes(records: Sequence[Record]) -> None:
+def i8_causes(records: Sequence[TraceRecord]) -> None:
     """Who starts names all that has invalidated it since it started last, and what a lost attempt was made for."""
-    wanted: dict[str, dict[str, None]] = {record.node: {} for record in records if isinstance(record, Registered)}
+    wanted: dict[str, dict[str, None]] = {record.node: {} for record in records if isinstance(record, NodeRegistered)}
     # All it ever named: a commit that is rejected may be older than the last attempt.
     named: dict[str, set[str]] = {}
-    started: dict[str, Started] = {}
+    started: dict[str, RunStarted] = {}
     for record in records:
         node = record.node
-        if isinstance(record, Invalidated):
+        if isinstance(record, NodeInvalidated):
             wanted.setdefault(node, {})[record.cause] = None
-        elif isinstance(record, Finished):
+        elif isinstance(record, RunFinished):
             started.pop(node, None)
-        elif isinstance(record, Restored) and record.outcome == ADOPTED:
+        elif isinstance(record, NodeRestored) and record.outcome == ADOPTED:
             wanted[node] = {}
-        elif isinstance(record, TakenBack) and node in started and record.reason != REJECTED:
+        elif isinstance(record, RunDiscarded) and node in started and record.reason != REJECTED:
             wanted.setdefault(node, {}).update(dict.fromkeys(started[node].causes))
-        elif isinstance(record, Started):
+        elif isinstance(record, RunStarted):
             if node in named or node in wanted:
                 _same_causes(record, wanted.get(node, {}), named.get(node, set()))
             named.setdefault(node, set()).update(record.causes)
             started[node], wanted[node] = record, {}
 
 
-def _same_causes(record: Started, wanted: dict[str, None], earlier: set[str]) -> None:
+def _same_causes(record: RunStarted, wanted: dict[str, None], earlier: set[str]) -> None:
     """Of very many places only the documents are kept."""
     causes = set(record.causes)
     documents = {cause.partition("/")[0] for cause in wanted}
@@ -481,7 +481,7 @@ AT_REST: Final[tuple[Callable[[Scheduler], None], ...]] = (
     *event_invariants.AT_REST,
 )
 
-OVER_TRACE: Final[tuple[Callable[[Sequence[Record]], None], ...]] = (
+OVER_TRACE: Final[tuple[Callable[[Sequence[TraceRecord]], None], ...]] = (
     i2_dormancy,
     i3_value_gated,
     i5_self_stability,

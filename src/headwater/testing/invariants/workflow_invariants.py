@@ -11,33 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from headwater.workflow.rows import HANDLER, RUN, FlowRow, HandlerRow, Intent, Phase, RunRow, Status, Why
+from headwater.workflow.rows import HANDLER, RUN, FlowRow, HandlerRow, Intent, RunCause, RunPhase, RunRow, RunStatus
 from headwater.workflow.schedule import next_after
 from headwater.workflow.set_aside import waits
-from headwater.workflow.table_checks import Kept, broken, check_all, events, spec_of
-from headwater.workflow.tables import Book
+from headwater.workflow.table_checks import StoredEvent, broken, check_all, events, spec_of
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_limits import WAKE_MAX_MS, WAKE_MIN_MS
 
 Seen = Mapping[tuple[int, str], Mapping[int, int]]
 """By workflow and consumer: the events that waited when it last looked, each with its attempt."""
 
-_FINAL = (Status.COMMITTED, Status.CRASHED, Status.LOGIC, Status.INTERNAL)
-_ORDER = list(Phase)
+_FINAL = (RunStatus.COMMITTED, RunStatus.CRASHED, RunStatus.LOGIC, RunStatus.INTERNAL)
+_ORDER = list(RunPhase)
 _PLAN = ("prepare_result", "taken", "title", "offered")
 _FIXED = ("flow", "handler", "kind", "retry_of", "chain", "attempt", "version", "why", "created_at", "effect_of")
 
 
-class Watch:
+class WorkflowWatch:
     """Remembers what it was shown. One for each database, over as many openings as there are."""
 
     def __init__(self) -> None:
         self._runs: dict[int, RunRow] = {}
-        self._events: dict[int, Kept] = {}
+        self._events: dict[int, StoredEvent] = {}
         self._seen: dict[tuple[int, str], dict[int, int]] = {}
         self._handlers: dict[tuple[int, str], HandlerRow] = {}
         self._now: int | None = None
 
-    def look(self, book: Book, alive: Collection[int] | None = None) -> None:
+    def look(self, book: WorkflowTables, alive: Collection[int] | None = None) -> None:
         """Any moment between two transactions."""
         check_all(book, alive)
         runs = {row[0]: RunRow(*row) for row in book.execute(f"select {RUN} from flow_run")}
@@ -56,28 +56,28 @@ class Watch:
             w12_in_bounds(known.get(name), row, self._now or book.now, book.now)
         self._now = book.now
 
-    def begun(self, book: Book, run_id: int, dirty: Collection[str] = ()) -> None:
+    def begun(self, book: WorkflowTables, run_id: int, dirty: Collection[str] = ()) -> None:
         """A run has begun, and nothing has happened since. `dirty`: consumers that have not looked at what waits."""
         run = book.run(run_id)
         w13_order(book, run, dirty)
         w14_paused(book, run)
-        if run.kind == "consumer" and run.phase == Phase.PREPARING:
+        if run.kind == "consumer" and run.phase == RunPhase.PREPARING:
             self._seen[run.flow, run.handler] = _waiting(book, run)
 
-    def rest(self, book: Book) -> None:
+    def rest(self, book: WorkflowTables) -> None:
         """A host has looked at everything, and found nothing that is due."""
         w8_taken_up(book)
         w10_wake(book, self._seen)
         w11_schedule(book)
 
 
-def _waiting(book: Book, run: RunRow) -> dict[int, int]:
+def _waiting(book: WorkflowTables, run: RunRow) -> dict[int, int]:
     topics = book.topics(run.flow)
     wanted = {topics[name].id for name in spec_of(book, book.flow(run.flow)).consumer(run.handler).topics}
     return {event.id: event.attempt for event in events(book) if event.topic in wanted and event.status == "pending"}
 
 
-def _handlers(book: Book) -> list[HandlerRow]:
+def _handlers(book: WorkflowTables) -> list[HandlerRow]:
     return [HandlerRow(*row) for row in book.execute(f"select {HANDLER} from flow_handler where gone = 0")]
 
 
@@ -86,11 +86,11 @@ def _handlers(book: Book) -> list[HandlerRow]:
 
 def w2_only_forward(before: RunRow, after: RunRow) -> None:
     """Phases go forward; what a run is, and how it ended, stays. What became of its call may be learnt later."""
-    if _ORDER.index(Phase(after.phase)) < _ORDER.index(Phase(before.phase)):
+    if _ORDER.index(RunPhase(after.phase)) < _ORDER.index(RunPhase(before.phase)):
         raise broken("W2", f"it was {before.phase} already", after)
     if any(getattr(before, name) != getattr(after, name) for name in _FIXED):
         raise broken("W2", f"it is not what it was ({before})", after)
-    is_learnt = before.phase == Phase.MUTATING and after.phase == Phase.MUTATED
+    is_learnt = before.phase == RunPhase.MUTATING and after.phase == RunPhase.MUTATED
     if before.status in _FINAL and (after.status != before.status or (after.phase != before.phase and not is_learnt)):
         raise broken("W2", f"it had ended ({before.status}, {before.phase})", after)
 
@@ -103,7 +103,7 @@ def w3_said_once(before: RunRow, after: RunRow) -> None:
         raise broken("W3", "what came of its call is another now", after)
 
 
-def w9_frozen(before: Kept, after: Kept | None) -> None:
+def w9_frozen(before: StoredEvent, after: StoredEvent | None) -> None:
     """An event is never gone. What a run was given does not change, and what is done with stays so."""
     if after is None:
         raise broken("W9", "it is gone", before)
@@ -126,7 +126,7 @@ def w12_in_bounds(before: HandlerRow | None, after: HandlerRow, earlier: int, no
 # --- when a run begins ----------------------------------------------------------------------------------------
 
 
-def w13_order(book: Book, run: RunRow, dirty: Collection[str] = ()) -> None:
+def w13_order(book: WorkflowTables, run: RunRow, dirty: Collection[str] = ()) -> None:
     """Consumers before producers; of those with events, the one whose is oldest. A chain goes before all of them."""
     if run.retry_of is not None:
         return
@@ -145,14 +145,14 @@ def w13_order(book: Book, run: RunRow, dirty: Collection[str] = ()) -> None:
         if run.kind == "producer" and wake_at is not None and wake_at <= book.now:
             raise broken("W13", f"{consumer.name} is to be woken, and this producer runs first", run)
     for name, event in oldest.items():
-        if run.kind == "producer" or own is None or run.why != Why.EVENT or event < own:
+        if run.kind == "producer" or own is None or run.why != RunCause.EVENT or event < own:
             raise broken("W13", f"event {event} waits for {name}, and this runs first", run)
 
 
-def w14_paused(book: Book, run: RunRow) -> None:
+def w14_paused(book: WorkflowTables, run: RunRow) -> None:
     """Nothing begins in a workflow that is paused or blocked, nor before its time."""
     flow = book.flow(run.flow)
-    if run.status == Status.ACTIVE and (flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing):
+    if run.status == RunStatus.ACTIVE and (flow.intent != Intent.ACTIVE or flow.block is not None or flow.repairing):
         raise broken("W14", f"it begins although {flow.name} is stopped ({flow})", run)
     if flow.retry_at is not None:
         raise broken("W14", f"it begins, and {flow.name} still waits for {flow.retry_at}", run)
@@ -161,7 +161,7 @@ def w14_paused(book: Book, run: RunRow) -> None:
 # --- when nothing is due --------------------------------------------------------------------------------------
 
 
-def _idle(book: Book) -> list[FlowRow]:
+def _idle(book: WorkflowTables) -> list[FlowRow]:
     """Workflows that could run, and have nothing to finish."""
     found = [book.flow(row[0]) for row in book.execute("select id from flow order by id")]
     return [
@@ -171,7 +171,7 @@ def _idle(book: Book) -> list[FlowRow]:
     ]
 
 
-def w8_taken_up(book: Book) -> None:
+def w8_taken_up(book: WorkflowTables) -> None:
     """No run that was put aside is still to be taken up."""
     for flow in _idle(book):
         run = waits(book, flow)
@@ -179,7 +179,7 @@ def w8_taken_up(book: Book) -> None:
             raise broken("W8", f"it is to be taken up again, and {flow.name} does nothing", run)
 
 
-def w10_wake(book: Book, seen: Seen) -> None:
+def w10_wake(book: WorkflowTables, seen: Seen) -> None:
     """Whatever waits was there when its consumer last looked."""
     for flow in _idle(book):
         topics = book.topics(flow.id)
@@ -191,7 +191,7 @@ def w10_wake(book: Book, seen: Seen) -> None:
                     raise broken("W10", f"{consumer.name} has not looked since it came, or came back", event)
 
 
-def w11_schedule(book: Book) -> None:
+def w11_schedule(book: WorkflowTables) -> None:
     """What runs by the clock runs next when its schedule says, counted from now at the latest."""
     for flow in _idle(book):
         spec = spec_of(book, flow)

@@ -5,20 +5,20 @@ Must never know: how they are shown.
 
 from __future__ import annotations
 
-from headwater.workflow.rows import Outcome, RunRow
-from headwater.workflow.tables import Book
+from headwater.workflow.rows import EffectOutcome, RunRow
+from headwater.workflow.tables import WorkflowTables
 
 
-def told(run: RunRow, book: Book | None = None) -> str:
+def run_caption(run: RunRow, book: WorkflowTables | None = None) -> str:
     """A run in one line: what came in, and what was done because of it. "Note a.txt -> Append 1 rows"."""
     done = run.title or run.handler
-    if run.outcome == Outcome.SKIPPED:
+    if run.outcome == EffectOutcome.SKIPPED:
         done += " (skipped)"
     titles = [] if book is None else inputs_of(book, run)
     return f"{listed(titles)} -> {done}" if titles else done
 
 
-def inputs_of(book: Book, run: RunRow, limit: int = 4) -> list[str]:
+def inputs_of(book: WorkflowTables, run: RunRow, limit: int = 4) -> list[str]:
     """The titles of what a run is about."""
     query = (
         "select input.title from flow_take as take join flow_cause as cause on cause.event = take.event "

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.errors import TransitionError
-from headwater.workflow.rows import FlowRow, InputRow, Intent, Outcome, Phase, RunRow, Status
+from headwater.workflow.rows import EffectOutcome, FlowRow, InputRow, Intent, RunPhase, RunRow, RunStatus
 from headwater.workflow.set_aside import is_held
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.wording.story import one_line, over
 
 _SHOWN: Final = 160
@@ -34,7 +34,7 @@ def wanted(flow: FlowRow) -> str:
     return f"it is paused; resume it first: `headwater workflow resume {flow.name}`"
 
 
-def unanswered(book: Book, flow: FlowRow, head: RunRow, what: str) -> TransitionError:
+def unanswered(book: WorkflowTables, flow: FlowRow, head: RunRow, what: str) -> TransitionError:
     """A run waits for an answer that nothing else takes the place of."""
     if flow.block_kind == "ask":
         why = f"run {head.id} waits for an answer first: `headwater approve {head.id}`, or `headwater reject {head.id}`"
@@ -63,15 +63,15 @@ def of_run(run: RunRow, what: str, why: str) -> TransitionError:
     return TransitionError(f"run {run.id} cannot be {what}: {why}", run=run.id)
 
 
-def not_open(book: Book, run: RunRow, what: str) -> TransitionError:
+def not_open(book: WorkflowTables, run: RunRow, what: str) -> TransitionError:
     """Its chain does not wait at this run."""
     return of_run(run, what, _how(book, run))
 
 
-def _how(book: Book, run: RunRow) -> str:
-    if run.status == Status.ACTIVE:
+def _how(book: WorkflowTables, run: RunRow) -> str:
+    if run.status == RunStatus.ACTIVE:
         return f"{at_work(run)}; `headwater runs show {run.id}` tells how far it is"
-    if run.status == Status.COMMITTED:
+    if run.status == RunStatus.COMMITTED:
         return f"it is done already; `headwater runs show {run.id}` tells what came of it"
     row = book.one("select id from flow_run where retry_of = ?", run.id)
     later: int | None = None if row is None else row[0]
@@ -88,7 +88,7 @@ def _how(book: Book, run: RunRow) -> str:
     return f"{said} already, and nothing is left to be done"
 
 
-def _last(book: Book, later: int) -> int:
+def _last(book: WorkflowTables, later: int) -> int:
     """The newest of its chain."""
     while (row := book.one("select id from flow_run where retry_of = ?", later)) is not None:
         later = row[0]
@@ -97,17 +97,17 @@ def _last(book: Book, later: int) -> int:
 
 def at_work(run: RunRow) -> str:
     """A run that is being executed, by what it does."""
-    if run.phase in (Phase.PREPARING, Phase.PREPARED):
+    if run.phase in (RunPhase.PREPARING, RunPhase.PREPARED):
         doing = "and has not acted yet" if run.kind == "consumer" else "and changes nothing outside"
         return f"it is at work, {doing}"
-    if run.outcome == Outcome.UNKNOWN:
+    if run.outcome == EffectOutcome.UNKNOWN:
         return "it is acting right now: its call has left and has not come back"
-    return "it has acted, and is being finished" if run.outcome == Outcome.APPLIED else "it is being finished"
+    return "it has acted, and is being finished" if run.outcome == EffectOutcome.APPLIED else "it is being finished"
 
 
 def answered(run: RunRow) -> str:
     """Of one that waits for nobody any more, and has not gone on yet."""
-    if run.outcome == Outcome.SKIPPED:
+    if run.outcome == EffectOutcome.SKIPPED:
         said = "it was cancelled already" if run.cancelled else "it was rejected already"
         return f"{said}; a host tells `next` so, and nothing more is to be done"
     return "it was approved already; it goes on as soon as a host runs it, and nothing more is to be done"
@@ -116,14 +116,14 @@ def answered(run: RunRow) -> str:
 def waits_for_other(flow: FlowRow, run: RunRow) -> str:
     """What a run that has stopped waits for, and what can be done about that."""
     # What is kept of a crash names the phase.
-    ended = "the host ended in the middle of it" if run.status == Status.CRASHED else run.error
+    ended = "the host ended in the middle of it" if run.status == RunStatus.CRASHED else run.error
     error = one_line(ended or "no reason is known", _SHOWN).rstrip(". ")
-    if run.status in (Status.RECONCILIATION, Status.CRASHED) and run.outcome == Outcome.UNKNOWN:
+    if run.status in (RunStatus.RECONCILIATION, RunStatus.CRASHED) and run.outcome == EffectOutcome.UNKNOWN:
         return (
             f"it is not known whether its call happened; say so: `headwater reconcile {run.id} --applied JSON`, "
             "`--not-applied` or `--skip`"
         )
-    if run.status == Status.APPROVAL:
+    if run.status == RunStatus.APPROVAL:
         return f"it waits for something else: {error}; when that is there, `headwater approve {run.id}`"
     if flow.block is not None:
         return f"it failed ({error}); when that is mended, `headwater workflow resume {flow.name}` tries it again"
@@ -164,41 +164,41 @@ def no_effect(flow: FlowRow, run: RunRow, *, is_known: bool) -> TransitionError:
 
 
 _EFFECTS: Final = {
-    Outcome.APPLIED: "its effect is there, so `next` has to run",
-    Outcome.SKIPPED: "it was skipped already, and `next` has to be told",
-    Outcome.UNKNOWN: "it is not known whether its call happened; say so first",
+    EffectOutcome.APPLIED: "its effect is there, so `next` has to run",
+    EffectOutcome.SKIPPED: "it was skipped already, and `next` has to be told",
+    EffectOutcome.UNKNOWN: "it is not known whether its call happened; say so first",
 }
 
 
 def has_effect(run: RunRow) -> TransitionError:
     """It cannot be given up any more."""
     advice = {
-        Outcome.UNKNOWN: f": `headwater reconcile {run.id} --skip` goes on without it",
-        Outcome.APPLIED: f"; `headwater runs retry {run.id}` does that now, `headwater runs abandon {run.id}` goes on "
-        "without it",
-        Outcome.SKIPPED: f"; `headwater runs abandon {run.id}` goes on without that",
+        EffectOutcome.UNKNOWN: f": `headwater reconcile {run.id} --skip` goes on without it",
+        EffectOutcome.APPLIED: f"; `headwater runs retry {run.id}` does that now, `headwater runs abandon {run.id}` "
+        "goes on without it",
+        EffectOutcome.SKIPPED: f"; `headwater runs abandon {run.id}` goes on without that",
     }
-    outcome = Outcome(run.outcome)
+    outcome = EffectOutcome(run.outcome)
     return of_run(run, "cancelled", f"{_EFFECTS[outcome]}{advice.get(outcome, '')}")
 
 
 _KNOWN: Final = {
-    Outcome.NONE: "it has called nothing outside, so there is nothing to find out",
-    Outcome.APPLIED: "it is known already that its call happened",
-    Outcome.FAILED: "it is known already that its call did not happen",
-    Outcome.SKIPPED: "it was skipped already",
+    EffectOutcome.NONE: "it has called nothing outside, so there is nothing to find out",
+    EffectOutcome.APPLIED: "it is known already that its call happened",
+    EffectOutcome.FAILED: "it is known already that its call did not happen",
+    EffectOutcome.SKIPPED: "it was skipped already",
 }
 
 
-def not_unknown(book: Book, run: RunRow, *, given_up: bool) -> TransitionError:
+def not_unknown(book: WorkflowTables, run: RunRow, *, given_up: bool) -> TransitionError:
     """Nobody asks what became of its call."""
-    if run.outcome == Outcome.UNKNOWN:
+    if run.outcome == EffectOutcome.UNKNOWN:
         busy = "its call is under way right now; ask again when it has come back, or its time is up"
         why = "it was given up, and nothing waits for the answer" if given_up else busy
     else:
         row = book.one("select id from flow_run where retry_of = ?", run.id)
         later = "" if row is None else f", and run {row[0]} has followed it"
-        why = f"{_KNOWN[Outcome(run.outcome)]}{later}; `headwater runs show {run.id}` tells all of it"
+        why = f"{_KNOWN[EffectOutcome(run.outcome)]}{later}; `headwater runs show {run.id}` tells all of it"
     return of_run(run, "reconciled", why)
 
 
@@ -207,7 +207,7 @@ def not_unknown(book: Book, run: RunRow, *, given_up: bool) -> TransitionError:
 _ABOUT: Final = "from flow_cause as cause join flow_event as event on event.id = cause.event where cause.input = ?"
 
 
-def of_input(book: Book, found: InputRow, what: str, why: str) -> TransitionError:
+def of_input(book: WorkflowTables, found: InputRow, what: str, why: str) -> TransitionError:
     """`what`: as in "cannot be skipped"."""
     held = book.one(f"select event.reserved_by {_ABOUT} and event.reserved_by is not null", found.id)
     states = {row[0] for row in book.execute(f"select distinct event.status {_ABOUT}", found.id)}
@@ -225,7 +225,7 @@ def of_input(book: Book, found: InputRow, what: str, why: str) -> TransitionErro
     return TransitionError(f"input {found.id} ({found.title}) cannot be {what}: {why}; {now}", input=found.id)
 
 
-def _parked_in(book: Book, found: InputRow) -> str:
+def _parked_in(book: WorkflowTables, found: InputRow) -> str:
     query = (
         "select flow.name from flow_cause as cause join flow_event as event on event.id = cause.event "
         "join flow_topic as topic on topic.id = event.topic join flow on flow.id = topic.flow "

@@ -32,7 +32,7 @@ _WHICH: Final = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", C
 _SPECIAL_DAYS: Final = {CronSim.LAST: "last day", CronSim.LAST_WEEKDAY: "last weekday"}
 
 
-class Said(NamedTuple):
+class ScheduleText(NamedTuple):
     """A schedule in words."""
 
     text: str
@@ -54,7 +54,7 @@ def interval_in_words(ms: int) -> str:
 # -- crons -------------------------------------------------------------------------------------------------
 
 
-def cron_in_words(cron: CronSim) -> Said | None:
+def cron_in_words(cron: CronSim) -> ScheduleText | None:
     """None if it cannot be told in short."""
     times = _times(sorted(cron.minutes), sorted(cron.hours))
     days = _days(cron)
@@ -63,8 +63,8 @@ def cron_in_words(cron: CronSim) -> Said | None:
     if times.startswith("at "):
         if not days or days.startswith("in "):
             days = f"every day {days}".strip()
-        return Said(f"{days} {times}", names_a_time=True)
-    return Said(f"{times} {days}".strip(), names_a_time=bool(days) or ":" in times)
+        return ScheduleText(f"{days} {times}", names_a_time=True)
+    return ScheduleText(f"{times} {days}".strip(), names_a_time=bool(days) or ":" in times)
 
 
 def _times(minutes: list[int], hours: list[int]) -> str | None:

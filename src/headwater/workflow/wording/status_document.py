@@ -13,9 +13,9 @@ from headwater.values.ids import DocKey
 from headwater.values.patch import Add, PatchOp, Remove, Replace
 from headwater.values.tree import ABSENT, Map, Maybe, freeze, is_array, is_map
 from headwater.workflow.phases import Restart, restart_of
-from headwater.workflow.rows import FlowRow, Intent, Outcome, RunRow, Status, Trouble
-from headwater.workflow.tables import Book
-from headwater.workflow.wording.captions import told
+from headwater.workflow.rows import EffectOutcome, FailureKind, FlowRow, Intent, RunRow, RunStatus
+from headwater.workflow.tables import WorkflowTables
+from headwater.workflow.wording.captions import run_caption
 from headwater.workflow.workflow_limits import RECENT
 
 RUNNING: Final = "Running"
@@ -29,7 +29,7 @@ def key_of(name: str) -> DocKey:
     return doc_key(name)
 
 
-def operations(book: Book, flow_id: int) -> list[Operation]:
+def operations(book: WorkflowTables, flow_id: int) -> list[Operation]:
     """What has to be written so that the document says how things are; nothing, if it does."""
     flow = book.flow(flow_id)
     key = key_of(flow.name)
@@ -53,7 +53,7 @@ def operations(book: Book, flow_id: int) -> list[Operation]:
     return [PatchDoc(key, tuple(ops))] if ops else []
 
 
-def _recent(book: Book, lines: Maybe | None, said: str | None) -> list[PatchOp]:
+def _recent(book: WorkflowTables, lines: Maybe | None, said: str | None) -> list[PatchOp]:
     """What was done last, newest first: the new line before the others, of which only so many are kept."""
     if not is_array(lines):
         # Nobody but an author's own code can have put something else there.
@@ -64,7 +64,7 @@ def _recent(book: Book, lines: Maybe | None, said: str | None) -> list[PatchOp]:
     return [*gone, Add(("recent", 0), freeze(_line(book, said), "recent"))]
 
 
-def _line(book: Book, said: str) -> dict[str, object]:
+def _line(book: WorkflowTables, said: str) -> dict[str, object]:
     return {"at": book.now, "text": said}
 
 
@@ -79,7 +79,7 @@ def _inside(name: str, before: Map, after: dict[str, int]) -> list[PatchOp]:
     return ops
 
 
-def _fields(book: Book, flow: FlowRow) -> dict[str, object]:
+def _fields(book: WorkflowTables, flow: FlowRow) -> dict[str, object]:
     topics = book.topics(flow.id)
     active = book.active(flow.id)
     head = None if flow.head is None else book.run(flow.head)
@@ -122,18 +122,18 @@ def sentence_of(  # noqa: PLR0911  # one for each way to be
 
 def _unfinished(flow: FlowRow, head: RunRow) -> tuple[str, str]:
     if restart_of(head.outcome) is Restart.WAIT:
-        return RUNNING, f"Finding out whether {told(head)} happened."
+        return RUNNING, f"Finding out whether {run_caption(head)} happened."
     if not is_tried_later(flow, head):
         return RUNNING, f"{head.handler} goes on in a moment."
-    if head.error_kind == Trouble.TRANSIENT:
+    if head.error_kind == FailureKind.TRANSIENT:
         return RUNNING, f"Trying again after a failure ({flow.failures} so far): {head.error}"
-    return RUNNING, f"Trying again, for {told(head)} did not happen ({flow.failures} so far)."
+    return RUNNING, f"Trying again, for {run_caption(head)} did not happen ({flow.failures} so far)."
 
 
 def is_tried_later(flow: FlowRow, head: RunRow) -> bool:
     """It has failed, and goes on after a while."""
-    is_transient = head.status == Status.TRANSIENT and head.error_kind == Trouble.TRANSIENT
-    return is_transient or (head.outcome == Outcome.FAILED and bool(flow.failures))
+    is_transient = head.status == RunStatus.TRANSIENT and head.error_kind == FailureKind.TRANSIENT
+    return is_transient or (head.outcome == EffectOutcome.FAILED and bool(flow.failures))
 
 
 _ADVICE: Final = {
@@ -153,7 +153,7 @@ def _blocked(flow: FlowRow, head: RunRow | None) -> str:
     if flow.block_kind == "ask" and head is not None:
         return f"Waiting for you to approve: {head.title or head.handler}. {_ADVICE['ask']}"
     if flow.block_kind == "indeterminate" and head is not None:
-        return f"Nobody knows whether {told(head)} happened. {_ADVICE['indeterminate']}"
+        return f"Nobody knows whether {run_caption(head)} happened. {_ADVICE['indeterminate']}"
     text = (flow.block or "").rstrip(". \n")
     service = f" to {head.service}" if head is not None and head.service else ""
     advice = _ADVICE.get(flow.block_kind or "", "").replace("{service}", service)

@@ -10,7 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 from headwater.workflow.decisions import Decision
-from headwater.workflow.rows import CallRow, CallStatus, FlowRow, Outcome, Phase, RunRow, Status, Trouble, Why
+from headwater.workflow.rows import (
+    CallRow,
+    CallStatus,
+    EffectOutcome,
+    FailureKind,
+    FlowRow,
+    RunCause,
+    RunPhase,
+    RunRow,
+    RunStatus,
+)
 
 ERROR_SHOWN: Final = 300
 """Characters of an error in a sentence: all of it is kept with the run."""
@@ -22,25 +32,25 @@ _SOON: Final = "Goes on in a moment."
 _AGAIN: Final = "It is tried again."
 
 _BECAUSE: Final = {
-    Why.DEPLOY: "a version was deployed",
-    Why.EVENT: "events came in",
-    Why.WAKE: "it had asked to be woken",
-    Why.SCHEDULE: "its time had come",
-    Why.MANUAL: "somebody asked for it",
-    Why.RETRY: "the attempt before had failed",
-    Why.RECOVERY: "the attempt before was interrupted",
-    Why.APPROVED: "what it waited for was granted",
-    Why.RECONCILED: "it was found out what became of its call",
-    Why.FIXED: "its code was repaired",
+    RunCause.DEPLOY: "a version was deployed",
+    RunCause.EVENT: "events came in",
+    RunCause.WAKE: "it had asked to be woken",
+    RunCause.SCHEDULE: "its time had come",
+    RunCause.MANUAL: "somebody asked for it",
+    RunCause.RETRY: "the attempt before had failed",
+    RunCause.RECOVERY: "the attempt before was interrupted",
+    RunCause.APPROVED: "what it waited for was granted",
+    RunCause.RECONCILED: "it was found out what became of its call",
+    RunCause.FIXED: "its code was repaired",
 }
 
 
 def because(run: RunRow, before: RunRow | None) -> str:
     """What it was started for. "events came in"."""
-    why = Why(run.why)
-    if before is not None and why is Why.RETRY and before.error_kind == Trouble.STOPPED:
+    why = RunCause(run.why)
+    if before is not None and why is RunCause.RETRY and before.error_kind == FailureKind.STOPPED:
         return "the attempt before was stopped"
-    if before is not None and why is Why.APPROVED and before.outcome == Outcome.SKIPPED:
+    if before is not None and why is RunCause.APPROVED and before.outcome == EffectOutcome.SKIPPED:
         return "it was cancelled" if before.cancelled else "its plan was rejected"
     return _BECAUSE[why]
 
@@ -48,19 +58,19 @@ def because(run: RunRow, before: RunRow | None) -> str:
 def reached(run: RunRow) -> str:
     """How far it came. "planned Append 2 rows with 2 of 5 events, then acted"."""
     if run.kind == "producer":
-        return "polled" if run.phase == Phase.COMMITTED else "was polling"
-    if run.effect_of is not None and run.outcome == Outcome.SKIPPED:
+        return "polled" if run.phase == RunPhase.COMMITTED else "was polling"
+    if run.effect_of is not None and run.outcome == EffectOutcome.SKIPPED:
         return f"went on without what run {run.effect_of} had planned"
     if run.effect_of is not None:
         return f"went on after the call of run {run.effect_of}"
-    if run.phase == Phase.PREPARING:
+    if run.phase == RunPhase.PREPARING:
         return "was preparing"
-    if run.phase == Phase.COMMITTED and not run.taken and run.outcome == Outcome.NONE and not run.title:
+    if run.phase == RunPhase.COMMITTED and not run.taken and run.outcome == EffectOutcome.NONE and not run.title:
         return "prepared"
     title = one_line(run.title)
     plan = f'planned "{title}" with' if title else "made a plan with"
     events = f"{run.taken} of {run.offered} events" if run.offered > run.taken else _count(run.taken)
-    acted = " and acted" if run.outcome in (Outcome.UNKNOWN, Outcome.APPLIED, Outcome.FAILED) else ""
+    acted = " and acted" if run.outcome in (EffectOutcome.UNKNOWN, EffectOutcome.APPLIED, EffectOutcome.FAILED) else ""
     return f"{plan} {events}{acted}"
 
 
@@ -86,23 +96,23 @@ def over(run: RunRow, call: CallRow | None, flow: FlowRow, later: int | None) ->
     """
     if run.aside is not None and later is None and flow.head != run.id:
         return "abandoned" if run.cancelled else "put aside"
-    if run.status == Status.APPROVAL:
+    if run.status == RunStatus.APPROVAL:
         return _answer(run, flow)
-    own = call if run.effect_of is None and run.status in (Status.RECONCILIATION, Status.CRASHED) else None
+    own = call if run.effect_of is None and run.status in (RunStatus.RECONCILIATION, RunStatus.CRASHED) else None
     if own is not None and own.resolved_by != "call" and run.outcome in _RECONCILED:
         return _RECONCILED[run.outcome]
-    if flow.head == run.id or run.status in (Status.ACTIVE, Status.COMMITTED):
+    if flow.head == run.id or run.status in (RunStatus.ACTIVE, RunStatus.COMMITTED):
         return None
     if later is None:
         return "cancelled" if run.cancelled else "put aside"
-    how = "interrupted" if run.status == Status.CRASHED else "failed"
-    return "stopped" if run.error_kind == Trouble.STOPPED else how
+    how = "interrupted" if run.status == RunStatus.CRASHED else "failed"
+    return "stopped" if run.error_kind == FailureKind.STOPPED else how
 
 
 _RECONCILED: Final = {
-    Outcome.APPLIED: "reconciled: it had happened",
-    Outcome.FAILED: "reconciled: it had not happened",
-    Outcome.SKIPPED: "skipped",
+    EffectOutcome.APPLIED: "reconciled: it had happened",
+    EffectOutcome.FAILED: "reconciled: it had not happened",
+    EffectOutcome.SKIPPED: "skipped",
 }
 
 
@@ -110,14 +120,14 @@ def _answer(run: RunRow, flow: FlowRow) -> str | None:
     """What somebody has said to a run that waited for a person."""
     if run.cancelled:
         return "cancelled" if run.aside is None else "abandoned"
-    if run.error_kind == Trouble.ASK and run.outcome == Outcome.SKIPPED:
+    if run.error_kind == FailureKind.ASK and run.outcome == EffectOutcome.SKIPPED:
         return "rejected"
-    if run.error_kind == Trouble.ASK and run.approval is not None:
+    if run.error_kind == FailureKind.ASK and run.approval is not None:
         return "approved"
     if flow.head == run.id and flow.block is not None:
         return None
     # Of a plan: something that it was about was skipped. Else: what was missing is there.
-    return "planned anew" if run.error_kind == Trouble.ASK else "approved"
+    return "planned anew" if run.error_kind == FailureKind.ASK else "approved"
 
 
 # --- what became of it ----------------------------------------------------------------------------------------
@@ -131,7 +141,7 @@ def sentence(run: RunRow, call: CallRow | None, flow: FlowRow, *, later: int | N
     text = _became(run, call, flow, followed=later is not None, idle=bool(idle))
     if idle:
         text = f"{text.removesuffix(_SOON).removesuffix(_AGAIN).rstrip()} {idle}".lstrip()
-    if later is not None and run.status in (Status.APPROVAL, Status.RECONCILIATION):
+    if later is not None and run.status in (RunStatus.APPROVAL, RunStatus.RECONCILIATION):
         text = f"{text} Run {later} has followed it."
     return text
 
@@ -141,24 +151,24 @@ def _became(  # noqa: PLR0911  # one for each way to end
 ) -> str:
     if run.aside is not None and not followed:
         return _put_aside(run)
-    match Status(run.status):
-        case Status.ACTIVE:
+    match RunStatus(run.status):
+        case RunStatus.ACTIVE:
             return _at_work(run)
-        case Status.COMMITTED:
+        case RunStatus.COMMITTED:
             return _done(run)
-        case Status.CRASHED:
+        case RunStatus.CRASHED:
             return _crashed(run, call, idle=idle)
-        case Status.APPROVAL:
+        case RunStatus.APPROVAL:
             return _asked(run, flow)
-        case Status.RECONCILIATION:
+        case RunStatus.RECONCILIATION:
             return f"{_why_unknown(run, call)}; {_known(run, call, idle=idle)}."
-        case Status.TRANSIENT | Status.LOGIC | Status.INTERNAL:
+        case RunStatus.TRANSIENT | RunStatus.LOGIC | RunStatus.INTERNAL:
             return _failed(run, flow, followed=followed)
 
 
 def _put_aside(run: RunRow) -> str:
     who = "A person put it aside" if run.cancelled else "It was put aside"
-    after = " after its call had happened" if run.outcome == Outcome.APPLIED else ""
+    after = " after its call had happened" if run.outcome == EffectOutcome.APPLIED else ""
     then = f"; {_AGAIN[0].lower()}{_AGAIN[1:]}" if run.aside == "again" else ", with its plan and what came of it."
     return f"Failed{after}: {_error(run)}. {who}{then}"
 
@@ -169,16 +179,16 @@ def _at_work(run: RunRow) -> str:
     if run.kind == "producer":
         return "At work: polling."
     return {
-        Phase.PREPARING: "At work: preparing.",
-        Phase.PREPARED: "At work: it has a plan.",
-        Phase.MUTATING: "At work: its call is under way.",
-    }.get(Phase(run.phase), "At work: going on after its plan.")
+        RunPhase.PREPARING: "At work: preparing.",
+        RunPhase.PREPARED: "At work: it has a plan.",
+        RunPhase.MUTATING: "At work: its call is under way.",
+    }.get(RunPhase(run.phase), "At work: going on after its plan.")
 
 
 def _done(run: RunRow) -> str:
     if run.kind == "producer":
         return "Done."
-    if run.outcome == Outcome.SKIPPED:
+    if run.outcome == EffectOutcome.SKIPPED:
         return "Skipped: a person decided that it is not done."
     return "Done." if run.taken or run.title else "Found nothing to do."
 
@@ -186,9 +196,9 @@ def _done(run: RunRow) -> str:
 def _crashed(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
     if call is None or run.effect_of is not None:
         doing = {
-            Phase.PREPARING: "polling" if run.kind == "producer" else "preparing",
-            Phase.PREPARED: "about to act",
-        }.get(Phase(run.phase), "going on after its call")
+            RunPhase.PREPARING: "polling" if run.kind == "producer" else "preparing",
+            RunPhase.PREPARED: "about to act",
+        }.get(RunPhase(run.phase), "going on after its call")
         return f"Interrupted: the host ended while it was {doing}."
     if call.resolved_by == "call":
         return "Interrupted: the host ended after its call had come back."
@@ -209,11 +219,11 @@ def _known(run: RunRow, call: CallRow | None, *, idle: bool) -> str:
     by_person = call is not None and (call.resolved_by or "").startswith("user")
     who = "a person said" if by_person else "found out"
     match run.outcome:
-        case Outcome.APPLIED:
+        case EffectOutcome.APPLIED:
             return "a person said that it had happened" if by_person else "found out later that it had happened"
-        case Outcome.FAILED:
+        case EffectOutcome.FAILED:
             return f"{who} that it had not happened" if by_person else "found out later that it had not happened"
-        case Outcome.SKIPPED:
+        case EffectOutcome.SKIPPED:
             return "a person decided to go on without it"
         case _ if call is not None and call.status == CallStatus.NEEDS_RECONCILE:
             return "it is not found out yet whether it happened" if idle else "finding out whether it happened"
@@ -226,11 +236,11 @@ def _asked(run: RunRow, flow: FlowRow) -> str:
     soon = f" {_SOON}" if flow.head == run.id else ""
     if run.cancelled and run.aside is None:
         return "A person cancelled it."
-    if run.error_kind != Trouble.ASK:
+    if run.error_kind != FailureKind.ASK:
         service = f" to {one_line(run.service)}" if run.service else ""
-        need = f"a permission{service}" if run.error_kind == Trouble.PERMISSION else f"a new sign-in{service}"
+        need = f"a permission{service}" if run.error_kind == FailureKind.PERMISSION else f"a new sign-in{service}"
         return f"Waits for {need}: {_error(run)}." if waits else f"Waited for {need}: {_error(run)}.{soon}"
-    if run.outcome == Outcome.SKIPPED:
+    if run.outcome == EffectOutcome.SKIPPED:
         return "A person rejected its plan."
     if waits:
         return "Waits for your approval."
@@ -241,11 +251,11 @@ def _asked(run: RunRow, flow: FlowRow) -> str:
 
 
 def _failed(run: RunRow, flow: FlowRow, *, followed: bool) -> str:
-    if run.error_kind == Trouble.STOPPED:
+    if run.error_kind == FailureKind.STOPPED:
         return "Stopped before it acted: the workflow was paused, or the host ended."
-    after = " after its call had happened" if run.outcome == Outcome.APPLIED else ""
-    undone = "; its call had no effect" if run.outcome == Outcome.FAILED else ""
-    what = "Failed inside of the host or a connector" if run.status == Status.INTERNAL else "Failed"
+    after = " after its call had happened" if run.outcome == EffectOutcome.APPLIED else ""
+    undone = "; its call had no effect" if run.outcome == EffectOutcome.FAILED else ""
+    what = "Failed inside of the host or a connector" if run.status == RunStatus.INTERNAL else "Failed"
     text = f"{what}{after}: {_error(run)}{undone}"
     if run.cancelled and run.aside is None:
         return f"{text}. A person cancelled it."

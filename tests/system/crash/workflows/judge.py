@@ -14,7 +14,7 @@ from headwater.core import open_space, verify
 from headwater.store.engine import Engine
 from headwater.values.ids import Millis
 from headwater.workflow.table_checks import check_all
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from tests.support.service import Account
 
 EARLY = (
@@ -81,7 +81,7 @@ def _judge(engine: Engine, account: Account, events: Sequence[str]) -> None:
     assert calls.keys() >= set(account.called), "a call left before it was on disk that it would"
     assert sorted(key for key in calls if calls[key] == "applied") == sorted(account.applied)
     assert sorted(row[0] for row in ask(engine, "select message from flow_event")) == sorted(events)
-    check_all(Book(engine.backend.tables, Millis(0)))
+    check_all(WorkflowTables(engine.backend.tables, Millis(0)))
 
 
 def check_half_way(path: Path | str, account: Account) -> int:
@@ -94,7 +94,7 @@ def check_half_way(path: Path | str, account: Account) -> int:
         assert ask(engine, EARLY) == [], "an event was published before the commit of its run"
         known = {row[0] for row in ask(engine, "select key from flow_call")}
         assert known >= set(account.called), "a call left before it was on disk that it would"
-        check_all(Book(engine.backend.tables, Millis(0)))
+        check_all(WorkflowTables(engine.backend.tables, Millis(0)))
         return len(ask(engine, "select 1 from flow_call where status not in ('applied', 'failed')"))
 
     with open_space(str(path), create=False) as space:
