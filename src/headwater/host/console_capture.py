@@ -3,8 +3,6 @@
 While any space listens, `sys.stdout` and `sys.stderr` are wrapped, and log records are made through here. A text
 belongs to the run that is around the code that writes it, which is looked up only then: what others in the process
 write goes its way. While no space listens, nothing is wrapped.
-
-Must never know: when a function runs, apps.
 """
 
 from __future__ import annotations
