@@ -16,6 +16,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import OfflineError
+from headwater.server import folder_lock
 from headwater.server.server import Server, Serving
 from tests.cli.conftest import Run
 from tests.cli.processes import COMMAND, on_terminal
@@ -264,7 +265,10 @@ def test_the_url_may_be_in_the_environment(run: Run, home: str, monkeypatch: pyt
     assert "is open, at 1" in run("doctor").stdout
 
 
-def test_a_folder_that_is_served_is_told_with_who_has_it(run: Run, server: Server, tmp_path: Path) -> None:
+def test_a_folder_that_is_served_is_told_with_who_has_it(
+    run: Run, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_lock, "WAIT_S", 0.1)
     for port in (0, server.port):
         told = run("serve", "--store", "spaces", "--listen", f"127.0.0.1:{port}", exit=4).stderr
         assert f"SpaceHeldError HW202: spaces is served already, by process {os.getpid()} at {server.url}" in told

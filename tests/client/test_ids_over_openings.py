@@ -17,6 +17,7 @@ from headwater.errors import MigrationError, OfflineError
 from headwater.host.plain_space import Space
 from tests.client.world import Behind, behind, state_is, storage_of
 from tests.server.running import settle_in, until
+from tests.support.halves import seeds
 
 
 class Task(hw.Doc):
@@ -109,7 +110,7 @@ def test_an_offline_opening_makes_documents_of_its_own(at: Behind, tmp_path: Pat
         assert space.connection.refused == 0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_no_id_repeats_over_openings_of_a_folder(at: Behind, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     folder = tmp_path / "kept"
@@ -149,7 +150,7 @@ def test_no_id_repeats_over_openings_of_a_folder(at: Behind, tmp_path: Path, see
         assert space.connection.refused == 0
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_no_id_repeats_over_openings_of_a_file(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     path = tmp_path / "board.db"

@@ -11,6 +11,7 @@ import pytest
 import headwater as hw
 from headwater.client.server_link import Link
 from headwater.errors import SpaceHeldError
+from headwater.server import folder_lock
 from headwater.server.server import Server, Serving
 
 
@@ -86,7 +87,8 @@ def test_what_links_lead_to_comes_with_the_opening(server: Server, asked: list[s
         assert asked == []
 
 
-def test_a_folder_has_one_server(server: Server) -> None:
+def test_a_folder_has_one_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_lock, "WAIT_S", 0.1)
     with pytest.raises(SpaceHeldError, match=f"is served already, by process .* at {server.url}"):
         Server(Serving(store=server.options.store, port=0))
     # Also if the same command was given twice: that the port is taken says less.

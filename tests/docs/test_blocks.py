@@ -13,6 +13,8 @@ from tests.support.warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WAITING = {"time.md"}
+"""Documents whose programs wait for seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,11 @@ def _close_all() -> None:
             space.close()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "document",
+    [pytest.param(path, marks=[pytest.mark.slow] if path.name in WAITING else []) for path in DOCUMENTS],
+    ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS],
+)
 def test_document_does_what_it_shows(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Warm
 ) -> None:

@@ -130,7 +130,9 @@ def run(name: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "search.py" else []) for name in PROGRAMS]
+)
 def test_program_prints_what_it_should_and_goes_on_where_it_stopped(name: str, tmp_path: Path) -> None:
     assert (run(name, tmp_path), run(name, tmp_path)) == PROGRAMS[name]
 
@@ -255,6 +257,7 @@ def test_who_comes_later_finds_the_seat_taken(server: str) -> None:
     assert book(server, "bob")["bob"] == ["seat='ann' confirmed", "bob lost it to ann"]
 
 
+@pytest.mark.slow
 def test_demo_runs_to_its_end_and_leaves_nothing_behind(tmp_path: Path) -> None:
     printed = run("demo.py", tmp_path)
     assert printed.count("found after it") == 3

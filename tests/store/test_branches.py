@@ -15,6 +15,7 @@ from headwater.store.commit import Committed, Conflict, SetDoc
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, Seq
+from tests.support.halves import examples
 from tests.support.limits import small_limits
 from tests.support.naive import NOTHING, plain
 from tests.support.spaces import Space, append, drop, edit, increment, pending_read, put, read, replace
@@ -431,9 +432,11 @@ def merge_both(space: Space, model: Model, source: str, into: str, counts: Count
             assert space.value(doc, into) == value, f"{doc} on {into} after merging {source}"
 
 
+@pytest.mark.property
 @pytest.mark.parametrize(("kind", "runs"), [("memory", 300), ("sqlite", 10)])
 def test_merges_in_any_order_lose_no_change(kind: str, runs: int, tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
+    runs = max(10, examples(runs))
     for seed in range(runs):
         folder = tmp_path / str(seed)
         folder.mkdir()

@@ -82,6 +82,7 @@ def recorded_run() -> tuple[Disk, dict[int, tuple[int, dict[str, object]]]]:
     return disk, seen
 
 
+@pytest.mark.slow
 def test_no_crash_point_in_the_care_of_a_space_loses_or_tears_anything() -> None:
     counts: Counter[str] = Counter()
     with small_limits(FOLD_COMMITS=4, CHECKPOINT_PAGES=10, SNAPSHOT_SLACK_BYTES=0):

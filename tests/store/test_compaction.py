@@ -16,6 +16,7 @@ from headwater.store.portable import export_log
 from headwater.store.verification import verify
 from headwater.values.address import doc_key
 from headwater.values.ids import MAIN, BranchId, Seq
+from tests.support.halves import examples
 from tests.support.limits import small_limits
 from tests.support.naive import NOTHING, exact
 from tests.support.schedules import DOCS, Schedule
@@ -164,9 +165,10 @@ def test_file_gets_smaller(file_space: Space) -> None:
     assert file_space.path.stat().st_size == report.bytes_after
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("kind", KINDS)
 def test_compacting_anywhere_changes_no_document_that_can_still_be_read(kind: str, tmp_path: Path) -> None:
-    for seed in range(40 if kind == "memory" else 5):
+    for seed in range(examples(40 if kind == "memory" else 5)):
         folder = tmp_path / str(seed)
         folder.mkdir()
         space = Space(kind, folder)

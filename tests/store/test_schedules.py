@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from tests.support.halves import examples
 from tests.support.limits import small_limits
 from tests.support.schedules import Schedule
 from tests.support.spaces import KINDS, Space
@@ -26,10 +27,12 @@ def run_seed(kind: str, folder: Path, seed: int, *, honest: bool) -> Counter[str
     return counts
 
 
+@pytest.mark.property
 @pytest.mark.parametrize(("kind", "runs"), [("memory", 120), ("sqlite", 25)])
 @pytest.mark.parametrize("honest", [True, False], ids=["honest", "any"])
 def test_engine_accepts_only_what_the_naive_store_accepts(kind: str, runs: int, honest: bool, tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
+    runs = examples(runs)
     for seed in range(runs):
         counts += run_seed(kind, tmp_path / str(seed), seed, honest=honest)
     # A generator that never meets a case proves nothing about it.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 
 from headwater.store.backend import Backend
 from headwater.store.backends.memory_backend import MemoryBackend
@@ -45,6 +46,9 @@ from headwater.values.tree import freeze
 from tests.support.naive import NOTHING, plain
 
 KINDS = ["memory", "sqlite"]
+
+EITHER = ["memory", pytest.param("sqlite", marks=pytest.mark.slow)]
+"""For tests of what is above the store: on one backend in the fast half, on the other in the rest."""
 
 
 def put(name: str, value: object) -> SetDoc:

@@ -229,6 +229,7 @@ MISTAKES: list[Callable[[], Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
 def test_a_mistake_is_found(mistake: Callable[[], Any], tmp_path: Path) -> None:
     for seed in range(WORLDS):

@@ -19,6 +19,7 @@ from headwater.store.commit import Commit, Submission
 from headwater.sync.client_session import transact
 from headwater.sync.frames import CommitFailed, Judged, News, encode_frame, read_server
 from headwater.values.ids import MAIN
+from tests.support.halves import seeds
 from tests.support.spaces import put
 from tests.sync.players import Game, Player
 from tests.sync.world import World
@@ -27,7 +28,7 @@ SEEDS = int(os.environ.get("HEADWATER_SWARM", "100"))
 PARTS = 4
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", seeds(PARTS))
 def test_replicas_and_verdicts_agree_with_the_log_whatever_is_cut_and_restarted(part: int, tmp_path: Path) -> None:
     total: Counter[str] = Counter()
     for seed in range(part, SEEDS, PARTS):

@@ -143,6 +143,7 @@ def marked(checker: str) -> set[tuple[str, int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=lambda checker: checker.__name__)
 def test_marked_lines_are_refused_and_no_others(project: Path, checker: Callable[[Path], Iterator[Complaint]]) -> None:
     complaints = list(checker(project))
@@ -156,6 +157,7 @@ def test_marked_lines_are_refused_and_no_others(project: Path, checker: Callable
     assert not missing, f"{checker.__name__} accepts {', '.join(missing)}"
 
 
+@pytest.mark.slow
 def test_programs_of_the_readme_pass_as_they_stand_there(tmp_path: Path) -> None:
     text = (HERE.parents[1] / "README.md").read_text(encoding="utf-8")
     programs = {block.file: block.source for block in find_blocks(text) if block.file is not None}
@@ -166,6 +168,7 @@ def test_programs_of_the_readme_pass_as_they_stand_there(tmp_path: Path) -> None
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["api.py", "outside.py", "started.py"])
 def test_what_is_typed_also_runs(project: Path, program: str) -> None:
     done = run(project, program)
@@ -198,6 +201,7 @@ def public_functions() -> Iterator[tuple[str, Callable[..., object]]]:
                 yield path, variant
 
 
+@pytest.mark.slow
 def test_no_public_function_returns_any() -> None:
     functions = list(public_functions())
     assert len(functions) > 100
@@ -209,6 +213,7 @@ def test_no_public_function_returns_any() -> None:
     assert not leaks
 
 
+@pytest.mark.slow
 def test_public_types_are_known_in_full(tmp_path: Path) -> None:
     """What pyright says of the package, as far as authors get hold of it.
 

@@ -17,8 +17,6 @@ from headwater.store.backends.memory_backend import MemoryBackend
 from headwater.store.backends.sqlite import SqliteBackend
 from headwater.store.backends.sqlite_tables import SqliteTables
 
-KINDS = ["memory", "sqlite"]
-
 
 class Disk:
     """Where a space is, and what it would be if the process had ended after a commit."""

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import headwater as hw
 from headwater.workflow.workflow_spec import OnPoison
 from tests.support.halves import examples
-from tests.workflow.images import KINDS
+from tests.support.spaces import EITHER
 from tests.workflow.outside import MODES
 from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World
 
@@ -158,7 +158,7 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EITHER)
 def test_whatever_happens_nothing_is_lost_and_nothing_is_done_twice(kind: str) -> None:
     made = type("Machine", (Machine,), {"kind": kind})
     # Half as many on a disk, where each takes twice as long.

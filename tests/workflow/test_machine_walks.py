@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from tests.workflow.images import KINDS
+from tests.support.halves import seeds
+from tests.support.spaces import EITHER
 from tests.workflow.outside import MODES
 from tests.workflow.test_machine import (
     ACTIONS,
@@ -28,7 +29,7 @@ from tests.workflow.test_machine import (
 )
 from tests.workflow.world import Behaviour, World
 
-WALKS = {"dev": 5, "nightly": 2000}.get(os.environ.get("HEADWATER_HYPOTHESIS", ""), 12)
+WALKS = 2000 if os.environ.get("HEADWATER_HYPOTHESIS") == "nightly" else 12
 STEPS = 40
 
 
@@ -120,8 +121,8 @@ class Walk:
         world.finish()
 
 
-@pytest.mark.parametrize("seed", range(WALKS))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", seeds(WALKS))
+@pytest.mark.parametrize("kind", EITHER)
 def test_random_walk_loses_nothing_and_does_nothing_twice(kind: str, seed: int, tmp_path: Path) -> None:
     walk = Walk(kind, tmp_path, seed)
     try:

@@ -11,7 +11,7 @@ from headwater.workflow.run_retention import BATCH, prune
 from headwater.workflow.table_checks import check_all
 from headwater.workflow.workflow_limits import BACKOFF_MS, PRUNE_EVERY
 from tests.support.flows import Desk, flow_spec
-from tests.support.spaces import KINDS
+from tests.support.spaces import EITHER
 
 
 def chain(desk: Desk, message: str, failures: int) -> list[RunRow]:
@@ -126,7 +126,7 @@ def test_a_long_history_gets_shorter_a_little_at_a_time(desk: Desk) -> None:
     assert ids(desk) == list(range(3 * BATCH - 10, 3 * BATCH))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EITHER)
 def test_of_the_newest_run_the_number_is_never_given_again(kind: str, tmp_path: Path) -> None:
     """The key of a call is made of it: with the same key, another call would be taken for the same."""
     desk = Desk(kind, tmp_path, flow_spec(keep_runs=0))

@@ -51,7 +51,7 @@ from tests.support.flows import FLOW, flow_spec, packed
 from tests.support.hosts import on_disk, reopened, storage_on
 from tests.support.limits import small_limits
 from tests.support.naive import plain
-from tests.support.spaces import KINDS, Space, edit, increment, put, read, remove
+from tests.support.spaces import EITHER, Space, edit, increment, put, read, remove
 
 INSERT = "insert into flow(name, salt, version, intent, created_at, updated_at) values (?, '', 1, 'active', 0, 0)"
 RIDING = SessionId("riding")
@@ -98,7 +98,7 @@ def names_in(engine: Engine) -> list[str]:
     return [str(row[0]) for row in engine.backend.tables.execute("select name from flow order by id")]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EITHER)
 def space(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Space]:
     space = Space(request.param, tmp_path)
     yield space
@@ -293,7 +293,7 @@ def test_a_group_that_the_disk_refused_is_tried_one_by_one_and_each_rides_in_its
     storage.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EITHER)
 def test_documents_that_a_rider_writes_appear_in_every_replica(kind: str, tmp_path: Path) -> None:
     backend = MemoryBackend() if kind == "memory" else SqliteBackend(str(tmp_path / "s.db"), durability="normal")
     storage = storage_on(backend)
@@ -464,6 +464,7 @@ def _commit(run: int, spec: FlowSpec, book: WorkflowTables) -> object:
     return transitions.consumed(book, run, None, spec)
 
 
+@pytest.mark.slow
 def test_after_every_crash_point_rows_and_documents_say_the_same() -> None:
     counts: Counter[str] = Counter()
     with small_limits(FOLD_COMMITS=4, CHECKPOINT_PAGES=10):

@@ -14,6 +14,7 @@ import headwater as hw
 from headwater.host import workflow_threads
 from headwater.runtime.options import Options
 from headwater.testing import SimClock
+from tests.support.spaces import EITHER
 from tests.workflow.world import DAY, HOUR, MINUTE, SECOND, Behaviour, World
 
 WAIT_S = 120
@@ -344,7 +345,7 @@ def test_consumer_that_always_asks_for_now_is_woken_twice_a_minute(towns: Callab
 # --- waits that outlive the process ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("kind", EITHER)
 def test_backoff_neither_hammers_nor_forgets_after_a_restart(tmp_path: Path, kind: str) -> None:
     """Killed after every failure: the waits double all the same, and after the last one a person is told."""
     world = World(kind, tmp_path, retry=hw.Retry(4, backoff="10s"))
@@ -364,7 +365,7 @@ def test_backoff_neither_hammers_nor_forgets_after_a_restart(tmp_path: Path, kin
     world.close()
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("kind", EITHER)
 def test_questions_about_a_call_neither_hammer_nor_forget_after_a_restart(tmp_path: Path, kind: str) -> None:
     world = World(kind, tmp_path)
     world.publish("a1")

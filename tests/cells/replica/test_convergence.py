@@ -152,15 +152,17 @@ class Meeting:
                 assert pending.verdict is not None or pending.error is FULL
 
 
+@pytest.mark.property
 def test_all_come_to_the_same_documents_whatever_happens_when() -> None:
     counts: Counter[str] = Counter()
+    runs = examples(250)
     with small_limits(FOLD_COMMITS=9, SNAPSHOT_SLACK_BYTES=60):
-        for seed in range(250):
+        for seed in range(runs):
             meeting = Meeting(random.Random(seed))
             meeting.run(40)
             counts += meeting.counts
     for case in ("accepted", "conflict", "refused", "failed", "interrupted", "merged"):
-        assert counts[case] > 50, f"{case} is too rare: {counts}"
+        assert counts[case] > runs / 5, f"{case} is too rare: {counts}"
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

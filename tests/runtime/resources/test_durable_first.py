@@ -53,6 +53,7 @@ def stored_number(path: Path) -> int:
         return found if isinstance(found, int) else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["plain", "async"])
 def test_what_was_asked_outside_follows_from_what_power_cuts_leave(how: str, tmp_path: Path) -> None:
     rng = random.Random(7)

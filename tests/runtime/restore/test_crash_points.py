@@ -132,6 +132,7 @@ def _judge(engine: Engine) -> str:
     return f"right, {believed} believed"
 
 
+@pytest.mark.slow
 def test_no_crash_point_leaves_a_row_that_is_wrong_or_loses_one() -> None:
     counts: Counter[str] = Counter()
     for _, _, files in recorded_run().crash_images(random.Random(11), keeps=(0.0, 0.4, 0.7, 1.0)):

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import headwater as hw
 from headwater.testing.invariants.restore_invariants import i7_restart_equivalence
 from tests.runtime.restore import reports
@@ -35,6 +37,7 @@ def check(space: hw.Space) -> None:
     space.ask_store(lambda engine: i7_restart_equivalence(space.scheduler, engine))
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_the_next_opening_is_right_and_takes_over(tmp_path: Path) -> None:
     rng = random.Random(11)
     path = tmp_path / "reports.db"

@@ -17,13 +17,13 @@ from headwater.store.resumption import drop_stale, listing, overlapping_writes, 
 from headwater.values.address import Depth, doc_key
 from headwater.values.ids import MAIN, BranchId, LocalSeq, Seq, SessionId
 from headwater.values.tree import Path as TreePath
-from tests.support.spaces import KINDS, Space, drop, edit, put, replace
+from tests.support.spaces import EITHER, Space, drop, edit, put, replace
 
 CODE = b"12345678"
 RESULT = doc_key("sum")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EITHER)
 def space(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Space]:
     made = Space(request.param, tmp_path)
     yield made

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.spaces import KINDS, Space
+from tests.support.spaces import EITHER, Space
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EITHER)
 def space(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Space]:
     """An empty space; the test runs once on each backend."""
     space = Space(request.param, tmp_path)

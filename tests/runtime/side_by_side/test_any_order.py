@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headwater.cells.transaction import Transaction
 from headwater.core import doc_key
 from tests.runtime.side_by_side.exchange import Exchange, Runtime, number
+from tests.support.halves import seeds
 from tests.support.naive import NOTHING
 
 CELLS = ("c0", "c1", "c2")
@@ -172,7 +173,7 @@ def test_many_changes_by_all_of_them_in_turn_cost_no_more_commits_than_by_one(co
             right(runtime, made)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_long_histories_in_which_much_is_adopted_come_to_what_is_right(seed: int) -> None:
     chance = Random(seed)
     made = [

@@ -17,12 +17,12 @@ from headwater.values.codec import digest
 from headwater.values.ids import DocKey
 from headwater.values.patch import Increment
 from tests.scheduler.events.office import CONFIRMED, PENDING, REFUSED, Clerk, Office, put, states
-from tests.support.spaces import KINDS
+from tests.support.spaces import EITHER
 
 ORDER = ("shop", "order 1")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EITHER)
 def office(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Office]:
     office = Office(tmp_path, request.param)
     yield office

@@ -33,6 +33,7 @@ from headwater.sync.server_port import ServerPort
 from headwater.sync.server_session import Close, ServerSession, ServerState
 from headwater.values.ids import MAIN, DocKey, Seq, SessionId
 from tests.server.running import ServeProcess, settle_in
+from tests.support.halves import examples
 from tests.system.attacks.mutants import HELLO, mutants, odd_websocket
 from tests.system.attacks.raw import ClosedError, Raw
 from tests.system.attacks.served import doc
@@ -122,11 +123,12 @@ def fresh(rng: random.Random) -> FuzzDesk:
     return desk
 
 
+@pytest.mark.property
 def test_whatever_comes_is_answered_or_ends_the_connection() -> None:
-    seed = SEED
+    seed, count = SEED, examples(COUNT)
     rng = random.Random(seed)
     desk, sessions, submitted = fresh(rng), 0, 0
-    for number, frame in zip(range(COUNT), mutants(rng), strict=False):
+    for number, frame in zip(range(count), mutants(rng), strict=False):
         try:
             desk.talk.receive(frame)
         except Exception as error:  # noqa: BLE001  # whatever it is
@@ -140,8 +142,8 @@ def test_whatever_comes_is_answered_or_ends_the_connection() -> None:
         else:
             assert not desk.code
     # The generator is not blind: much is refused, and some is taken.
-    assert sessions > COUNT // 3
-    assert submitted + desk.submitted > COUNT // 100
+    assert sessions > count // 3
+    assert submitted + desk.submitted > count // 100
 
 
 # --- over sockets ---------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # only how many
 
 
+@pytest.mark.slow
 def test_ten_thousand_connections_leave_nothing_behind(served: Served) -> None:
     space = served.space()
     served.fill(space, a=1)

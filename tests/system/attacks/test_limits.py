@@ -74,6 +74,7 @@ def gather(raw: Raw, into: list[Any]) -> threading.Thread:
 # --- 44 -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_million_watches_in_pieces_are_a_hundred_thousand(served: Served) -> None:
     space, piece = served.space(), 10_000
     served.fill(space, a=1)
@@ -95,6 +96,7 @@ def test_a_million_watches_in_pieces_are_a_hundred_thousand(served: Served) -> N
     eventually(lambda: not room.watching, "they go with whoever watched")
 
 
+@pytest.mark.slow
 def test_watches_that_are_asked_for_at_once_are_counted_together(served: Served) -> None:
     space = served.space()
     served.fill(space, a=1)

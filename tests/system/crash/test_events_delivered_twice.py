@@ -111,7 +111,9 @@ class Crowd:
             self.time += 5
 
 
-@pytest.mark.parametrize(("kind", "count", "reopenings"), [("memory", 2_000, 30), ("sqlite", 10_000, 60)])
+@pytest.mark.parametrize(
+    ("kind", "count", "reopenings"), [("memory", 2_000, 30), pytest.param("sqlite", 10_000, 60, marks=pytest.mark.slow)]
+)
 def test_every_event_is_handled_once_although_everyone_is_delivered_twice(
     kind: str, count: int, reopenings: int, tmp_path: Path
 ) -> None:

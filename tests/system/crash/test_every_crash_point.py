@@ -85,6 +85,7 @@ def verdicts(durability: Durability, keeps: tuple[float, ...]) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 def test_no_crash_point_loses_tears_or_corrupts_a_commit() -> None:
     counts = verdicts("full", (0.0, 0.3, 0.5, 0.5, 0.5, 0.7, 0.9, 1.0))
     assert set(counts) == {"ok"}

@@ -10,6 +10,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from headwater.core import doc_key, open_space, verify
 from headwater.store.commit import decode_entry
 from headwater.testing.invariants.event_invariants import i11_log
@@ -48,6 +50,7 @@ def outs(said: list[str]) -> set[str]:
     return {words.partition(" ")[2] for words in said if words.startswith("out ")}
 
 
+@pytest.mark.slow
 def test_killed_processes_lose_no_event_and_repeat_none(tmp_path: Path) -> None:
     rng = random.Random(11)
     path = tmp_path / "space.db"

@@ -8,6 +8,8 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from headwater.core import doc_key, open_space, verify
 from tests.support.power import POWER_CUT
 
@@ -53,6 +55,7 @@ def after_power_is_back(path: Path, acknowledged: dict[int, int]) -> Counter[str
     return found
 
 
+@pytest.mark.slow
 def test_fifty_power_cuts_lose_no_acknowledged_commit(tmp_path: Path) -> None:
     rng = random.Random(3)
     path = tmp_path / "space.db"

@@ -92,6 +92,7 @@ def check_lists(crowd: Crowd, log: NaiveSpace, asked: Histories) -> None:
     crowd.counts["edges"] = no_cycles(transactions, final)
 
 
+@pytest.mark.slow
 def test_lists_that_many_append_to_while_the_power_of_the_server_is_lost(tmp_path: Path) -> None:
     """What it has not synced is lost with it."""
     with Crowd(tmp_path, "append", seed=1, loses_power=True) as crowd:
@@ -106,6 +107,7 @@ def test_lists_that_many_append_to_while_the_power_of_the_server_is_lost(tmp_pat
         assert crowd.counts["rejected"]
 
 
+@pytest.mark.slow
 def test_clients_that_are_killed_go_on_with_what_is_in_their_folders(tmp_path: Path) -> None:
     """What they have kept is sent by the next process, and decided once; the server is killed, too."""
     with Crowd(tmp_path, "append", seed=4) as crowd:
@@ -131,6 +133,7 @@ def test_clients_that_are_killed_go_on_with_what_is_in_their_folders(tmp_path: P
         assert crowd.counts["accepted"] > 50
 
 
+@pytest.mark.slow
 def test_money_is_moved_and_never_made_while_the_server_is_killed(tmp_path: Path) -> None:
     with Crowd(tmp_path, "bank", seed=2) as crowd:
         with client(f"ws://127.0.0.1:{crowd.proxies[0].port}", "shared", token=crowd.token) as replica:
@@ -153,6 +156,7 @@ def test_money_is_moved_and_never_made_while_the_server_is_killed(tmp_path: Path
         assert len(looks) > 20
 
 
+@pytest.mark.slow
 def test_no_event_is_handled_twice_although_each_is_delivered_by_all_while_the_server_is_killed(tmp_path: Path) -> None:
     with Crowd(tmp_path, "events", seed=3) as crowd:
         for number in range(3):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.images import KINDS
+from tests.support.spaces import EITHER
 from tests.workflow.world import World
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EITHER)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made = World(request.param, tmp_path)
     yield made

@@ -15,6 +15,8 @@ from tests.system.crash.workflows.worlds import EVERY, Maker, spread
 PARTS = 4
 POINTS = {"class": 120, "connector": 40}
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", ["class", "connector"])
 @pytest.mark.parametrize("part", range(PARTS))

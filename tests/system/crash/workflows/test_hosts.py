@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from headwater.core import doc_key, open_space
 from tests.support.service import SAFETY_S, Account, Service, Way
 from tests.system.crash.workflows.hosts import EVENTS, FLOWS, program, read_until
@@ -29,6 +31,7 @@ def finish(path: Path, account: Account, hours: float) -> None:
 # --- killed ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_events_in_eight_workflows_survive_twenty_kills(service: Service, tmp_path: Path) -> None:
     rng = random.Random(8)
     account = service.account()

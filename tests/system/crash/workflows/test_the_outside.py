@@ -27,6 +27,7 @@ def world_of(maker: Maker, way: Way, kind: str = "class") -> World:
 # --- it can be asked ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["class", "connector"])
 @pytest.mark.parametrize("way", WAYS)
 def test_whatever_the_service_does_nobody_is_needed(maker: Maker, way: Way, kind: str) -> None:
@@ -36,6 +37,7 @@ def test_whatever_the_service_does_nobody_is_needed(maker: Maker, way: Way, kind
     assert (world.account.asked > 0) == (way is not Way.BUSY), "a service that says itself that it refused is believed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_whatever_the_service_does_a_killed_host_does_it_no_second_time(maker: Maker, way: Way) -> None:
     first = world_of(maker, way)
@@ -65,6 +67,7 @@ def test_host_that_is_killed_in_the_middle_of_its_call_asks_what_became_of_it(
     assert len(world.account.called) == (3 if way is Way.KILLED_BEFORE else 2)
 
 
+@pytest.mark.slow
 def test_host_that_is_killed_in_each_of_its_calls_comes_to_an_end(maker: Maker) -> None:
     world = maker.world(Way.KILLED_BEFORE, Way.KILLED_BEFORE, Way.KILLED_AFTER, Way.KILLED_BEFORE, Way.KILLED_AFTER)
     for _ in range(5):
@@ -75,6 +78,7 @@ def test_host_that_is_killed_in_each_of_its_calls_comes_to_an_end(maker: Maker) 
 # --- it cannot be asked ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [Way.DROPPED, Way.FAILED_AFTER, Way.FAILED_BEFORE, Way.HELD_AFTER])
 def test_without_reconcile_a_person_is_asked_once_and_with_the_truth_it_goes_on(maker: Maker, way: Way) -> None:
     # Long enough for the calls that are not held, whatever else the machine does.
@@ -83,6 +87,7 @@ def test_without_reconcile_a_person_is_asked_once_and_with_the_truth_it_goes_on(
     assert world.account.asked == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [Way.KILLED_BEFORE, Way.KILLED_AFTER])
 def test_without_reconcile_a_host_that_is_killed_in_its_call_leaves_a_stop(maker: Maker, way: Way) -> None:
     world = maker.world(way, kind="mute")
@@ -90,6 +95,7 @@ def test_without_reconcile_a_host_that_is_killed_in_its_call_leaves_a_stop(maker
     assert world.finish_with_help() == 1
 
 
+@pytest.mark.slow
 def test_without_reconcile_a_killed_host_leaves_a_stop_only_if_nobody_knows(maker: Maker) -> None:
     lines = maker.lines_of_a_life(kind="mute")
     killed = asked = 0
@@ -108,6 +114,7 @@ def test_without_reconcile_a_killed_host_leaves_a_stop_only_if_nobody_knows(make
 # --- it refuses -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [Way.SIGNED_OUT, Way.FORBIDDEN])
 def test_service_that_does_not_let_us_in_is_a_stop_that_somebody_can_end(maker: Maker, way: Way) -> None:
     world = maker.world(way)
