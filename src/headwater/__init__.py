@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headwater.declare.resources.clock import clock
     from headwater.declare.resources.resource import Resource
     from headwater.declare.resources.resource_state import Failed, Pending, Ready
+    from headwater.declare.workflows.broken import Broken
     from headwater.declare.workflows.connector import Connector
     from headwater.declare.workflows.consumer import Consumer
     from headwater.declare.workflows.plan import (
@@ -89,7 +90,6 @@ if TYPE_CHECKING:
     from headwater.runtime.restore import Resumption
     from headwater.runtime.stats import Stats
     from headwater.runtime.why import why
-    from headwater.runtime.workflows.repair import Broken
     from headwater.server.ingress import Ingress, ingress_app, serve_ingress
     from headwater.workflow.retry_policy import Retry
 
@@ -100,7 +100,7 @@ _HOMES = {
     "Applied": "headwater.declare.workflows.plan",
     "ApprovalError": "headwater.errors",
     "AsyncSpace": "headwater.host.async_space",
-    "Broken": "headwater.runtime.workflows.repair",
+    "Broken": "headwater.declare.workflows.broken",
     "Builder": "headwater.declare.patterns.builder",
     "Cell": "headwater.cells.cell",
     "Choice": "headwater.declare.functions.choices",

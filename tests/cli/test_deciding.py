@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.workflows.controls import user
+from headwater.runtime.workflows.process_user import process_user
 from tests.cli.conftest import Run, Terminal
 from tests.support.letters import Post
 
@@ -124,7 +124,7 @@ def test_without_a_name_it_is_the_user_of_this_machine(run: Run, post: Post) -> 
     post.work("a=ask")
     number = head(run)
     run("approve", number)
-    assert [made["actor"] for made in shown(run, number)["decisions"]] == [user()]
+    assert [made["actor"] for made in shown(run, number)["decisions"]] == [process_user()]
 
 
 def test_a_terminal_shows_who_decided(run: Run, terminal: Terminal, post: Post) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import UsageError
-from headwater.http.http_headers import check_headers, digest, for_other_origin, merged, retry_after_ms, told
+from headwater.http.http_headers import check_headers, digest, for_other_origin, merged, told
 from headwater.http.http_limits import HEADER_MAX, TOLD_MAX
+from headwater.workflow.retry_after import retry_after_ms
 
 SECRET = "Bearer sk-0123456789"
 

@@ -33,9 +33,9 @@ def decide(  # what is asked for, and how it is told
     act: FlowAct, place: Place, number: int, form: Form, sentence: str, *, by: str, reason: str, value: str = "null"
 ) -> None:
     """Have it done to a run, and tell so."""
-    from headwater.runtime.workflows.controls import user
+    from headwater.runtime.workflows.process_user import process_user
 
-    found = done(place, act, number=number, value=value, by=by or user(), reason=reason)
+    found = done(place, act, number=number, value=value, by=by or process_user(), reason=reason)
     run = found.run
     assert run is not None
     record = {**record_of(run), "act": act}

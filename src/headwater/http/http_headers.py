@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from hashlib import pbkdf2_hmac
 from typing import Final, TypeAlias
@@ -90,19 +88,3 @@ def told(text: str, given: Given) -> str:
             for part in sorted({value, *value.split()}, key=len, reverse=True):
                 shown = shown.replace(part, "***") if len(part) >= _SHORT else shown
     return " ".join(shown.split())[:TOLD_MAX]
-
-
-def retry_after_ms(value: str | None, now_ms: float) -> float | None:
-    """How long a server wants to be left alone: seconds, or until a date. None if it does not say, or not so."""
-    if value is None:
-        return None
-    text = value.strip()
-    if text.isascii() and text.isdigit():
-        # Whoever says a number with a hundred digits means "never", and is bounded by whoever asks.
-        return float(text[:12]) * 1000
-    try:
-        date = parsedate_to_datetime(text)
-        at_ms = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return max(at_ms - now_ms, 0.0)

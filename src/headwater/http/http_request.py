@@ -26,7 +26,7 @@ import msgspec
 
 from headwater._version import __version__
 from headwater.errors import HttpAnswerError, HttpError, HttpStatusError, HttpUnreachableError
-from headwater.http.http_headers import Given, for_other_origin, retry_after_ms, told
+from headwater.http.http_headers import Given, for_other_origin, told
 from headwater.http.http_limits import CONNECT_MS, REDIRECTS_MAX, REQUESTS_MAX, TOLD_BYTES_MAX
 from headwater.http.ip_addresses import Address
 from headwater.http.network import Network
@@ -34,6 +34,7 @@ from headwater.http.response_body import Body, as_text, start_of
 from headwater.http.url_policy import Policy
 from headwater.http.url_target import PORTS, Target, follow, read_url
 from headwater.machine import machine
+from headwater.workflow.retry_after import retry_after_ms
 
 _NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For http: it trusts nobody, and costs nothing to make."""

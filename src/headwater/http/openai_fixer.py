@@ -25,7 +25,7 @@ from headwater.values.duration import Duration, to_ms
 if TYPE_CHECKING:
     import httpx
 
-    from headwater.runtime.workflows.repair import Broken
+    from headwater.declare.workflows.broken import Broken
 
 ANSWER_MAX: Final = 1_000_000
 """Bytes of an answer that are read: a class, not a library."""

@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
+from headwater.declare.workflows.controls import Controls
 from headwater.declare.workflows.handler_specs import Declared
 from headwater.declare.workflows.plan import Applied, NotApplied, Skipped, Unknown
 from headwater.errors import AddressError, NotFoundError, TransitionError, UsageError
 from headwater.inspect.publish_command import HandedIn, hand_in
 from headwater.inspect.records import Ask
-from headwater.runtime.workflows.controls import Controls
 from headwater.runtime.workflows.hub import Hub
 from headwater.values.codec import from_json
 from headwater.values.ids import Millis
@@ -284,8 +284,8 @@ def _act_on_input(hub: Hub, ask: Ask) -> Done:
 
 def _result(hub: Hub, run_id: int, text: str) -> Value:
     """What a person says that came of a call. Where its app is open, it has to be of the type that `next` expects."""
-    from headwater.runtime.workflows.external_calls import operation_of  # noqa: PLC0415  # only where somebody says so
-    from headwater.runtime.workflows.repair import handler_of  # noqa: PLC0415
+    from headwater.declare.workflows.handler_specs import operation_of  # noqa: PLC0415  # only where somebody says so
+    from headwater.runtime.workflows.repair import handler_of  # noqa: PLC0415  # likewise
 
     try:
         given: object = json.loads(text)

@@ -31,6 +31,7 @@ from headwater.declare.functions.instances import Instance, Instances, Key
 from headwater.declare.functions.invocation import Invocation
 from headwater.declare.patterns.builder import BuilderPort
 from headwater.declare.patterns.piece import Piece, PiecePort
+from headwater.declare.workflows.workflow_port import WorkflowPort
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.attached_replica import AttachedReplica
 from headwater.host.console_capture import OnConsole, handler_of, listen, listeners, run_begins, run_ends
@@ -75,7 +76,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Doc)
 
 
-class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePort):
+class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePort, WorkflowPort):
     """What both kinds of open spaces have in common."""
 
     def __init__(self, lease: Lease, replica: AttachedReplica, owner: object, options: Options) -> None:

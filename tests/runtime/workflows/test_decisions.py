@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater.errors import TransitionError
-from headwater.runtime.workflows.controls import user
+from headwater.runtime.workflows.process_user import process_user
 from tests.runtime.workflows.mill import Mill
 from tests.runtime.workflows.test_controls import asking, lost
 
@@ -35,8 +35,8 @@ def test_without_an_actor_it_is_the_user_of_the_process() -> None:
         mill.put("a")
         space.workflows.drain()
         mill.flow.approve(mill.last.id)
-        assert [made.actor for made in mill.details(mill.last.id).decisions] == [user()]
-        assert user()
+        assert [made.actor for made in mill.details(mill.last.id).decisions] == [process_user()]
+        assert process_user()
 
 
 def test_what_is_refused_is_no_decision() -> None:

@@ -27,6 +27,7 @@ from headwater.cells.detached_value import Sealed
 from headwater.cells.space_port import Home
 from headwater.declare.events.payload import Payload, hints_of
 from headwater.declare.functions.function_code import is_generator, signature_of
+from headwater.declare.workflows.current_run import CURRENT
 from headwater.errors import DeclarationError, LogicError
 from headwater.values.codec import decode
 from headwater.values.hints import schema_of
@@ -77,13 +78,12 @@ class Operation(Generic[P, R]):
         self.result: Sealed = Sealed(connector.owner, where, (), schema=schema)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        from headwater.declare.workflows.run_handle import CURRENT  # noqa: PLC0415  # it imports this module
-
         run = CURRENT.get()
         if run is not None:
             run.check_direct(self)
         if run is not None and not self.mutates:
-            return run.read(self, *args, **kwargs)
+            found: R = run.read(self, *args, **kwargs)
+            return found
         return self.fn(*args, **kwargs)
 
     def params(self, *args: object, **kwargs: object) -> Value:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, get_args, 
 from headwater.cells.context import Owner
 from headwater.cells.detached_value import Sealed
 from headwater.declare.functions.function_code import is_generator
+from headwater.declare.workflows.current_run import CURRENT
 from headwater.declare.workflows.plan import Applied, Event, NotApplied, Outcome, Plan, Unknown
-from headwater.declare.workflows.run_handle import CURRENT, Run
+from headwater.declare.workflows.run_handle import Run
 from headwater.errors import DeclarationError, UsageError
 from headwater.values.codec import encode
 from headwater.values.hints import freeze_with, schema_of

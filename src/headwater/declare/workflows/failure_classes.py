@@ -10,7 +10,6 @@ Must never know: what follows from it.
 from __future__ import annotations
 
 import errno
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
@@ -27,6 +26,7 @@ from headwater.errors import (
     TransientError,
 )
 from headwater.values.author_text import clean, message_of, traceback_text
+from headwater.workflow.retry_after import retry_after_ms
 from headwater.workflow.rows import FailureKind
 from headwater.workflow.transitions import RunFailure
 from headwater.workflow.workflow_limits import RETRY_AFTER_MAX_MS, SERVICE_MAX
@@ -45,8 +45,10 @@ class LateError(TransientError):
 
 
 _NETWORK: Final[tuple[type[BaseException], ...]] = (
-    *(TimeoutError, ConnectionError, socket.gaierror, socket.herror),
-    *(HttpUnreachableError, OfflineError),
+    TimeoutError,
+    ConnectionError,
+    HttpUnreachableError,
+    OfflineError,
 )
 
 _ERRNO: Final = frozenset(
@@ -57,6 +59,7 @@ _ERRNO: Final = frozenset(
 """Of an OSError that has no class of its own."""
 
 _CLIENTS: Final[dict[str, tuple[str, ...]]] = {
+    "socket": ("gaierror", "herror"),
     "http.client": ("IncompleteRead", "BadStatusLine"),
     "ssl": ("SSLEOFError", "SSLZeroReturnError", "SSLSyscallError"),
     "httpx": ("TimeoutException", "NetworkError", "RemoteProtocolError", "ProxyError"),
@@ -183,8 +186,6 @@ def _after_ms(error: BaseException, now: int) -> int:
         return int(min(max(known, 0), RETRY_AFTER_MAX_MS)) if isinstance(known, int | float) else 0
     if _status(error) is None:
         return 0
-    from headwater.http.http_headers import retry_after_ms  # noqa: PLC0415  # only where something was answered
-
     headers = getattr(error, "headers", None) or getattr(getattr(error, "response", None), "headers", None)
     found = retry_after_ms(headers.get("Retry-After"), now) if headers is not None else None
     return int(min(max(found or 0, 0), RETRY_AFTER_MAX_MS))

@@ -15,14 +15,16 @@ from headwater.cells.context import Owner
 from headwater.cells.detached_value import Sealed
 from headwater.declare.events.payload import hints_of
 from headwater.declare.functions.function_code import signature_of
-from headwater.declare.workflows.connector import Connector
+from headwater.declare.workflows.connector import Connector, Operation
 from headwater.declare.workflows.consumer import Consumer, Types, default_of, overrides, sealed_as
 from headwater.declare.workflows.event_types import check_events
 from headwater.declare.workflows.run_handle import Run
 from headwater.declare.workflows.topic import Topic
 from headwater.errors import DeclarationError, UsageError
+from headwater.values.codec import encode
 from headwater.values.duration import Duration, to_ms
 from headwater.workflow.retry_policy import Retry
+from headwater.workflow.rows import CallRow
 from headwater.workflow.schedule import Schedule
 from headwater.workflow.workflow_limits import PHASE_MS
 from headwater.workflow.workflow_spec import ConsumerSpec, ProducerSpec
@@ -192,3 +194,17 @@ class Timeouts:
                     f'{where}: timeout={given!r} leaves no time at all; write "30s", or leave it out'
                 )
             self.seconds[phase] = ms / 1000
+
+
+def operation_of(handler: Declared, name: str) -> Operation[..., Any] | None:
+    """The operation of that name, of those that a handler uses."""
+    return next((c.operations[name] for c in handler.uses if name in c.operations), None)
+
+
+def answered_bytes(handler: Declared | Producer, call: CallRow | None, result: object) -> bytes:
+    """What a reconciliation found, as it is kept."""
+    assert isinstance(handler, Declared)
+    assert call is not None
+    operation = operation_of(handler, call.operation)
+    sealed = handler.types.result if operation is None else operation.result
+    return encode(sealed.seal(result))

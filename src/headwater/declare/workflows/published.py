@@ -6,16 +6,13 @@ Must never know: how an event is published.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
+from headwater.declare.workflows.workflow_port import HubPort
 from headwater.errors import EventRefusedError, UnavailableError, UsageError
-from headwater.machine import machine
 from headwater.workflow.table_transaction import Part, Ride
-
-if TYPE_CHECKING:
-    from headwater.cells.transaction import Transaction
-    from headwater.runtime.workflows.hub import Hub
 
 
 class Published(str):  # noqa: SLOT000  # what it waits for
@@ -24,13 +21,13 @@ class Published(str):  # noqa: SLOT000  # what it waits for
     In a transaction, a handler, a producer or `next`, it lands with the commit of that: wait after it has ended.
     """
 
-    _hub: Hub
+    _hub: HubPort
     _ride: Ride
     _part: Part
     _tx: Transaction | None
 
     @classmethod
-    def of(cls, message: str, hub: Hub, ride: Ride, part: Part, tx: Transaction | None) -> Published:
+    def of(cls, message: str, hub: HubPort, ride: Ride, part: Part, tx: Transaction | None) -> Published:
         """On its way, alone or with a transaction."""
         made = cls(message)
         made._hub, made._ride, made._part, made._tx = hub, ride, part, tx
@@ -74,5 +71,5 @@ class Published(str):  # noqa: SLOT000  # what it waits for
         return EventRefusedError(message, event=self.id)
 
     def __await__(self) -> Generator[Any, Any, bool]:
-        """As `sync`, without holding up the event loop."""
-        return machine().to_thread(self.sync).__await__()
+        """As `sync`, without blocking the event loop."""
+        return self._hub.in_thread(self.sync).__await__()

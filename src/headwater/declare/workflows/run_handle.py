@@ -8,30 +8,19 @@ Must never know: how a phase is called, and when.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from enum import StrEnum
+from collections.abc import Callable
 from inspect import iscoroutinefunction
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from headwater.declare.workflows.connector import Connector, Operation
+from headwater.declare.workflows.current_run import Doing
 from headwater.declare.workflows.failure_classes import kind_of
 from headwater.errors import PhaseError
-from headwater.runtime.error_report import log
 from headwater.workflow.rows import FailureKind, FlowRow, RunRow
 from headwater.workflow.run_rows import key_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Doing(StrEnum):
-    """What of an author's is being called."""
-
-    PRODUCE = "a producer"
-    PREPARE = "prepare"
-    MUTATE = "mutate"
-    RECONCILE = "reconcile"
-    NEXT = "next"
 
 
 PHASES: Final[dict[Doing | None, str]] = {
@@ -52,7 +41,13 @@ class Run:
     """One attempt, as its handlers see it."""
 
     def __init__(
-        self, flow: FlowRow, row: RunRow, uses: tuple[Connector, ...], on: tuple[type[BaseException], ...] = ()
+        self,
+        flow: FlowRow,
+        row: RunRow,
+        uses: tuple[Connector, ...],
+        on: tuple[type[BaseException], ...] = (),
+        *,
+        warn: Callable[[str], object],
     ) -> None:
         self.id: int = row.id
         self.workflow: str = flow.name
@@ -67,6 +62,7 @@ class Run:
         self._call = row.call
         self._uses = uses
         self._on = on
+        self._warn = warn
         self.doing: Doing | None = None
         # Broken against the phases: the run ends with this, whatever its code has caught.
         self.violation: PhaseError | None = None
@@ -156,7 +152,7 @@ class Run:
         if self.doing is Doing.PREPARE:
             raise self.violated(message)
         # Something may have happened outside: that matters more.
-        log.warning("run %s: %s", self.id, message)
+        self._warn(f"run {self.id}: {message}")
         return False
 
     def violated(self, message: str) -> PhaseError:
@@ -166,7 +162,3 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.workflow}.{self.handler}, attempt {self.attempt}>"
-
-
-CURRENT: Final[ContextVar[Run | None]] = ContextVar("headwater-run", default=None)
-"""The run that this code is called in."""

@@ -8,26 +8,23 @@ Must never know: who consumes what is published.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headwater.cells.context import HERE, UNTRACKED, Frame, Owner, check_crossing, find
 from headwater.cells.detached_value import Sealed
+from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
+from headwater.declare.workflows.current_run import CURRENT, Doing
 from headwater.declare.workflows.published import Published
-from headwater.declare.workflows.run_handle import CURRENT, Doing
 from headwater.declare.workflows.webhook import Webhook
+from headwater.declare.workflows.workflow_port import HubPort, WorkflowPort
 from headwater.errors import AddressError, ClosedError, NotFoundError, UsageError, WriteError
-from headwater.runtime.space_runtime import BaseSpace
 from headwater.values.codec import decode, encode
 from headwater.values.hints import schema_of
 from headwater.values.schema import ANY
 from headwater.values.tree import Value, freeze
 from headwater.workflow.publication import Publication, publish
 from headwater.workflow.tables import WorkflowTables
-
-if TYPE_CHECKING:
-    from headwater.declare.workflows.workflow import Workflow
-    from headwater.runtime.workflows.hub import Hub
 
 T = TypeVar("T")
 
@@ -41,19 +38,19 @@ TITLE_MAX = 500
 class Topic(Generic[T]):
     """Events of one kind, each with an id that its source gives it."""
 
-    def __init__(self, owner: Owner, flow: Workflow, name: str, kind: object, webhook: Webhook | None = None) -> None:
+    def __init__(self, owner: Owner, flow: str, name: str, kind: object, webhook: Webhook | None = None) -> None:
         self._owner = owner
         self._flow = flow
         self.name = name
         self.kind = kind
         self.webhook = webhook
         schema = ANY if kind is Any else schema_of(kind, where=f"topic {name}")
-        self.payload: Sealed = Sealed(owner, f"{flow.full_name}.{name}", (), schema=schema)
+        self.payload: Sealed = Sealed(owner, f"{flow}.{name}", (), schema=schema)
 
     @property
     def address(self) -> str:
         """Its name, in full."""
-        return f"{self._flow.full_name}.{self.name}"
+        return f"{self._flow}.{self.name}"
 
     def publish(self, value: T, /, *, id: str, title: str = "") -> Published:  # noqa: A002  # as authors say it
         """Publish an event. The same id again is the same event: while it waits it gets the new value, then never.
@@ -64,7 +61,7 @@ class Topic(Generic[T]):
         """
         event = self.publication(self.payload.seal(value), id, title)
         space, tx = find(self._owner, self, UNTRACKED)
-        assert isinstance(space, BaseSpace)
+        assert isinstance(space, WorkflowPort)
         return self._put(space, tx, event)
 
     def publication(
@@ -78,16 +75,14 @@ class Topic(Generic[T]):
                 f"{self.address}.publish() in {run.doing}: publish in a producer or in next, whose commit it is part of"
             )
         origin = "" if run is not None and run.doing is Doing.NEXT else source or self.name
-        return Publication(
-            self._flow.full_name, self.name, message, encode(value), str(title)[:TITLE_MAX], origin, is_pinned
-        )
+        return Publication(self._flow, self.name, message, encode(value), str(title)[:TITLE_MAX], origin, is_pinned)
 
-    def from_json(self, space: BaseSpace, given: object) -> Value:
+    def from_json(self, space: Home, given: object) -> Value:
         """What comes from outside of Python, checked. Raises SchemaError."""
         frozen = freeze(given, f"what is published to {self.address}")
         return self.payload.seal(self.payload.unseal(space, space.untracked, frozen))
 
-    def _put(self, space: BaseSpace, tx: Transaction | None, event: Publication) -> Published:
+    def _put(self, space: WorkflowPort, tx: Transaction | None, event: Publication) -> Published:
         hub = space.flows
         self._check_deployed(hub)
         run, frame = CURRENT.get(), HERE.get()
@@ -107,7 +102,7 @@ class Topic(Generic[T]):
         if not tx.is_open:
             message = f"cannot publish to {self.address}: {tx.name or 'the transaction'} of this code has ended"
             raise ClosedError(f"{message}; publish before it does, or outside of it")
-        refused = tx.refusal(space.key(self._flow.full_name, "space"))
+        refused = tx.refusal(space.key(self._flow, "space"))
         if refused or (frame is not None and frame.read_only):
             name = tx.name or "this code"
             raise WriteError(f"{name} only reads, and may be run again: publish to {self.address} in a handler")
@@ -118,9 +113,9 @@ class Topic(Generic[T]):
         tx.launch(lambda: ride.parts.remove(part))
         return Published.of(event.message, hub, ride, part, tx)
 
-    def _check_deployed(self, hub: Hub) -> None:
+    def _check_deployed(self, hub: HubPort) -> None:
         """Said here: nobody listens when it is found out that there is no such topic."""
-        hosted = hub.hosted.get(self._flow.full_name)
+        hosted = hub.hosted.get(self._flow)
         if hosted is None or self.name not in hosted.spec.topics:
             message = (
                 f"{self.address}.publish(): the topic was declared after the app was opened, and is not deployed; "
@@ -128,7 +123,7 @@ class Topic(Generic[T]):
             )
             raise NotFoundError(message, topic=self.name)
 
-    def opened(self, space: BaseSpace, payload: bytes) -> T:
+    def opened(self, space: Home, payload: bytes) -> T:
         """What was published, as authors get it."""
         try:
             value: Any = self.payload.unseal(space, space.untracked, decode(payload))
@@ -159,7 +154,7 @@ def _outermost(frame: Frame | None) -> Frame | None:
     return frame
 
 
-def _shares(frame: Frame | None, hub: Hub) -> bool:
+def _shares(frame: Frame | None, hub: HubPort) -> bool:
     """Whether what is around the code is in the same file."""
     home = None if frame is None else frame.home
-    return isinstance(home, BaseSpace) and home.is_main and home.flows is hub
+    return isinstance(home, WorkflowPort) and home.is_main and home.flows is hub

@@ -6,10 +6,10 @@ Must never know: when anything of it runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from inspect import getsource
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Final, ParamSpec, TypeVar, cast, get_args
 
 import msgspec
 
@@ -17,15 +17,15 @@ from headwater.cells.context import UNTRACKED, Owner, find
 from headwater.cells.document_class import Doc, declare_doc
 from headwater.cells.list_and_map import Map
 from headwater.declare.functions.function_code import is_generator
+from headwater.declare.workflows.broken import Fixer
 from headwater.declare.workflows.connector import Connector, Operation
 from headwater.declare.workflows.consumer import Consumer, check_methods
-from headwater.declare.workflows.handler_specs import Declared, Producer, Timeout, Timeouts
+from headwater.declare.workflows.controls import Controls
+from headwater.declare.workflows.handler_specs import Declared, Producer, Timeout, Timeouts, answered_bytes
 from headwater.declare.workflows.topic import Topic
 from headwater.declare.workflows.webhook import Webhook
+from headwater.declare.workflows.workflow_port import HubPort, WorkflowPort
 from headwater.errors import DeclarationError, NameRefusedError, WriteError
-from headwater.runtime.space_runtime import BaseSpace
-from headwater.runtime.workflows.controls import Controls
-from headwater.runtime.workflows.external_calls import answered_bytes
 from headwater.values.duration import Duration
 from headwater.workflow.deployment import check
 from headwater.workflow.retry_policy import DEFAULT, Retry
@@ -33,10 +33,6 @@ from headwater.workflow.rows import CallRow, RunRow
 from headwater.workflow.schedule import in_words, make_schedule
 from headwater.workflow.workflow_limits import KEEP_RUNS, PEEK, PEEK_MAX
 from headwater.workflow.workflow_spec import FlowSpec, OnPoison
-
-if TYPE_CHECKING:
-    from headwater.runtime.workflows.hub import Hub
-    from headwater.runtime.workflows.repair import Broken
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,9 +69,6 @@ class Status(Doc):
             raise WriteError(f"{message}; use flow.pause(), flow.resume(), flow.now() and the like", field=name)
         super().__setattr__(name, value)
 
-
-Fixer: TypeAlias = "Callable[[Broken], str | Awaitable[str | None] | None]"
-"""Who repairs handlers: given what is broken, returns new source for it, or None to give up."""
 
 F = TypeVar("F", bound=Fixer)
 
@@ -130,7 +123,7 @@ class Workflow(Controls):
         if not isinstance(given, Webhook | None):
             message = f"topic {name!r}: webhook= is a hw.Webhook, such as hw.Webhook.github(secret), not {webhook!r}"
             raise DeclarationError(message)
-        made: Topic[T] = Topic(self.owner, self, name, kind, webhook)
+        made: Topic[T] = Topic(self.owner, self.full_name, name, kind, webhook)
         self.topics[name] = made
         return made
 
@@ -313,12 +306,12 @@ class Workflow(Controls):
             return super()._kept(run, call, result)
         return answered_bytes(handler, call, result)
 
-    def _place(self) -> tuple[Hub, str]:
+    def _place(self) -> tuple[HubPort, str]:
         return self._space().flows, self.full_name
 
-    def _space(self) -> BaseSpace:
+    def _space(self) -> WorkflowPort:
         space, _ = find(self.owner, self.full_name, UNTRACKED)
-        assert isinstance(space, BaseSpace)
+        assert isinstance(space, WorkflowPort)
         return space
 
     def _actor(self, by: str) -> str:

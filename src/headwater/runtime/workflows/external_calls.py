@@ -5,14 +5,10 @@ Must never know: when they are made.
 
 from __future__ import annotations
 
-from typing import Any
-
-from headwater.declare.workflows.connector import Operation
-from headwater.declare.workflows.handler_specs import Declared, Producer
+from headwater.declare.workflows.handler_specs import Declared, Producer, answered_bytes, operation_of
 from headwater.declare.workflows.plan import Applied, NotApplied
 from headwater.errors import HeadwaterError, InvariantError, StoreError, TransitionError
 from headwater.runtime.workflows.hub import Hub
-from headwater.values.codec import encode
 from headwater.workflow import transitions
 from headwater.workflow.rows import CallRow
 
@@ -20,11 +16,6 @@ from headwater.workflow.rows import CallRow
 def own_operation(handler: Declared) -> str:
     """What a class that acts itself calls."""
     return f"{handler.name}.mutate"
-
-
-def operation_of(handler: Declared, name: str) -> Operation[..., Any] | None:
-    """The operation of that name, of those that a handler uses."""
-    return next((c.operations[name] for c in handler.uses if name in c.operations), None)
 
 
 def can_reconcile(handler: Declared | Producer, call: CallRow | None) -> bool:
@@ -38,15 +29,6 @@ def reconciles(handler: Declared | Producer, name: str) -> bool:
         return False
     operation = operation_of(handler, name)
     return handler.has_reconcile if operation is None else operation.reconciler is not None
-
-
-def answered_bytes(handler: Declared | Producer, call: CallRow | None, result: object) -> bytes:
-    """What a reconciliation found, as it is kept."""
-    assert isinstance(handler, Declared)
-    assert call is not None
-    operation = operation_of(handler, call.operation)
-    sealed = handler.types.result if operation is None else operation.result
-    return encode(sealed.seal(result))
 
 
 def settle(hub: Hub, handler: Declared | Producer, call: CallRow | None, answer: object) -> str | None:

@@ -7,13 +7,16 @@ Must never know: how a run is executed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from headwater.cells.transaction import Transaction
+from headwater.declare.workflows.workflow import Workflow
 from headwater.errors import HeadwaterError, InvariantError, UsageError
 from headwater.host.storage import Storage
 from headwater.machine import Lock, machine
+from headwater.runtime.workflows.process_user import process_user
 from headwater.values.ids import MAIN, Millis
 from headwater.workflow.planner import Flags
 from headwater.workflow.rows import RunPhase, RunRow, RunStatus
@@ -22,10 +25,6 @@ from headwater.workflow.table_transaction import Part, Ride
 from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.transitions import Begun, came_back
 from headwater.workflow.workflow_spec import FlowSpec
-
-if TYPE_CHECKING:
-    from headwater.cells.transaction import Transaction
-    from headwater.declare.workflows.workflow import Workflow
 
 T = TypeVar("T")
 
@@ -130,6 +129,14 @@ class Hub:
     def wait(self, timeout: float | None = None) -> None:
         """Until everything so far is on disk. Raises UnavailableError if that takes too long."""
         self._storage.wait(timeout)
+
+    def in_thread(self, work: Callable[[], T]) -> Coroutine[Any, Any, T]:
+        """Run blocking work beside the event loop."""
+        return machine().to_thread(work)
+
+    def user(self) -> str:
+        """The user of this process."""
+        return process_user()
 
     def _hear(self, ride: Ride) -> None:
         """Called by whoever decides, with the storage's lock held: flags and bells only."""

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headwater.declare.workflows.broken import Broken
 from headwater.declare.workflows.consumer import Consumer, Types, check_methods
 from headwater.declare.workflows.failure_classes import text_of
 from headwater.declare.workflows.handler_specs import Declared, Producer
@@ -41,22 +42,6 @@ from headwater.workflow.transitions import Repair
 
 FIXER_S: Final = 600.0
 """How long a repair by an async function may take."""
-
-
-class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fixer is told: the run that failed, the code that did, and how."""
-
-    workflow: str
-    handler: str
-    run: int
-    phase: str
-    error: str
-    details: str
-    """The traceback."""
-    source: str
-    """Of the class or function as it is now, with how it was declared; empty if there is none."""
-    attempt: int
-    """1 for the first repair since something worked."""
 
 
 def source_of(handler: Declared | Producer) -> str:

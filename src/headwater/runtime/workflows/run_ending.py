@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from headwater.declare.workflows.current_run import Doing
 from headwater.declare.workflows.failure_classes import classified
 from headwater.declare.workflows.handler_specs import Declared, Producer
-from headwater.declare.workflows.run_handle import PHASES, Doing, Run
+from headwater.declare.workflows.run_handle import PHASES, Run
 from headwater.errors import TransitionError, UserCodeError
 from headwater.host.timed_call import Watched
 from headwater.machine import machine

@@ -20,8 +20,9 @@ from msgspec.structs import replace
 from headwater.cells.context import HERE
 from headwater.cells.detached_value import Sealed
 from headwater.declare.workflows.consumer import Consumer
+from headwater.declare.workflows.current_run import CURRENT, Doing
 from headwater.declare.workflows.failure_classes import LateError, text_of
-from headwater.declare.workflows.handler_specs import Declared, Producer
+from headwater.declare.workflows.handler_specs import Declared, Producer, answered_bytes, operation_of
 from headwater.declare.workflows.plan import (
     Applied,
     Event,
@@ -32,7 +33,7 @@ from headwater.declare.workflows.plan import (
     moment,
     wake_ms,
 )
-from headwater.declare.workflows.run_handle import CURRENT, Acted, Doing, Run
+from headwater.declare.workflows.run_handle import Acted, Run
 from headwater.errors import (
     HeadwaterError,
     IndeterminateError,
@@ -47,9 +48,7 @@ from headwater.host.loop_thread import ElapsedError
 from headwater.machine import machine
 from headwater.runtime.error_report import log
 from headwater.runtime.workflows.external_calls import (
-    answered_bytes,
     can_reconcile,
-    operation_of,
     own_operation,
     reconciles,
     settle,
@@ -90,7 +89,7 @@ class Performance(Ending):
         self.begun = begun
         self.row: RunRow = begun.run
         self.handler: Declared | Producer = self._handler()
-        self.run = Run(begun.flow, begun.run, self.handler.uses, self.handler.retry.on)
+        self.run = Run(begun.flow, begun.run, self.handler.uses, self.handler.retry.on, warn=log.warning)
         self._await = awaiting
         self.operation = ""
         # What was planned here, as `mutate` gets it.

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headwater.cells.detached_value import Sealed
-from headwater.declare.workflows.handler_specs import Declared
+from headwater.declare.workflows.handler_specs import Declared, operation_of
 from headwater.declare.workflows.plan import Applied, Nothing, Skipped
-from headwater.runtime.workflows.external_calls import operation_of
 from headwater.runtime.workflows.hub import Hub
 from headwater.values.codec import decode, encode
 from headwater.workflow.rows import CallRow, EffectOutcome, RunRow

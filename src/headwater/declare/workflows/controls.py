@@ -5,13 +5,12 @@ Must never know: how it is asked for.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from headwater.declare.workflows.plan import Answer, Applied, NotApplied, Skipped, Unknown
+from headwater.declare.workflows.workflow_port import HubPort
 from headwater.errors import TransitionError, UsageError
 from headwater.values.codec import encode
 from headwater.values.tree import freeze
@@ -21,26 +20,12 @@ from headwater.workflow.rows import CallRow, RunRow
 from headwater.workflow.run_queries import InputView, RunView
 from headwater.workflow.tables import WorkflowTables
 
-if TYPE_CHECKING:
-    from headwater.runtime.workflows.hub import Hub
-
-
-def user() -> str:
-    """Who this process runs as, for what is decided in it."""
-    from getpass import getuser  # noqa: PLC0415  # only where a person decides
-
-    try:
-        return getuser()
-    except (KeyError, OSError, ImportError):
-        # A number without a name, as in many containers.
-        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
-
 
 class Controls(ABC):
     """Pausing, approving, reconciling and looking at runs. Each is on disk when it returns, or raises why not."""
 
     @abstractmethod
-    def _place(self) -> tuple[Hub, str]:
+    def _place(self) -> tuple[HubPort, str]:
         """Where it is deployed, and its name in full."""
 
     def pause(self) -> None:
@@ -107,7 +92,7 @@ class Controls(ABC):
         hub.do(both)
 
     def _actor(self, by: str) -> str:
-        return by or user()
+        return by or self._place()[0].user()
 
     def reconcile(self, run: int, answer: Answer[object] | Skipped, *, by: str = "", reason: str = "") -> None:
         """Say what became of a call: `hw.Applied(result)`, `hw.NotApplied()` or `hw.Skipped()`.

@@ -1,0 +1,16 @@
+"""The user that this process runs as."""
+
+from __future__ import annotations
+
+import os
+
+
+def process_user() -> str:
+    """The name of the user; of a user without a name, the number."""
+    from getpass import getuser  # noqa: PLC0415  # only where a person decides
+
+    try:
+        return getuser()
+    except (KeyError, OSError, ImportError):
+        # A number without a name, as in many containers.
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
