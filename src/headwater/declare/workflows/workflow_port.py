@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from headwater.cells.space_port import Home
 from headwater.cells.transaction import Transaction
 from headwater.workflow.table_transaction import Part, Ride
-from headwater.workflow.tables import Book
+from headwater.workflow.tables import WorkflowTables
 from headwater.workflow.workflow_spec import FlowSpec
 
 T = TypeVar("T")
@@ -31,10 +31,10 @@ class HubPort(Protocol):
     def post(self, *parts: Part, soon: bool = True) -> Ride:
         """Send a transaction of the tables, without waiting for the disk."""
 
-    def do(self, part: Callable[[Book], T]) -> T:
+    def do(self, part: Callable[[WorkflowTables], T]) -> T:
         """Write the tables. On disk at return. Raises what rejected it."""
 
-    def look(self, question: Callable[[Book], T]) -> T:
+    def look(self, question: Callable[[WorkflowTables], T]) -> T:
         """Query the tables."""
 
     def along(self, tx: Transaction) -> Ride:
