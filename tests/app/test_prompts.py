@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.cells.context import OPEN
+from headwater.cells.context import open_spaces
 from headwater.errors import DeclarationError, SpaceHeldError, UsageError
 from headwater.host.space_files import open_space
 
@@ -45,11 +45,11 @@ def notebook(url: str) -> tuple[hw.App, hw.Space]:
 @pytest.mark.usefixtures("at_a_prompt")
 def test_a_notebook_that_is_run_from_the_top_again_closes_its_first_opening(tmp_path: Path) -> None:
     url = str(tmp_path / "lab.db")
-    before = len(OPEN)
+    before = len(open_spaces())
     _, first = notebook(url)
     app, second = notebook(url)
     assert first.closed
-    assert len(OPEN) == before + 1
+    assert len(open_spaces()) == before + 1
     assert second.cell("lab.count").value == 2
     third = app.open(url)
     assert second.closed
@@ -90,8 +90,8 @@ space = app.open("lab.db")
 app = hw.App("lab")
 space = app.open("lab.db")
 space.close()
-from headwater.cells.context import OPEN
-print("left", len(OPEN))
+from headwater.cells.context import open_spaces
+print("left", len(open_spaces()))
 """
     command = [sys.executable, "-i", "-q"]
     done = subprocess.run(command, input=inputs, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cells.context import OPEN
+from headwater.cells.context import open_spaces
 from headwater.host.plain_space import Space
 from tests.docs.blocks import THIS_CHECKOUT, Reader, find_blocks
 from tests.support.warm import Warm
@@ -51,7 +51,7 @@ def alone() -> Iterator[None]:
 
 
 def _close_all() -> None:
-    for space in list(OPEN):
+    for space in list(open_spaces()):
         if isinstance(space, Space):
             space.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.cells.context import OPEN
+from headwater.cells.context import open_spaces
 from headwater.errors import ClosedError, UsageError
 from tests.app.desk import Desk
 
@@ -121,7 +121,7 @@ def test_interrupt_in_a_listener_goes_on(desk: Desk) -> None:
 def test_what_cannot_be_called_in_the_middle_of_a_print_is_refused(desk: Desk, what: Any) -> None:
     with pytest.raises(UsageError, match="on_console takes a plain function, or None, not"):
         desk.app.open("memory:", on_console=what)
-    assert not OPEN
+    assert not open_spaces()
     with desk.open() as space:
         with pytest.raises(UsageError, match="on_console takes a plain function"):
             space.on_console = what

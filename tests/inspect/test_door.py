@@ -16,7 +16,8 @@ import pytest
 import headwater as hw
 from headwater.inspect import socket_service, sockets
 from headwater.inspect.socket_paths import PATH_MAX, knock, place_of
-from headwater.inspect.sockets import DOORS, Doors
+from headwater.inspect.sockets import doors
+from headwater.machine import Machine, use
 from tests.support.doors import (
     SAFETY_S,
     STAYING,
@@ -62,13 +63,13 @@ def test_only_the_owner_can_use_it_and_it_goes_with_the_space(counter: Counter, 
 
 def test_space_in_memory_has_none(counter: Counter) -> None:
     with counter.app.open("memory:"):
-        assert not DOORS.open
+        assert not doors().open
 
 
 def test_opening_for_a_moment_makes_none(counter: Counter, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "GRACE_S", SAFETY_S)
     with counter.app.open(file):
-        behind = DOORS.open[str(file)]
+        behind = doors().open[str(file)]
         counter.count.value = 1
         assert [path.name for path in file.parent.iterdir() if "runtime" in path.name] == []
     assert not behind.tried.is_set()
@@ -120,14 +121,13 @@ def test_process_without_room_for_another_file_or_thread_opens_all_the_same(
     def refuse() -> None:
         raise OSError("too many open files")
 
-    monkeypatch.setattr(sockets, "DOORS", Doors())
-    monkeypatch.setattr("headwater.inspect.view.DOORS", sockets.DOORS)
     monkeypatch.setattr(sockets, "Bell", refuse)
-    with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
-        counter.count.value = 1
-        assert counter.doubled() == 2
+    with use(Machine()):
+        with caplog.at_level("DEBUG", "headwater"), counter.app.open(file):
+            counter.count.value = 1
+            assert counter.doubled() == 2
+        assert not sockets.doors().open
     assert "has no door: too many open files" in caplog.text
-    assert not sockets.DOORS.open
 
 
 def test_door_of_a_killed_process_is_replaced(counter: Counter, file: Path) -> None:
@@ -184,7 +184,7 @@ def test_every_file_has_a_door_of_its_own(counter: Counter, tmp_path: Path) -> N
     assert sum(thread.name == "headwater-door" for thread in threading.enumerate()) == 1
     for space in spaces:
         space.close()
-    assert not DOORS.open
+    assert not doors().open
 
 
 def test_space_that_is_opened_again_is_found_again(counter: Counter, file: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import headwater as hw
 from headwater.inspect.records import VERSION, Ask, Opening, Question
 from headwater.inspect.socket_paths import Caller, knock
-from headwater.inspect.sockets import DOORS, Door
+from headwater.inspect.sockets import Door, doors
 
 SAFETY_S = 120
 """No test waits this long unless it fails."""
@@ -19,13 +19,13 @@ SAFETY_S = 120
 BEGINNING = """
 import sys
 import headwater as hw
-from headwater.host import door
+from headwater.inspect import sockets as door
 
 door.GRACE_S = 0
 
 def ready(*words):
     # When there is a door, and whoever reads this can go on.
-    for each in list(door.DOORS.open.values()):
+    for each in list(door.doors().open.values()):
         assert each.tried.wait(120)
     # In one write: what a handler prints in another thread comes before or after it, never in the middle.
     print(" ".join(words or ["ready"]) + "\\n", end="", flush=True)
@@ -75,7 +75,7 @@ BRIEF = SHOP + "\nwith app.open(sys.argv[1]):\n    tax.value = 20\n"
 
 def door_of(file: Path | str) -> Door:
     """Of a space that is open here, when it was tried to make one."""
-    door = DOORS.open[str(Path(file).resolve())]
+    door = doors().open[str(Path(file).resolve())]
     assert door.tried.wait(SAFETY_S)
     return door
 

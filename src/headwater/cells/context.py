@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from headwater.cells.cross_space import crossing_error
 from headwater.errors import AmbiguousError, NotOpen
+from headwater.machine import machine
 
 if TYPE_CHECKING:
     from headwater.cells.space_port import Home
@@ -134,8 +135,16 @@ def without_transactions(frame: Frame | None) -> Frame | None:
     return frame if frame.tx is None and outer is frame.outer else Frame(frame.home, None, outer)
 
 
-OPEN: Final[list[Home]] = []
-"""Every space that is open in this process, in the order of opening."""
+class _OpenSpaces:
+    """State of the process."""
+
+    def __init__(self) -> None:
+        self.homes: list[Home] = []
+
+
+def open_spaces() -> list[Home]:
+    """Every space that is open in this process, in the order of opening."""
+    return machine().state(_OpenSpaces).homes
 
 
 def sole_open(what: str) -> tuple[Home, Transaction | None]:
@@ -143,7 +152,7 @@ def sole_open(what: str) -> tuple[Home, Transaction | None]:
     around = innermost(what)
     if around is not None:
         return around
-    homes = list(OPEN)
+    homes = list(open_spaces())
     if not homes:
         raise NotOpen(f"{what} needs an open space, and there is none here; wrap the code in `with app.open(...)`")
     if len(homes) > 1:

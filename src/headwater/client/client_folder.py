@@ -60,9 +60,13 @@ create table docs (doc text primary key, seq integer not null, value blob) witho
 _WAL_PAGES: Final = 1000
 """4 MB of log before it is moved to the main file."""
 
-_open: Final[set[str]] = set()
-_opening: Final = machine().lock()
-"""Files that this process has open: another look at one would drop its locks."""
+
+class _OpenFiles:
+    """State of the process: the files it has open. To open one of them again would drop its locks."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        self.lock = machine().lock()
 
 
 @dataclass(slots=True)
@@ -134,8 +138,9 @@ class Folder:
     # -- opening -------------------------------------------------------------------------------------------
 
     def _connect(self) -> apsw.Connection:
-        with _opening:
-            if self._real in _open:
+        files = machine().state(_OpenFiles)
+        with files.lock:
+            if self._real in files.paths:
                 message = f"{self.path} is in use by another opening of this process ({os.getpid()})"
                 raise SpaceHeldError(f"{message}; close that, or give this one a folder of its own", path=self._real)
             # Made before SQLite opens it: what is in it is nobody else's to read.
@@ -162,7 +167,7 @@ class Folder:
                 ) from None
             except apsw.Error as error:
                 raise explain(error, self._real) from error
-            _open.add(self._real)
+            files.paths.add(self._real)
             return db
 
     def _configure(self, db: apsw.Connection) -> None:
@@ -284,7 +289,7 @@ class Folder:
 
     def disown(self) -> None:
         """In a forked child: the file is the parent's."""
-        _open.discard(self._real)
+        machine().state(_OpenFiles).paths.discard(self._real)
 
     # -- the thread ----------------------------------------------------------------------------------------
 
@@ -303,7 +308,7 @@ class Folder:
         finally:
             with suppress(apsw.Error):
                 self._db.close()
-            _open.discard(self._real)
+            machine().state(_OpenFiles).paths.discard(self._real)
 
     def _write(self, batch: _Batch) -> None:
         failure = self.trouble

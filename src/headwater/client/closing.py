@@ -15,6 +15,7 @@ from headwater.client.client_folder import Folder
 from headwater.client.server_link import Link
 from headwater.client.server_url import ServerUrl
 from headwater.errors import OfflineError
+from headwater.machine import machine
 from headwater.sync.client_session import ClientPhase
 
 EXIT_S: Final = 2.0
@@ -66,12 +67,20 @@ class Endable(Protocol):
         """This process was forked from the one that has opened it."""
 
 
-OPEN: Final[WeakSet[Endable]] = WeakSet()
-"""All of this process."""
+class _Openings:
+    """State of the process."""
+
+    def __init__(self) -> None:
+        self.open: WeakSet[Endable] = WeakSet()
+
+
+def openings() -> WeakSet[Endable]:
+    """All openings of this process at servers."""
+    return machine().state(_Openings).open
 
 
 def _disown_all() -> None:
-    for each in list(OPEN):
+    for each in list(openings()):
         each.disown()
 
 
@@ -81,5 +90,5 @@ if hasattr(os, "register_at_fork"):  # not where there is no fork
 
 @atexit.register
 def _close_all() -> None:
-    for each in list(OPEN):
+    for each in list(openings()):
         each.close_with_program(EXIT_S)

@@ -15,7 +15,7 @@ from typing import Final
 
 from headwater.cells.pending_commit import Failure
 from headwater.client.client_folder import Folder, Kept
-from headwater.client.closing import OPEN, Leaving
+from headwater.client.closing import Leaving, openings
 from headwater.client.credentials import Showing
 from headwater.client.document_fetch import NOTHING, Done, Fetching, is_in_loop
 from headwater.client.initial_fetch import prefetch
@@ -87,7 +87,7 @@ class RemoteStorage:
         self._leaving = Leaving(url)
         self._is_derived: Callable[[DocKey], bool] = lambda _: False
         self.memory = RemoteMemory(self._ask, self._note)
-        OPEN.add(self)
+        openings().add(self)
 
     # -- for the opening -----------------------------------------------------------------------------------
 

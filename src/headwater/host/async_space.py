@@ -19,7 +19,7 @@ from headwater.cells.context import Addressed, called
 from headwater.errors import ClosedError, HeadwaterError, NotReadyError, UsageError, UserCodeError
 from headwater.host.async_tasks import Flights
 from headwater.host.document_loading import LoadingAsyncSpace
-from headwater.host.loop_thread import LOOPS
+from headwater.host.loop_thread import handler_loops
 from headwater.host.space_files import Lease
 from headwater.machine import machine
 from headwater.runtime.error_report import log, raise_later
@@ -74,7 +74,7 @@ class AsyncSpace(LoadingAsyncSpace):
             running = asyncio.get_running_loop()
         except RuntimeError:
             return
-        if running is not self.loop and running not in LOOPS:
+        if running is not self.loop and running not in handler_loops():
             message = (
                 f"{called(what)} cannot be used from this event loop: space {self.name!r} was opened in another one; "
                 "open it here as well, with `async with app.aopen(...)`"

@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any
 from weakref import WeakSet
 
 from headwater.errors import TransitionError
 from headwater.machine import CancelledError, Thread, machine
 from headwater.runtime.error_report import log
 
-LOOPS: Final[WeakSet[asyncio.AbstractEventLoop]] = WeakSet()
-"""Those of all spaces. What runs in them is the code of a run, which has its space around it: not a stranger."""
+
+class _HandlerLoops:
+    """State of the process."""
+
+    def __init__(self) -> None:
+        self.open: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+def handler_loops() -> WeakSet[asyncio.AbstractEventLoop]:
+    """The loops of all spaces. Code in them is part of a run, which has its space around it."""
+    return machine().state(_HandlerLoops).open
 
 
 class ElapsedError(Exception):
@@ -52,7 +61,7 @@ class Loop:
         with self._lock:
             if self._loop is None:
                 self._loop = machine().new_loop()
-                LOOPS.add(self._loop)
+                handler_loops().add(self._loop)
                 self._thread = machine().thread(self._loop.run_forever, name="headwater-async")
                 self._thread.start()
             return self._loop

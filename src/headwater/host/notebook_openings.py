@@ -13,7 +13,7 @@ import logging
 import sys
 from typing import Final
 
-from headwater.cells.context import OPEN
+from headwater.cells.context import open_spaces
 from headwater.errors import HeadwaterError
 from headwater.host.plain_space import Space
 from headwater.machine import machine
@@ -32,7 +32,7 @@ def _former(app: str, place: str) -> list[BaseSpace]:
     """Openings of an app of that name at that place that no block is around: nothing else closes them."""
     if not place or not is_interactive():
         return []
-    spaces = [home for home in list(OPEN) if isinstance(home, BaseSpace) and home.opened_as == (app, place)]
+    spaces = [home for home in list(open_spaces()) if isinstance(home, BaseSpace) and home.opened_as == (app, place)]
     return [space for space in spaces if not space.tokens]
 
 

@@ -36,17 +36,6 @@ _SPACE_BYTES_MIN: Final = 512
 """The smallest page of a SQLite file."""
 _SERVER: Final = ("ws:", "wss:")
 _LATER: Final = ("postgresql:", "postgres:")
-_held: Final[dict[str, str]] = {}
-"""Files this process has open, by their real path. A second opening must not even touch them: closing any handle of
-a file drops all of a process's locks on it."""
-_held_lock: Final = machine().lock()
-_shared: Final[dict[str, _Share]] = {}
-"""Spaces that were opened to be shared within this process, by their real path."""
-_sharing: Final = machine().lock()
-_open: Final[WeakSet[Storage]] = WeakSet()
-"""Spaces to close when the program ends: one that forgets to does not lose its last commits."""
-_vfs: str | None = None
-"""What SQLite opens files through; None: its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +47,27 @@ class _Share:
     count: int = 0
     storage: Storage | None = None
     durability: Durability = "full"
+
+
+class _OpenFiles:
+    """State of the process."""
+
+    def __init__(self) -> None:
+        # Open files by their real path. A second opening must not even touch them: closing any handle of a file drops
+        # all locks of the process on it.
+        self.held: dict[str, str] = {}
+        self.held_lock = machine().lock()
+        # Spaces that are shared within this process, by their real path.
+        self.shared: dict[str, _Share] = {}
+        self.sharing = machine().lock()
+        # Closed when the program ends: one that forgets to close does not lose its last commits.
+        self.storages: WeakSet[Storage] = WeakSet()
+        # The VFS that SQLite opens files through; None: its own.
+        self.vfs: str | None = None
+
+
+def _files() -> _OpenFiles:
+    return machine().state(_OpenFiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +192,18 @@ def open_space(
     if url.endswith(("/", os.sep)) and create:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     real = str(path.resolve())
-    with _held_lock:
-        holding = next((held for held in _held if _is_same_file(held, real)), None)
+    files = _files()
+    with files.held_lock:
+        holding = next((held for held in files.held if _is_same_file(held, real)), None)
         if holding is not None:
             message = (
-                f"{path} is open in this process ({os.getpid()}) already, as space {_held[holding]!r}; "
+                f"{path} is open in this process ({os.getpid()}) already, as space {files.held[holding]!r}; "
                 "attach another replica to that one instead"
             )
             raise SpaceHeldError(message, path=str(path), pid=os.getpid())
-        _held[real] = location.space
+        files.held[real] = location.space
     try:
-        backend = SqliteBackend(str(path), durability=durability, vfs=_vfs, create=create)
+        backend = SqliteBackend(str(path), durability=durability, vfs=files.vfs, create=create)
         storage = _storage(backend, location.space, group_max, real)
         if space is not None and storage.name != space:
             storage.close()
@@ -245,8 +256,9 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
     if path is None:
         return Lease(open_space(url, space, durability=durability), None)
     real = str(path.resolve())
-    with _sharing:
-        share = _shared.setdefault(real, _Share())
+    files = _files()
+    with files.sharing:
+        share = files.shared.setdefault(real, _Share())
         share.count += 1
     try:
         with share.turn:
@@ -272,11 +284,12 @@ def share_space(url: str, space: str | None = None, *, create: bool = True, dura
 
 
 def _leave(real: str) -> None:
-    share = _shared.get(real)
+    files = _files()
+    share = files.shared.get(real)
     if share is None:
         return  # disowned
     with share.turn:
-        with _sharing:
+        with files.sharing:
             share.count -= 1
             if share.count:
                 return
@@ -286,9 +299,9 @@ def _leave(real: str) -> None:
             if storage is not None:
                 storage.close()
         finally:
-            with _sharing:
+            with files.sharing:
                 if not share.count:
-                    del _shared[real]
+                    del files.shared[real]
 
 
 def _is_same_file(one: str, other: str) -> bool:
@@ -315,7 +328,7 @@ def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> 
             group_max=group_max,
             on_close=lambda: _release(real),
         )
-        _open.add(storage)
+        _files().storages.add(storage)
         return storage
     except BaseException:
         backend.close()
@@ -324,8 +337,9 @@ def _storage(backend: Backend, space: str, group_max: int, real: str | None) -> 
 
 def _release(real: str | None) -> None:
     if real is not None:
-        with _held_lock:
-            _held.pop(real, None)
+        files = _files()
+        with files.held_lock:
+            files.held.pop(real, None)
 
 
 def use_vfs(name: str | None) -> None:
@@ -333,15 +347,15 @@ def use_vfs(name: str | None) -> None:
 
     For tests and measurements, which register theirs and say so here: the product knows none of them.
     """
-    global _vfs  # noqa: PLW0603  # one for the process, as SQLite's own default is
-    _vfs = name
+    _files().vfs = name
 
 
 def _disown_all() -> None:
     """In a forked child: what the parent has open is the parent's. Here it only would look as if it worked."""
-    _held.clear()
-    _shared.clear()
-    for storage in list(_open):
+    files = _files()
+    files.held.clear()
+    files.shared.clear()
+    for storage in list(files.storages):
         storage.disown()
 
 
@@ -351,6 +365,6 @@ if hasattr(os, "register_at_fork"):  # not where there is no fork
 
 @atexit.register
 def _close_all() -> None:
-    for storage in list(_open):
+    for storage in list(_files().storages):
         with suppress(HeadwaterError):
             storage.close()

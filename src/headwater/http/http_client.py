@@ -25,6 +25,7 @@ from headwater.http.network import Network, SystemNetwork
 from headwater.http.response_body import as_json, as_text
 from headwater.http.url_policy import Policy
 from headwater.http.url_target import read_url
+from headwater.machine import machine
 from headwater.scheduler.graph.node import Node
 from headwater.values.causal import derive_id
 from headwater.values.duration import Duration, to_ms
@@ -37,8 +38,11 @@ FRESH_FOR: Final = f"{FRESH_FOR_MS}ms"
 """In seconds, as a duration."""
 
 
-_SHARED: Final[WeakValueDictionary[tuple[object, ...], HttpResource[Any]]] = WeakValueDictionary()
-"""Clients with the same settings ask for the same things: each document has one writer, whoever made a client anew."""
+class _Resources:
+    """State of the process. Clients with the same settings share resources, so each document has one writer."""
+
+    def __init__(self) -> None:
+        self.shared: WeakValueDictionary[tuple[object, ...], HttpResource[Any]] = WeakValueDictionary()
 
 
 OF_CLIENTS: Final = frozenset({"allow", "private", "max_bytes", "timeout", "tls", "network"})
@@ -141,7 +145,7 @@ class Verb(Asked, Generic[T]):
             # One that is asked in another way is another: each has an age of its own.
             doc = str(derive_id(f"headwater.http.{self.name}", self._client.settings, said, named))
             made = HttpResource[T](self._client.fetcher, asking, doc, accept=self._accept, read=self._read)
-            found = _SHARED.setdefault((doc, *self._client.means), made)
+            found = machine().state(_Resources).shared.setdefault((doc, *self._client.means), made)
             self._resources[*said, *tried.on] = found
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
-from headwater.cells.context import OPEN
+from headwater.cells.context import open_spaces
 from headwater.errors import NotFoundError, UnavailableError, UsageError
 from headwater.inspect import stored_events, stored_pieces
 from headwater.inspect.records import Activity, Ask, EventTold, kind_of, labels
@@ -50,7 +50,7 @@ def waiting_events(window: Window) -> tuple[EventTold, ...]:
 
 def _homes(window: Window) -> list[BaseSpace]:
     """All openings that this process has of the same branch of the file."""
-    return [cast("BaseSpace", home) for home in list(OPEN) if home.place == window.space.place]
+    return [cast("BaseSpace", home) for home in list(open_spaces()) if home.place == window.space.place]
 
 
 def _streams(window: Window) -> set[str]:

@@ -238,7 +238,14 @@ def _nothing() -> None:
     """There is nothing to let go of."""
 
 
-DOORS: Final = Doors()
+def doors() -> Doors:
+    """Those of this process."""
+    return machine().state(Doors)
+
 
 if hasattr(os, "register_at_fork"):  # not where there is no fork
-    os.register_at_fork(before=DOORS.before_fork, after_in_parent=DOORS.after_fork, after_in_child=DOORS.disown)
+    os.register_at_fork(
+        before=lambda: doors().before_fork(),
+        after_in_parent=lambda: doors().after_fork(),
+        after_in_child=lambda: doors().disown(),
+    )

@@ -17,7 +17,7 @@ from headwater.host.storage import Storage
 from headwater.inspect.live_queries import last_look
 from headwater.inspect.records import Opening
 from headwater.inspect.snapshot import keep
-from headwater.inspect.sockets import DOORS
+from headwater.inspect.sockets import doors
 from headwater.machine import Lock
 from headwater.runtime.options import Options
 from headwater.values.address import address_text
@@ -49,7 +49,7 @@ class Window:
         self._names: dict[str, str] = {}
         self._closers: list[Callable[[], None]] = []
         if lease.path is not None:
-            self._closers.append(DOORS.enter(self, lease.path))
+            self._closers.append(doors().enter(self, lease.path))
 
     @contextmanager
     def in_turn(self, wait_s: float) -> Iterator[bool]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from headwater.cells.context import HERE, OPEN, Frame
+from headwater.cells.context import HERE, Frame, open_spaces
 from headwater.cells.transaction import Transaction
 from headwater.cells.transaction_states import SETTLED
 from headwater.errors import EventTimeoutError, UsageError, UserCodeError
@@ -69,7 +69,7 @@ class Mail:
         if not may_write(self._space.connection):
             # Others handle them.
             return
-        earlier = takewhile(lambda home: home is not self._space, list(OPEN))
+        earlier = takewhile(lambda home: home is not self._space, list(open_spaces()))
         others = [getattr(home, "mail", None) for home in earlier if home.place == self._space.place]
         handlers = [handler for mail in others if isinstance(mail, Mail) for handler in list(mail.handlers.values())]
         self._resume({handler.spec.stream for handler in handlers})
@@ -86,7 +86,11 @@ class Mail:
         space = self._space
         if not may_write(space.connection):
             return
-        others = [getattr(home, "mail", None) for home in list(OPEN) if home is not space and home.place == space.place]
+        others = [
+            getattr(home, "mail", None)
+            for home in list(open_spaces())
+            if home is not space and home.place == space.place
+        ]
         elsewhere = {stream for mail in others if isinstance(mail, Mail) for stream in mail.streams}
         self._resume(elsewhere | (self.streams - streams))
 
@@ -162,7 +166,7 @@ class Mail:
         for lane in self._space.scheduler.lanes:
             launch = None if lane.head is None else lane.head.origin
             if launch is not None and not launch.is_near and launch.fate is OriginState.PENDING:
-                for home in list(OPEN):
+                for home in list(open_spaces()):
                     if home.replica is launch.tx.replica:
                         cast("BaseSpace", home).nudge()
 

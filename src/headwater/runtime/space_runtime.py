@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from msgspec.structs import asdict
 
 from headwater.cells.cell import Cell
-from headwater.cells.context import HERE, OPEN, Frame
+from headwater.cells.context import HERE, Frame, open_spaces
 from headwater.cells.display import record_html
 from headwater.cells.document_class import Doc
 from headwater.cells.missing_documents import Guarded, gate_of
@@ -126,7 +126,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         self._listeners = listeners()
         self.tokens: list[Token[Frame | None]] = []
         self._closers: list[Callable[[object], None]] = []
-        OPEN.append(self)
+        open_spaces().append(self)
         self.on_console = options.on_console
         self.window: Window = Window(self, self._turn, lease, options, replica)
         self._wall = options.wall
@@ -550,8 +550,8 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
     def _shut(self) -> None:
         """From here on nobody can use it, and nothing runs."""
         self.closed = self.wary = True
-        if self in OPEN:
-            OPEN.remove(self)
+        if self in open_spaces():
+            open_spaces().remove(self)
         self.window.close()
         if self._fetcher is not None:
             self._fetcher.shut()

@@ -237,14 +237,20 @@ class Hub:
 
 
 _FLOWS: Final = "flows"
-_making = machine().lock()
+
+
+class _Making:
+    """State of the process: one storage gets one hub."""
+
+    def __init__(self) -> None:
+        self.lock = machine().lock()
 
 
 def hub_of(storage: Storage, now: Callable[[], Millis], branch: str = MAIN) -> Hub:
     """The one of a storage."""
     if branch != MAIN:
         raise UsageError(f"workflows are on the main branch; this opening is on {branch!r}", branch=branch)
-    with _making:
+    with machine().state(_Making).lock:
         found = storage.along.get(_FLOWS)
         if not isinstance(found, Hub):
             found = storage.along[_FLOWS] = Hub(storage, now)

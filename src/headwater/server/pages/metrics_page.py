@@ -35,8 +35,6 @@ _REASONS: Final = {
 }
 """Why an upgrade was refused, by its status: what the doorman says in more words."""
 
-_STARTED: Final = machine().time()
-
 
 class Metrics:
     """Of one server. `proxied`: others may come by a proxy of this machine, so it is no reason to be trusted."""
@@ -121,7 +119,9 @@ class Metrics:
 
 
 def _process(page: Page) -> None:
-    page.family("process_start_time_seconds", "gauge", "When it was started, as seconds since 1970.", _STARTED)
+    page.family(
+        "process_start_time_seconds", "gauge", "When it was started, as seconds since 1970.", machine().process.started
+    )
     times = os.times()
     page.family("process_cpu_seconds_total", "counter", "Time that it has computed.", times.user + times.system)
     resident = _resident()
