@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import headwater as hw
-from headwater.declare.functions.fingerprint import Prints
 from headwater.errors import DeclarationError, NotOpen, UsageError
+from headwater.runtime.author_modules import new_fingerprints
 from tests.http.desk import Desk, as_json, local
 from tests.http.rig import PUBLIC, Names, Server, answer, head, held
 
@@ -409,7 +409,7 @@ def test_why_tells_of_a_url_as_of_other_resources(server: Server) -> None:
 
 def print_of(client: hw.http.Client) -> bytes:
     """As another process would find it."""
-    return Prints().of(lambda: (client.json("https://api.example/"), client.text))
+    return new_fingerprints().of(lambda: (client.json("https://api.example/"), client.text))
 
 
 def test_a_client_that_a_function_names_counts_by_its_settings() -> None:
@@ -421,4 +421,4 @@ def test_a_client_that_a_function_names_counts_by_its_settings() -> None:
         print_of(hw.http.Client(headers={"X-Key": "a"})),
     ]
     assert len({one, *others}) == 4
-    assert Prints().of(lambda: hw.http.json) == Prints().of(lambda: hw.http.json)
+    assert new_fingerprints().of(lambda: hw.http.json) == new_fingerprints().of(lambda: hw.http.json)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.structure.project import PACKAGE, ROOT, read_pyproject
 
-CORE = ["errors", "values", "store", "cells", "scheduler", "sync", "workflow"]
-"""Layers 0 to 4, which decide."""
+CORE = ["errors", "values", "store", "cells", "scheduler", "sync", "workflow", "declare"]
+"""The packages without IO, which decide."""
 
 
 @pytest.mark.parametrize("contract_id", ["repeatable", "no-files"])

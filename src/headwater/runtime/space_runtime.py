@@ -41,6 +41,7 @@ from headwater.host.storage import Storage
 from headwater.inspect.live_queries import GraphForm, drawn
 from headwater.inspect.view import Window
 from headwater.machine import Lock, machine
+from headwater.runtime.author_modules import new_fingerprints
 from headwater.runtime.by_address import ByAddress
 from headwater.runtime.connection import Connection
 from headwater.runtime.error_report import OnError, chosen, tell
@@ -113,7 +114,7 @@ class BaseSpace(Facing, ByAddress, FunctionPort, EventPort, BuilderPort, PiecePo
         log_steps(self.name, self.scheduler.trace)
         lease.storage.shows(self.scheduler.graph.writers.__contains__)
         self.mail: Mail = Mail(self)
-        self.prints: Prints = Prints()
+        self.prints: Prints = new_fingerprints()
         self.resuming: Resuming = Resuming(self, options.branch)
         self._pieces: Pieces | None = None
         self.now: Callable[[], float] = options.now

@@ -22,11 +22,11 @@ from typing import Final, Self
 
 from headwater.app import App
 from headwater.cells.context import HERE
-from headwater.declare.functions.fingerprint import Prints
 from headwater.errors import HeadwaterError, UsageError, UserCodeError
 from headwater.host.console_capture import OnConsole, unheard
 from headwater.host.space_files import DEFAULT_SPACE, Lease
 from headwater.host.storage import Storage
+from headwater.runtime.author_modules import new_fingerprints
 from headwater.runtime.options import DemandPolicy, Options
 from headwater.runtime.space_runtime import BaseSpace
 from headwater.scheduler.graph.node import Node
@@ -73,7 +73,7 @@ class Probe:
         self._jitter = Random(seed).random
         # What outlives a restart: the store, and what the functions are known by, for their code is the same.
         self._backend = MemoryBackend()
-        self._prints = Prints()
+        self._prints = new_fingerprints()
         self._stage: Stage | None = None
         # Of the openings before this one.
         self._runs: dict[object, int] = {}

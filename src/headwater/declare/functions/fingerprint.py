@@ -24,9 +24,8 @@ from hashlib import blake2b
 from importlib.util import resolve_name
 from inspect import CO_OPTIMIZED, get_annotations
 from logging import Logger
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from re import Pattern
-from sysconfig import get_paths
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -38,7 +37,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -49,17 +48,13 @@ from headwater.cells.document_field import Field
 from headwater.cells.document_operations import told_apart
 from headwater.cells.reading import Readable
 from headwater.declare.functions.function_options import Declared
-from headwater.machine import machine
 from headwater.values.schema import Schema
 from headwater.values.schema_ruled import RuledSchema
 
-PRINT_BYTES: Final = 8
+FINGERPRINT_BYTES: Final = 8
 """2**32 versions of one function would have to be tried before two are taken for one."""
 
 _RUNTIME: Final = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
-_OWN: Final = __name__.partition(".")[0]
-_INSTALLED: Final = {"site-packages", "dist-packages"}
-_LIBRARIES: Final = [Path(root).resolve() for key, root in get_paths().items() if key in ("stdlib", "platstdlib")]
 _encode: Final = msgspec.msgpack.Encoder().encode
 _SCALARS: Final = frozenset({int, str, float, bool, bytes, complex, type(None)})
 _DESCRIPTORS: Final = (MemberDescriptorType, GetSetDescriptorType, WrapperDescriptorType, MethodDescriptorType)
@@ -68,6 +63,10 @@ _TOLD: Final = (Decimal, Fraction, datetime, date, time, timedelta, tzinfo, UUID
 _IMPORT: Final = opmap["IMPORT_NAME"]
 _LOAD_GLOBAL: Final = opmap["LOAD_GLOBAL"]
 _EXTENDED: Final = opmap["EXTENDED_ARG"]
+
+
+SameAuthors: TypeAlias = Callable[[str, str | None], bool]
+"""Whether a module (the second) is part of the program that a package (the first) belongs to, and no library."""
 
 
 def _exists(known: dict[str, Any], name: str) -> bool:
@@ -79,19 +78,21 @@ def _hash(words: Iterable[bytes | str]) -> bytes:
         body = _encode(list(words))
     except UnicodeEncodeError:
         body = repr(list(words)).encode(errors="backslashreplace")
-    return blake2b(body, digest_size=PRINT_BYTES).digest()
+    return blake2b(body, digest_size=FINGERPRINT_BYTES).digest()
 
 
 class Prints:
     """The prints of one opening. What was met before is not looked at again: programs do not change while they run."""
 
-    def __init__(self, beneath: Prints | None = None) -> None:
+    def __init__(self, nonce: bytes, is_of: SameAuthors, beneath: Prints | None = None) -> None:
+        # Counts for a value that cannot be compared: no two openings share it.
+        self._nonce = nonce
+        self._is_of = is_of
         # What was met by another, who stays.
         self._beneath: dict[tuple[int, str], tuple[object, bytes | str]] = {} if beneath is None else beneath._met  # noqa: SLF001
         # Of each object that was met, so that it is not another with the same number; and for which package.
         self._met: dict[tuple[int, str], tuple[object, bytes | str]] = {}
         self._named: dict[CodeType, tuple[str, ...]] = {} if beneath is None else beneath._named  # noqa: SLF001
-        self._chance: bytes = machine().token_bytes(PRINT_BYTES) if beneath is None else beneath._chance  # noqa: SLF001
         # Names that were met and do not exist yet, each with the globals that it is looked for in.
         self._missing: list[tuple[dict[str, Any], str]] = []
         # Of each function that reaches such names: good as long as none of them exists.
@@ -104,7 +105,7 @@ class Prints:
     def apart(self, maker: Callable[..., object]) -> Prints:
         """For functions that another makes, each time anew: what only they name is forgotten with them."""
         self.of(maker)
-        return Prints(self)
+        return Prints(self._nonce, self._is_of, self)
 
     def of(self, fn: Callable[..., object], *besides: str | Schema) -> bytes:
         """The print of a function, and of whatever else its results depend on: as it was when it was first asked for.
@@ -157,7 +158,7 @@ class Prints:
         if isinstance(value, CodeType):
             yield from self._code(value, package)
         elif isinstance(value, FunctionType):
-            if is_ours or _is_of(package, value.__module__):
+            if is_ours or self._is_of(package, value.__module__):
                 yield from self._function(value, package)
             else:
                 yield from ("library", value.__module__ or "", value.__qualname__)
@@ -225,7 +226,7 @@ class Prints:
             if name in known:
                 found = known[name]
                 parts += (name, self._of(found, package))
-                if isinstance(found, ModuleType) and _is_of(package, found.__name__):
+                if isinstance(found, ModuleType) and self._is_of(package, found.__name__):
                     parts += self._attributes(found, code, package)
         self._missing += [(known, name) for name in _global_names(code) if not _exists(known, name)]
         for user in _importing(code):
@@ -251,7 +252,7 @@ class Prints:
                     if name in known:
                         yield name
                         yield self._of(found, package)
-                elif id(found) not in seen and _is_of(package, found.__name__):
+                elif id(found) not in seen and self._is_of(package, found.__name__):
                     seen.add(id(found))
                     todo.append(found)
 
@@ -261,18 +262,18 @@ class Prints:
         name = ""
         for each in get_instructions(code):
             if each.opname == "IMPORT_FROM" and each.argval not in vars(sys.modules.get(name, sys)):
-                if _is_of(package, name):
+                if self._is_of(package, name):
                     # A module that the first run imports.
-                    yield from (each.argval, self._chance)
+                    yield from (each.argval, self._nonce)
                 continue
             if each.opname != "IMPORT_NAME":
                 loaded.append(each.argval)
                 continue
             level = loaded[-2] if isinstance(loaded[-2], int) else 0
             name = resolve_name("." * level + each.argval, home) if level else each.argval
-            if _is_of(package, name):
+            if self._is_of(package, name):
                 module = sys.modules.get(name)
-                yield from (name, self._chance) if module is None else self._attributes(module, code, package)
+                yield from (name, self._nonce) if module is None else self._attributes(module, code, package)
 
     def _code(self, code: CodeType, package: str) -> Iterator[bytes | str]:
         yield from ("code", str(code.co_flags), repr(code.co_varnames), repr(code.co_names), repr(code.co_freevars))
@@ -288,7 +289,7 @@ class Prints:
 
     def _class(self, cls: type, package: str) -> Iterator[bytes | str]:
         yield from ("class", cls.__module__, cls.__qualname__)
-        if not _is_of(package, cls.__module__):
+        if not self._is_of(package, cls.__module__):
             return
         yield repr(sorted((name, str(hint)) for name, hint in get_annotations(cls).items()))
         if issubclass(cls, Enum):
@@ -331,30 +332,11 @@ class Prints:
         names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", None)
         if names is None:
             self.unknown[f"{cls.__module__}.{cls.__qualname__}"] = None
-            yield from (self._chance, str(id(value)))
+            yield from (self._nonce, str(id(value)))
             return
         for name in names:
             yield str(name)
             yield self._of(getattr(value, name, None), package)
-
-
-@cache
-def _is_of(package: str, module: str | None) -> bool:
-    """Of the same authors: of the same package, or not installed at all, as what lies beside a script is not.
-
-    Whoever changes such a module changes the program. Libraries are told by name.
-    """
-    if module is None:
-        return False
-    top = module.partition(".")[0]
-    if top == package:
-        return True
-    found = sys.modules.get(module) or sys.modules.get(top)
-    file = getattr(found, "__file__", None)
-    if top == _OWN or file is None:
-        return False
-    path = Path(file).resolve()
-    return not any(path.is_relative_to(root) for root in _LIBRARIES) and not _INSTALLED & set(path.parts)
 
 
 def _importing(code: CodeType) -> Iterator[CodeType]:

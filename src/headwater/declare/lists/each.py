@@ -8,8 +8,9 @@ Must never know: what the function does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from headwater.cells.cell import Cell
 from headwater.cells.context import Owner, find
 from headwater.cells.elements import DocEntry, Entry
 from headwater.cells.space_port import Home
@@ -25,9 +26,6 @@ from headwater.values.address import doc_key
 from headwater.values.ids import DocKey
 from headwater.values.link import link_to
 from headwater.values.tree import Value
-
-if TYPE_CHECKING:
-    from headwater.cells.cell import Cell
 
 R = TypeVar("R")
 
